@@ -176,9 +176,9 @@ class Fit:
 
 def was_compiled() -> bool:
     """Whether this process ran the compiler; where it didn't, code came from the cache."""
-    from tvtf.passes import watch
+    from tvtf.passes.debug import dump
 
-    return bool(watch.seconds)
+    return bool(dump.seconds)
 
 
 class Bar:

@@ -8,7 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PUBLIC = {"gradient": "adjoint", "to_dialect": "importer", "add_pass": "pipeline", "remove_pass": "pipeline"}
+_PUBLIC = {
+    "gradient": "autodiff.gradient_pass",
+    "to_dialect": "graph.import_relax",
+    "add_pass": "pipeline",
+    "remove_pass": "pipeline",
+}
 
 __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
 

@@ -13,38 +13,38 @@ from tvm.target import Target
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
-from tvtf.passes.arena import plan_arena
-from tvtf.passes.attention import fuse_attention
-from tvtf.passes.chains import chain_kernels
+from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.divisors import NeverByZero
 from tvtf.passes.codegen.floats import ExactFloats
+from tvtf.passes.codegen.let_bindings import NamesFirst
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.codegen.loop import MarkPrivate
-from tvtf.passes.codegen.names import NamesFirst
-from tvtf.passes.columns import cut_products
-from tvtf.passes.donate import donate, mark_inplace
-from tvtf.passes.fuse_kernels import fuse_kernels
-from tvtf.passes.guard import insert_guards
-from tvtf.passes.hoist import constants_apart, hoist, mark_constants
-from tvtf.passes.items import TakeItems, known_items
-from tvtf.passes.legalize import legalize
-from tvtf.passes.mixed import mixed_precision
-from tvtf.passes.native_loops import native_loops
-from tvtf.passes.room import WithinReach
-from tvtf.passes.scalars import scalars_as_dims
-from tvtf.passes.scales import fold_scales
+from tvtf.passes.debug.dump import dump_folder, watched
+from tvtf.passes.debug.structural_check import StructuralCheck
+from tvtf.passes.graph.fold_batch_norm import fold_scales
+from tvtf.passes.graph.fuse_attention import fuse_attention
+from tvtf.passes.graph.fuse_two_sums import pair_sums
+from tvtf.passes.graph.loop_dce import trim_loops
+from tvtf.passes.graph.matmul_slicing import cut_products
+from tvtf.passes.graph.mixed_precision import mixed_precision
+from tvtf.passes.graph.runtime_checks import insert_guards
+from tvtf.passes.graph.simplify import simplify
+from tvtf.passes.lower.dedup_kernels import share_kernels
+from tvtf.passes.lower.fuse_conv_chain import chain_kernels
+from tvtf.passes.lower.fuse_kernels import fuse_kernels
+from tvtf.passes.lower.fuse_optimizer_update import fuse_updates
+from tvtf.passes.lower.hoist_tuple_items import TakeItems, known_items
+from tvtf.passes.lower.legalize import legalize
+from tvtf.passes.lower.loops_to_kernels import native_loops
+from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, fixed_messages, without_python
+from tvtf.passes.lower.scalar_dims import scalars_as_dims
+from tvtf.passes.memory.buffer_donation import donate, mark_inplace
+from tvtf.passes.memory.clamp_allocation import WithinReach
+from tvtf.passes.memory.hoist_constants import constants_apart, hoist, mark_constants
+from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
-from tvtf.passes.share import share_kernels
-from tvtf.passes.simplify import simplify
-from tvtf.passes.structural_check import StructuralCheck
-from tvtf.passes.sums import pair_sums
-from tvtf.passes.trim import trim_loops
-from tvtf.passes.updates import fuse_updates
-from tvtf.passes.watch import dump_folder, watched
-from tvtf.passes.without_python import IN_A_LIBRARY, ON_A_GPU, fixed_messages, without_python
 
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tvtf import tuned
-from tvtf.tuned import Record, keep, line_of, record_of, records
+from tvtf.passes.schedule import tuning_records
+from tvtf.passes.schedule.tuning_records import Record, keep, line_of, record_of, records
 
 MATMUL = Record("llvm mcpu=a", "0123456789abcdef", "matmul: float32[8, 8]", {"tile": "12 x 2"}, 2e-4, 1e-4)
 
@@ -27,13 +27,13 @@ def test_what_is_kept_is_read(home):
 def test_without_a_folder_there_are_no_records(monkeypatch, tmp_path):
     monkeypatch.setenv("TVTF_TUNED", str(tmp_path / "none"))
     assert records("llvm") == {}
-    assert tuned.digest("llvm") == ""
+    assert tuning_records.digest("llvm") == ""
 
 
 def test_the_folder_is_in_that_of_compiled_code_unless_named(monkeypatch, tmp_path):
     monkeypatch.delenv("TVTF_TUNED", raising=False)
     monkeypatch.setenv("TVTF_CACHE_DIR", str(tmp_path))
-    assert tuned.folder() == tmp_path / "tuned"
+    assert tuning_records.folder() == tmp_path / "tuned"
 
 
 def test_one_file_can_be_named(monkeypatch, tmp_path):
@@ -53,19 +53,19 @@ def test_of_all_files_the_record_that_gained_most_counts(home):
 
 def test_new_records_are_seen_by_a_process_that_has_read_old_ones(home):
     keep([MATMUL])
-    before = tuned.digest(MATMUL.target)
+    before = tuning_records.digest(MATMUL.target)
     keep([MATMUL._replace(key="00")])
     assert set(records(MATMUL.target)) == {MATMUL.key, "00"}
-    assert tuned.digest(MATMUL.target) != before
+    assert tuning_records.digest(MATMUL.target) != before
 
 
 def test_the_digest_follows_choices_not_times(home):
     keep([MATMUL])
-    before = tuned.digest(MATMUL.target)
+    before = tuning_records.digest(MATMUL.target)
     keep([MATMUL._replace(after=0.9e-4)])
-    assert tuned.digest(MATMUL.target) == before
+    assert tuning_records.digest(MATMUL.target) == before
     keep([MATMUL._replace(after=0.5e-4, choices={"tile": "1"})])
-    assert tuned.digest(MATMUL.target) != before
+    assert tuning_records.digest(MATMUL.target) != before
 
 
 HOSTILE = [
@@ -111,8 +111,8 @@ def test_a_line_that_a_crash_cut_costs_only_itself(home):
 
 def test_a_file_that_is_too_large_is_not_read(home, monkeypatch):
     keep([MATMUL])
-    monkeypatch.setattr(tuned, "MOST_BYTES", 10)
-    monkeypatch.setattr(tuned, "_known", {})
+    monkeypatch.setattr(tuning_records, "MOST_BYTES", 10)
+    monkeypatch.setattr(tuning_records, "_known", {})
     with pytest.warns(UserWarning, match="the file is larger than 10 bytes"):
         assert records(MATMUL.target) == {}
 

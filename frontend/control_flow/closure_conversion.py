@@ -17,7 +17,7 @@ from tvtf.core.thread_state import state
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import CONTROL, evaluate
 from tvtf.ir.trace import Graph, Trace, tracing
-from tvtf.passes.dead import needed_bindings
+from tvtf.passes.analysis.dead_code import needed_bindings
 
 
 class Inner:

@@ -15,7 +15,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.dtypes import int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, number
-from tvtf.passes.autodiff import Record
+from tvtf.passes.autodiff.reverse_mode import Record
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction
 from tvtf.ir.trace import Trace
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind
-from tvtf.passes.autodiff import Record, Recorder, sweep
-from tvtf.passes.trim import Needs, is_loop
+from tvtf.passes.autodiff.reverse_mode import Record, Recorder, sweep
+from tvtf.passes.graph.loop_dce import Needs, is_loop
 
 
 def differentiable(x: Tensor) -> bool:

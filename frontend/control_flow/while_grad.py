@@ -41,7 +41,7 @@ from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
-from tvtf.passes.autodiff import at_once
+from tvtf.passes.autodiff.reverse_mode import at_once
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:

@@ -34,7 +34,7 @@ from tvtf.ir.trace import example_shape
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
-from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 
 PLAIN = (
     bool,

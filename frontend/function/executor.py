@@ -31,10 +31,10 @@ from tvtf.ops.host import released_for_python, tell_machine
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
 from tvtf.passes import pipeline
-from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.passes.hoist import PREPARE
+from tvtf.passes.analysis.causal_mask import TRIANGLES, described
+from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
+from tvtf.passes.memory.hoist_constants import PREPARE
 from tvtf.passes.pipeline import compile_module
-from tvtf.passes.triangles import TRIANGLES, described
 from tvtf.runtime import finalize
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable

@@ -20,7 +20,7 @@ from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import dials, state
 from tvtf.ir import dialect
 from tvtf.ops import host
-from tvtf.passes.dead import drop_dead
+from tvtf.passes.analysis.dead_code import drop_dead
 
 MOST_NUMBERS = 1024
 """Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""

@@ -9,7 +9,7 @@ from tvtf.core.primitive import Primitive
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir.interpreter import CONTROL, Instance, Subfunction
-from tvtf.passes.guard import memories_of
+from tvtf.passes.graph.runtime_checks import memories_of
 from tvtf.state.variable import Variable
 
 

@@ -20,7 +20,7 @@ from tvtf.frontend.gradient.tape import gradient_parts
 from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import IndexedSlices
 from tvtf.ops.rules import bind
-from tvtf.passes.autodiff import Recorder
+from tvtf.passes.autodiff.reverse_mode import Recorder
 from tvtf.state.variable import Variable
 
 

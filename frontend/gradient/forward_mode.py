@@ -18,7 +18,7 @@ from tvtf.frontend.gradient.tape import GradientTape, UnconnectedGradients, want
 from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.passes.autodiff import Recorder, at_once, sweep
+from tvtf.passes.autodiff.reverse_mode import Recorder, at_once, sweep
 from tvtf.state.variable import ReadVariable, Variable
 
 MSG_TWICE = (

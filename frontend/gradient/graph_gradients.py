@@ -14,7 +14,7 @@ from tvtf.frontend.gradient.custom_gradient import custom_gradient
 from tvtf.frontend.gradient.tape import UnconnectedGradients, wants_zeros
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, ones_like, zeros_like
-from tvtf.passes.autodiff import Record, sweep
+from tvtf.passes.autodiff.reverse_mode import Record, sweep
 from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops.custom import recompute
 from tvtf.ops.rules import bind
-from tvtf.passes.autodiff import Recorder
+from tvtf.passes.autodiff.reverse_mode import Recorder
 from tvtf.state.variable import Variable
 
 

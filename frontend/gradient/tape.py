@@ -16,7 +16,7 @@ from tvtf.frontend.control_flow.vectorized_map import Batched, basis, level, unw
 from tvtf.frontend.function.signature import flatten_up_to
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
+from tvtf.passes.autodiff.reverse_mode import Recorder, needed_by, ones_for, sweep
 from tvtf.state.variable import ReadVariable, UnreadVariable, Variable, of_library
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"

@@ -15,7 +15,7 @@ from tvtf.core.dlpack_view import to_handle
 from tvtf.dtypes import ON_HOST
 from tvtf.ir import dialect
 from tvtf.ops.host import plain, run_of_ranks, runs_on_host
-from tvtf.passes.guard import PYTHON, calls_python
+from tvtf.passes.graph.runtime_checks import PYTHON, calls_python
 from tvtf.state.variable import Variable
 
 

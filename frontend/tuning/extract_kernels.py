@@ -12,10 +12,10 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.hoist import CONSTANTS, PREPARE, is_kernel_call
+from tvtf.passes.memory.hoist_constants import CONSTANTS, PREPARE, is_kernel_call
 from tvtf.passes.pipeline import Phase, phases
-from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
 
 

@@ -19,7 +19,7 @@ from tvm import relax, tirx
 
 from tvtf.core.dlpack_view import handle_of, to_handle
 from tvtf.core.tvm_visitor import structural_walk
-from tvtf.passes.arena import LIVE, SIZE, bytes_of, is_allocation
+from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
 from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel

@@ -16,7 +16,6 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
-from tvtf import tuned
 from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.thread_count import available_cores
 from tvtf.core.thread_state import state
@@ -24,9 +23,10 @@ from tvtf.frontend.tuning import cpu_load
 from tvtf.frontend.tuning.extract_kernels import Alone, compile_alone, kernels_alone, lowered_alone, run_alone
 from tvtf.frontend.tuning.profile import RUN_KERNEL, handles_of, profile
 from tvtf.frontend.tuning.search import Candidate, Found, Search
+from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.choices import Decisions
 from tvtf.passes.schedule.cpu import schedule
-from tvtf.passes.schedule.tuned import describe, workload_key
+from tvtf.passes.schedule.tuned_choices import describe, workload_key
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.target import host_target, target_of
 from tvtf.state.variable import Variable
@@ -136,7 +136,7 @@ def tune(
                 bench = Bench(part.alone, operands[part.alone.name], Path(folder) / str(number), budget)
                 search = Search(bench.build, bench.measure, bench.agrees, goes_on)
                 kernel, record = _result(part, search.run())
-                path = tuned.keep([record]) if record else path
+                path = tuning_records.keep([record]) if record else path
                 found.append(kernel)
                 tell(kernel)
                 if search.interrupted:
@@ -197,14 +197,14 @@ def _operands(
     return found
 
 
-def _result(part: Part, found: Found) -> tuple[TunedKernel, tuned.Record | None]:
+def _result(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
     """What to tell, and what to keep where the best is surely better."""
     name, target = part.alone.name, describe(host_target())
     if not found.is_sure:
         return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.refused), None
     kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.refused)
-    words = f"{name}: {part.alone.shapes}"[: tuned.LONGEST_TEXT]
-    return kernel, tuned.Record(target, part.key, words, found.best.choices, found.before, found.after)
+    words = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
+    return kernel, tuning_records.Record(target, part.key, words, found.best.choices, found.before, found.after)
 
 
 def _changed(found: Found) -> dict[str, str]:

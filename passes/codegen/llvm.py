@@ -16,14 +16,14 @@ from tvm.tirx.build import codegen_build, split_host_device_mods
 from tvtf.core.thread_count import available_cores
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import Lock
-from tvtf.passes.codegen.checks import without_needless_checks
+from tvtf.passes.analysis.loop_op import has_symbol
+from tvtf.passes.codegen.argument_checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.linker import link_code
-from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.memory_file import object_code
-from tvtf.passes.codegen.only import asks_in_loops, has_few_names, only
-from tvtf.passes.codegen.stack import with_local_stack
+from tvtf.passes.codegen.selective_passes import asks_in_loops, has_few_names, only
+from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tvtf.errors import ResourceExhaustedError
-from tvtf.passes.codegen.leftovers import locked_folder
+from tvtf.passes.codegen.temp_cleanup import locked_folder
 
 _FOLDER = "/proc/self/fd"
 _EXECUTABLE = 0x10

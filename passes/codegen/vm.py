@@ -14,7 +14,19 @@ import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_walk
-from tvtf.passes.arena import PARTS, PLACE, SIZE
+from tvtf.passes.analysis.loop_op import (
+    IMPURE_LOOP,
+    POLL_SYMBOL,
+    PRIVATE,
+    PURE_LOOP,
+    all_calls,
+    carried_count,
+    has_symbol,
+    is_loop,
+    poll_kernel,
+)
+from tvtf.passes.analysis.side_effects import READS_ON_HOST
+from tvtf.passes.codegen.argument_checks import TRUSTED, is_needless_check, wary_kernels
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
     MAKE_TUPLE,
@@ -28,22 +40,10 @@ from tvtf.passes.codegen.bytecode import (
     Operand,
     Register,
 )
-from tvtf.passes.codegen.checks import TRUSTED, is_needless_check, wary_kernels
 from tvtf.passes.codegen.liveness import KILL, last_uses
-from tvtf.passes.codegen.loop import (
-    IMPURE_LOOP,
-    POLL_SYMBOL,
-    PRIVATE,
-    PURE_LOOP,
-    all_calls,
-    carried_count,
-    has_symbol,
-    is_loop,
-    poll_kernel,
-)
-from tvtf.passes.codegen.scratch import OUTPUTS, Place, Scratch, emit_constants
-from tvtf.passes.donate import GIVEN
-from tvtf.passes.effects import READS_ON_HOST
+from tvtf.passes.codegen.planned_tensors import OUTPUTS, Place, Scratch, emit_constants
+from tvtf.passes.memory.buffer_donation import GIVEN
+from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE
 
 TO_DEVICE, CPU = "vm.builtin.to_device", 1
 KERNEL, BYTECODE = 0, 1

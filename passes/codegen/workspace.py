@@ -13,9 +13,9 @@ from tvm.tirx import AllocBuffer, AssertStmt, FloatImm, IfThenElse, IntImm, Prim
 
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
-from tvtf.passes.codegen.stack import KEPT_AS_IT_IS
-from tvtf.passes.effects import FAILURE
-from tvtf.passes.room import MOST
+from tvtf.passes.analysis.side_effects import FAILURE
+from tvtf.passes.codegen.stack_buffers import KEPT_AS_IT_IS
+from tvtf.passes.memory.clamp_allocation import MOST
 
 LARGE = 1 << 28
 """Bytes from which on memory is asked for: less is there, or the next allocation of anybody fails, too."""

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.passes.simplify import simplify
-from tvtf.passes.trim import trim_loops
+from tvtf.passes.graph.loop_dce import trim_loops
+from tvtf.passes.graph.simplify import simplify
 
 X = np.array([0.5, -0.3, 0.9])
 

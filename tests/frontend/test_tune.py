@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import tuned
 from tvtf.frontend.tuning import tune as tuning
 from tvtf.frontend.tuning.tune import Budget, agree, in_turns
-from tvtf.passes.schedule.tuned import describe
+from tvtf.passes.schedule import tuning_records
+from tvtf.passes.schedule.tuned_choices import describe
 from tvtf.runtime.target import host_target
 
 
@@ -49,7 +49,7 @@ def test_a_function_is_tuned_recorded_and_computes_the_same(home, faster_with_ti
     assert (kernel.name, kernel.before, kernel.after, kernel.refused) == ("matmul", 1.0, 0.5, 0)
     assert set(kernel.choices) == {"tile"} and 0 < kernel.share <= 1 and 0 < kernel.tried <= 8
     assert found.records == home / "tuned.jsonl" and found.before > 0 and found.after > 0
-    (record,) = tuned.records(describe(host_target())).values()
+    (record,) = tuning_records.records(describe(host_target())).values()
     assert record.kernel == "matmul: float32[33, 20], float32[20, 70]"
     np.testing.assert_allclose(product(x, y), before, rtol=1e-5)
 

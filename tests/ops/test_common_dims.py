@@ -5,7 +5,7 @@ import pytest
 
 import tvtf as tf
 from tvtf.ops.rules import bind
-from tvtf.passes.simplify import simplify
+from tvtf.passes.graph.simplify import simplify
 
 VECTORS = [tf.TensorSpec([None]), tf.TensorSpec([None])]
 

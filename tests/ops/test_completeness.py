@@ -11,7 +11,7 @@ from tvtf.core.primitive import table, types_tuple
 from tvtf.core.shape import TensorType
 from tvtf.dtypes import TRACED, from_array
 from tvtf.onnx import control
-from tvtf.passes import legalize
+from tvtf.passes.lower import legalize
 
 LEAST = 110
 GAP_SHARE = 0.1

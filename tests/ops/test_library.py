@@ -9,7 +9,7 @@ from test_primitives import LOWERED, each, symbolic_cases, told
 
 import tvtf as tf
 from tvtf.passes.codegen.bytecode import Code
-from tvtf.passes.codegen.scratch import Place, Scratch
+from tvtf.passes.codegen.planned_tensors import Place, Scratch
 from tvtf.saved.library import Library
 
 SAMPLE = 4

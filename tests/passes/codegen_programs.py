@@ -9,8 +9,8 @@ import tvm_ffi
 from tvm import IRModule, ir, relax
 from tvm.relax.backend.cpu_generic import pipeline as stock
 
+from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.codegen.loop import MarkPrivate
 
 TARGET = tvm.target.Target("llvm")
 CPU, ANY_ID, POOLED = 1, 0, 2

@@ -14,10 +14,10 @@ from tvm.target import Target
 import tvtf as tf
 from tvtf.ops.attended import _attention_array, _grad_array
 from tvtf.ops.kernels.attention import attention, attention_grad
-from tvtf.passes.attention import fuse_attention
+from tvtf.passes.analysis.causal_mask import TRIANGLES, Triangle, described, triangle_of
+from tvtf.passes.graph.fuse_attention import fuse_attention
+from tvtf.passes.graph.simplify import simplify
 from tvtf.passes.schedule.cpu import schedule
-from tvtf.passes.simplify import simplify
-from tvtf.passes.triangles import TRIANGLES, Triangle, described, triangle_of
 
 few = settings(max_examples=6, deadline=None, derandomize=True)
 lengths = st.sampled_from([1, 2, 7, 16, 33, 65])

@@ -12,7 +12,7 @@ from tvm.target import Target
 import tvtf as tf
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu import schedule
-from tvtf.passes.schedule.cpu.bands import bands_of
+from tvtf.passes.schedule.cpu.conv_bands import bands_of
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget

@@ -11,13 +11,13 @@ from schedule_programs import AVX2, HOST, TARGETS, values
 from tvm.target import Target
 
 import tvtf as tf
-from tvtf import tuned
 from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.frontend.tuning.extract_kernels import compile_alone, kernels_alone, lowered_alone, run_alone
 from tvtf.frontend.tuning.tune import agree
+from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.choices import Decisions, UnknownChoiceError, choice, deciding
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
-from tvtf.passes.schedule.tuned import describe, workload_key
+from tvtf.passes.schedule.tuned_choices import describe, workload_key
 from tvtf.runtime import cache
 from tvtf.runtime.executable import Executable
 
@@ -199,7 +199,7 @@ def another_tile(kernel, target=HOST):
 
 
 def record(kernel, choices, target=HOST):
-    return tuned.Record(describe(target), workload_key(kernel.func), "matmul", choices, 2.0, 1.0)
+    return tuning_records.Record(describe(target), workload_key(kernel.func), "matmul", choices, 2.0, 1.0)
 
 
 def scheduled_in_a_module(kernel, target=HOST):
@@ -214,20 +214,20 @@ def home(tmp_path, monkeypatch):
 
 def test_a_kernel_is_scheduled_as_its_record_says(matmul, home):
     choices, wanted = another_tile(matmul)
-    tuned.keep([record(matmul, choices)])
+    tuning_records.keep([record(matmul, choices)])
     tvm.ir.assert_structural_equal(scheduled_in_a_module(matmul), wanted)
     assert not tvm_ffi.structural_equal(wanted, schedule(matmul.func, HOST))
 
 
 def test_records_of_other_targets_and_kernels_change_nothing(matmul, home):
     choices, _ = another_tile(matmul)
-    tuned.keep([record(matmul, choices, AVX2), record(matmul, choices)._replace(key="00")])
+    tuning_records.keep([record(matmul, choices, AVX2), record(matmul, choices)._replace(key="00")])
     tvm.ir.assert_structural_equal(scheduled_in_a_module(matmul), schedule(matmul.func, HOST))
 
 
 @pytest.mark.parametrize("choices", [{"tile": "99 x 99"}, {"moon": "full"}, {"tile": ""}])
 def test_a_record_that_rules_do_not_understand_is_told_and_not_used(matmul, home, choices):
-    tuned.keep([record(matmul, choices)])
+    tuning_records.keep([record(matmul, choices)])
     with pytest.warns(UserWarning, match="^the record of tuning for matmul is not used: "):
         found = scheduled_in_a_module(matmul)
     tvm.ir.assert_structural_equal(found, schedule(matmul.func, HOST))
@@ -236,7 +236,7 @@ def test_a_record_that_rules_do_not_understand_is_told_and_not_used(matmul, home
 def test_code_on_disk_is_that_of_the_records(matmul, home):
     mod = tvm.IRModule({})
     before = cache.key_of(mod, HOST)
-    tuned.keep([record(matmul, {}, AVX2)])
+    tuning_records.keep([record(matmul, {}, AVX2)])
     assert cache.key_of(mod, HOST) == before
-    tuned.keep([record(matmul, {"tile": "1"})])
+    tuning_records.keep([record(matmul, {"tile": "1"})])
     assert cache.key_of(mod, HOST) != before

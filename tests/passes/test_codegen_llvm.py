@@ -13,8 +13,8 @@ from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen import llvm
+from tvtf.passes.codegen.argument_checks import TRUSTED, wary_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
-from tvtf.passes.codegen.checks import TRUSTED, wary_kernels
 from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_by_size
 from tvtf.passes.codegen.vm import generate
 

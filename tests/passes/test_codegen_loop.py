@@ -13,7 +13,7 @@ import tvm
 from codegen_programs import COUNT, TARGET, compiled, counting, finalized, like, load, number, private, variable
 from tvm import ir, relax, tirx
 
-from tvtf.passes.codegen.loop import while_loop
+from tvtf.passes.analysis.loop_op import while_loop
 from tvtf.passes.codegen.vm import generate
 
 i, n = relax.Var("i", COUNT), relax.Var("n", COUNT)

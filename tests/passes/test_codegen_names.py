@@ -8,7 +8,7 @@ from schedule_programs import HOST, compiled, tensor
 from tvm import te, tirx
 
 from tvtf.ops.kernels.special import let, libm, real
-from tvtf.passes.codegen.names import NamesFirst, with_names_first
+from tvtf.passes.codegen.let_bindings import NamesFirst, with_names_first
 from tvtf.passes.schedule.cpu import schedule
 
 SIZES = [1, 5, 21]

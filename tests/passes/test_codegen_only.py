@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.only import MOST_NAMES, asks_in_loops, has_few_names, only
+from tvtf.passes.codegen.selective_passes import MOST_NAMES, asks_in_loops, has_few_names, only
 
 
 @T.prim_func(s_tir=True)

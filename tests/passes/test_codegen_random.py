@@ -8,7 +8,7 @@ import pytest
 from codegen_programs import COUNT, compiled, counting, like, number, private, variable
 from tvm import relax
 
-from tvtf.passes.codegen.loop import while_loop
+from tvtf.passes.analysis.loop_op import while_loop
 
 WIDTH, SHAPE = 3, (2,)
 HALF = np.float32(0.5)

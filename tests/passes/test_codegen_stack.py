@@ -8,7 +8,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import reduce
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.codegen.stack import MOST_BYTES, with_local_stack
+from tvtf.passes.codegen.stack_buffers import MOST_BYTES, with_local_stack
 from tvtf.passes.schedule.cpu import emit, schedule
 
 

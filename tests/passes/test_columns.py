@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.passes.columns import cut_products
-from tvtf.passes.simplify import simplify
-from tvtf.passes.trim import trim_loops
+from tvtf.passes.graph.loop_dce import trim_loops
+from tvtf.passes.graph.matmul_slicing import cut_products
+from tvtf.passes.graph.simplify import simplify
 
 A, B = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in ((5, 6, 8), (5, 8, 12)))
 

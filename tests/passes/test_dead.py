@@ -4,7 +4,7 @@ import pytest
 
 import tvtf as tf
 from tvtf.ir import dialect
-from tvtf.passes.dead import drop_dead
+from tvtf.passes.analysis.dead_code import drop_dead
 
 
 def _ops(mod):

@@ -3,7 +3,7 @@
 import numpy as np
 from tvm import relax, transform
 
-from tvtf.passes.items import TakeItems
+from tvtf.passes.lower.hoist_tuple_items import TakeItems
 
 FUSION = [
     relax.transform.LegalizeOps(),

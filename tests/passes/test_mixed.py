@@ -10,8 +10,8 @@ import pytest
 import tvtf as tf
 from tvtf.models import stdlib
 from tvtf.models.transformer import Sizes, Transformer
-from tvtf.passes.mixed import mixed_precision
-from tvtf.passes.simplify import simplify
+from tvtf.passes.graph.mixed_precision import mixed_precision
+from tvtf.passes.graph.simplify import simplify
 
 TOKENS = stdlib.encode("def f(x):\n    return x\n" * 20)
 SIZES = Sizes(len(stdlib.LETTERS), context=8, width=16, heads=2, blocks=1)

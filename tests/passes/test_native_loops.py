@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import tvtf as tf
 from tvtf import dtypes
-from tvtf.passes.codegen.loop import all_calls, is_loop
+from tvtf.passes.analysis.loop_op import all_calls, is_loop
 from tvtf.passes.pipeline import lower
 from tvtf.runtime.target import host_target
 
@@ -139,7 +139,7 @@ def test_a_loop_that_makes_stacks_stays_in_bytecode_and_those_in_it_do_not():
 
 
 def test_a_loop_too_long_stays_in_bytecode(monkeypatch):
-    monkeypatch.setattr("tvtf.passes.codegen.loop_kernel.MOST_STATEMENTS", 10)
+    monkeypatch.setattr("tvtf.passes.lower.loop_kernel.MOST_STATEMENTS", 10)
     assert loops_of(fibonacci, tf.constant(1), tf.constant(1)) == (1, 0)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvtf.passes.offsets import Interval, extent, most_live, placed
+from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed
 
 INTERVALS = st.lists(
     st.builds(lambda first, more, size: Interval(first, first + more, 64 * size), *[st.integers(0, 20)] * 3),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.passes.scales import fold_scales
+from tvtf.passes.graph.fold_batch_norm import fold_scales
 
 RNG = np.random.default_rng(5)
 

@@ -10,7 +10,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv
-from tvtf.passes.schedule.cpu.clips import with_clips
+from tvtf.passes.schedule.cpu.border_clips import with_clips
 from tvtf.passes.schedule.cpu.kernel import Axis, Clip, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 

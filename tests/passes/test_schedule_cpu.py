@@ -18,8 +18,8 @@ from tvm.target import Target
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.schedule.cpu import ScheduleCPU, emit, schedule
 from tvtf.passes.schedule.cpu.kernel import read_kernel
-from tvtf.passes.schedule.cpu.plan import plan_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 
 few = settings(max_examples=8, deadline=None, derandomize=True)
 extents = st.sampled_from([1, 2, 3, 7, 10, 16, 17, 31, 40, 65])

@@ -18,7 +18,7 @@ from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import table
 from tvtf.dtypes import float32
 from tvtf.ops.kernels import approx, scalar
-from tvtf.passes.codegen.names import with_names_first
+from tvtf.passes.codegen.let_bindings import with_names_first
 from tvtf.passes.schedule.cpu import schedule
 
 UNOPTIMIZED = Target({**HOST.attrs, "kind": "llvm", "opt-level": 0})

@@ -16,11 +16,11 @@ from tvtf.ops.kernels import conv, pool
 from tvtf.passes.codegen.llvm import lower_kernels
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.interleaved_results import phases_of
 from tvtf.passes.schedule.cpu.kernel import read_kernel
-from tvtf.passes.schedule.cpu.phases import phases_of
-from tvtf.passes.schedule.cpu.plan import plan_reduction
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 
 CONVOLUTIONS = {
     "plain": ((2, 9, 11, 5), (3, 3, 5, 7), (1, 1), [(0, 0), (0, 0)], (1, 1), 1),

@@ -12,9 +12,9 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv
+from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_spread_groups
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
-from tvtf.passes.schedule.cpu.spread import with_spread_groups
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 CASES = {

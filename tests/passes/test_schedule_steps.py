@@ -13,7 +13,7 @@ from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.choices import Decisions
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.cpu.kernel import read_kernel
-from tvtf.passes.schedule.cpu.steps import Steps, steps_of
+from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 ONE_CORE = Target({**{key: HOST.attrs[key] for key in ("mcpu",)}, "kind": "llvm", "num-cores": 1})

@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
-from tvtf.passes.schedule.cpu.edges import Edges
+from tvtf.passes.schedule.cpu.depthwise_filter_grad import Edges
 from tvtf.passes.schedule.cpu.groups import grouped, joined
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv
-from tvtf.passes.schedule.cpu import schedule, toom
+from tvtf.passes.schedule.cpu import schedule, winograd_transforms
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut, best_filter_cut
 
@@ -84,16 +84,16 @@ def test_far_taps_that_mostly_meet_the_border_are_summed_directly() -> None:
     assert not is_winograd(conv.conv_nd(x, w, STEPS, [(11, 11)] * 2, (11, 11), 1), [x, w], HOST)
 
 
-def product(matrices: tuple[toom.Matrix, ...]) -> np.ndarray:
+def product(matrices: tuple[winograd_transforms.Matrix, ...]) -> np.ndarray:
     total = np.eye(len(matrices[0][0]))
     for matrix in matrices:
         total = np.array(matrix) @ total
     return total
 
 
-@pytest.mark.parametrize("window", toom.GRADIENTS)
+@pytest.mark.parametrize("window", winograd_transforms.GRADIENTS)
 def test_gradient_s_transforms_give_a_correlation(window: int) -> None:
-    of = toom.GRADIENTS[window]
+    of = winograd_transforms.GRADIENTS[window]
     x, dy = values((of.side,), "float64"), values((of.size,), "float64")
     inputs, filters, results = map(product, (of.inputs, of.filters, of.results))
     assert len(results) == window
@@ -101,9 +101,10 @@ def test_gradient_s_transforms_give_a_correlation(window: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "transforms"), [(window, each) for window, known in toom.BY_WINDOW.items() for each in known]
+    ("window", "transforms"),
+    [(window, each) for window, known in winograd_transforms.BY_WINDOW.items() for each in known],
 )
-def test_transforms_give_a_correlation(window: int, transforms: toom.Transforms) -> None:
+def test_transforms_give_a_correlation(window: int, transforms: winograd_transforms.Transforms) -> None:
     x, w = values((transforms.side,), "float64"), values((window,), "float64")
     inputs, filters, results = map(product, (transforms.inputs, transforms.filters, transforms.results))
     np.testing.assert_allclose(results @ ((filters @ w) * (inputs @ x)), np.correlate(x, w, "valid"), atol=1e-14)

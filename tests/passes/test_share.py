@@ -7,8 +7,8 @@ from tvm import relax, tirx
 
 import tvtf as tf
 from tvtf.passes import pipeline
-from tvtf.passes.rewrite import Bindings
-from tvtf.passes.share import share_kernels
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.lower.dedup_kernels import share_kernels
 from tvtf.runtime.target import host_target
 
 ROWS = tf.TensorSpec([None, 4])

@@ -7,8 +7,8 @@ import tvm
 import tvtf as tf
 from tvtf.core.primitive import table
 from tvtf.ir.interpreter import evaluate
-from tvtf.passes.guard import insert_guards
-from tvtf.passes.simplify import BROADCASTING, RULES, simplify
+from tvtf.passes.graph.runtime_checks import insert_guards
+from tvtf.passes.graph.simplify import BROADCASTING, RULES, simplify
 
 
 def module(body, *specs):

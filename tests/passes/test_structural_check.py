@@ -10,11 +10,12 @@ from tvtf import passes
 from tvtf.core.primitive import table
 from tvtf.core.thread_state import dials
 from tvtf.ir import dialect
-from tvtf.passes import memory_check, pipeline
-from tvtf.passes.arena import PARTS, PLACE, SIZE, _place
-from tvtf.passes.codegen.loop import while_loop
-from tvtf.passes.rewrite import Bindings
-from tvtf.passes.structural_check import STAGES, StructuralCheck
+from tvtf.passes import pipeline
+from tvtf.passes.analysis.loop_op import while_loop
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.debug import memory_check
+from tvtf.passes.debug.structural_check import STAGES, StructuralCheck
+from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE, _place
 from tvtf.runtime.target import host_target
 
 ROW = relax.TensorType((16,), "float32")

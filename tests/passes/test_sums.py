@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.passes.simplify import simplify
-from tvtf.passes.sums import pair_sums
+from tvtf.passes.graph.fuse_two_sums import pair_sums
+from tvtf.passes.graph.simplify import simplify
 
 X, G = np.random.default_rng(0).normal(size=(2, 60, 5, 33)).astype("float32")
 SCALE = np.linspace(0.5, 1.5, 33, dtype="float32")

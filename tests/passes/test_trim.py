@@ -5,8 +5,8 @@ import pytest
 
 import tvtf as tf
 from tvtf.ir import dialect
-from tvtf.passes.simplify import simplify
-from tvtf.passes.trim import trim_loops
+from tvtf.passes.graph.loop_dce import trim_loops
+from tvtf.passes.graph.simplify import simplify
 
 
 def traced(function):

@@ -7,7 +7,7 @@ from tvm import ir, relax
 import tvtf as tf
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
-from tvtf.passes.updates import fuse_updates
+from tvtf.passes.lower.fuse_optimizer_update import fuse_updates
 from tvtf.runtime.target import emulated_gpu_target, host_target
 
 CALL_TIR = ir.Op.get("relax.call_tir")

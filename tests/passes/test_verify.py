@@ -8,7 +8,8 @@ from tvtf import passes
 from tvtf.core.primitive import table
 from tvtf.core.thread_state import dials
 from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes import pipeline, verify
+from tvtf.passes import pipeline
+from tvtf.passes.debug import verify
 from tvtf.runtime.target import host_target
 
 
@@ -142,7 +143,7 @@ def test_every_binding_has_the_users_line():
 
 def test_spans_survive_the_dialect_passes():
     mod = tf.function(lambda x: tf.sin(x) * 1.0 + x, autograph=False).get_concrete_function(tf.TensorSpec([3])).module()
-    from tvtf.passes.simplify import simplify
+    from tvtf.passes.graph.simplify import simplify
 
     assert {file for file, _ in lines_of(simplify(mod))} == {__file__}
 

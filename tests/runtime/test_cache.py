@@ -437,7 +437,7 @@ def test_users_passes_are_in_the_key(fresh):
 def test_verification_is_not_skipped_for_what_is_cached(fresh, monkeypatch):
     affine()(tf.ones([2]))
     checked = []
-    monkeypatch.setattr("tvtf.passes.verify.check_pass", lambda name, *_: checked.append(name))
+    monkeypatch.setattr("tvtf.passes.debug.verify.check_pass", lambda name, *_: checked.append(name))
     monkeypatch.setattr(dials, "verify", True)
     affine()(tf.ones([2]))
     assert checked == [phase.name for phase in pipeline.phases(host_target()) if phase.dialect]

@@ -19,7 +19,7 @@ from tvtf.ir.interpreter import Met, reemit
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
-from tvtf.passes.dead import drop_dead
+from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.state.variable import Variable
 from tvtf.version import __version__
 

@@ -1,4 +1,4 @@
-"""Attention and its gradient as primitives: what ``passes/attention.py`` makes of products, softmax and masks that were traced.
+"""Attention and its gradient as primitives: what ``passes/graph/fuse_attention.py`` makes of products, softmax and masks that were traced.
 
 They hold no matrix of all scores: the forward one keeps the log of each row's sum of exponentials, and the gradient
 computes the probabilities again from it. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)

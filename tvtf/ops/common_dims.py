@@ -122,7 +122,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     numpy=lambda *arrays, dims: np.empty((*np.broadcast_shapes(*(a.shape for a in arrays)), 0), bool),
     batch=_batch,
     why_not={
-        "lower": "its dims are bound by passes/legalize.py",
+        "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating results",
         "onnx": "a dim that a value tells is no dim of ONNX's",
     },

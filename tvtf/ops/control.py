@@ -22,7 +22,7 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind, draw, scalar, stretch
 
-LOWERING = "passes/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
+LOWERING = "passes/lower/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
 PROGRAMS = "its functions are parts of a program: tests/frontend/test_control.py"
 EXPORT = "a subgraph is no list of nodes; the exporter writes If and Loop by itself"
 
@@ -266,7 +266,7 @@ def while_(
 
     ``bound`` is the greatest number of iterations, where that is known. ``shapes`` are those of the carried values after
     the last one, where some change: a dim that does is a symbol of its own. ``arrays`` are carried values that get more
-    rows when they are full (passes/growing.py): each with how many an iteration may write (none where the body itself makes
+    rows when they are full (passes/graph/growing_arrays.py): each with how many an iteration may write (none where the body itself makes
     it larger), and the carried integers that tell from where on.
     """
     return inputs, {

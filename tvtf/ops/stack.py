@@ -97,7 +97,7 @@ def stack_of(count: Tensor, of: TensorType) -> Tensor:
     batch=lambda rows, inputs, batched, **attrs: stretch(
         rows, bind.stack_sized(bind.reduce_max(inputs[0], axis=(0,), keepdims=False), **attrs), False
     ),
-    why_not={"lower": "its length is bound by passes/legalize.py", "vjp": "no floating inputs", "onnx": EXPORT},
+    why_not={"lower": "its length is bound by passes/lower/legalize.py", "vjp": "no floating inputs", "onnx": EXPORT},
     samples=lambda: [Sample((np.int32(3),), {"shape": (2,), "dtype": dtypes.float32, "size": 3})],
 )
 def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) -> Any:

@@ -93,7 +93,7 @@ def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     onnx=lambda e, inputs, outputs, types, **_: e.node("Identity", inputs[:1], outputs),
     pure=False,
     why_not={
-        "lower": "lowered to a branch and a failing kernel by passes/legalize.py",
+        "lower": "lowered to a branch and a failing kernel by passes/lower/legalize.py",
         "samples": "its effect is tested by tests/passes/test_guard.py",
     },
 )
@@ -119,7 +119,7 @@ def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int 
     onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[:1], outputs),
     pure=False,
     why_not={
-        "lower": "lowered to a kernel that writes into its operand by passes/legalize.py",
+        "lower": "lowered to a kernel that writes into its operand by passes/lower/legalize.py",
         "vjp": "it is made after gradients are",
         "samples": "its effect is tested by tests/passes/test_guard.py",
     },

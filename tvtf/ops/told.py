@@ -56,7 +56,7 @@ def _agreed(vectors: Tensor) -> Tensor:
     ],
     batch=lambda size, inputs, batched, *, dims: stretch(size, bind.told_dims(_agreed(inputs[0]), dims=dims), False),
     why_not={
-        "lower": "its dims are bound by passes/legalize.py",
+        "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating inputs",
         "onnx": "a dim that a value tells is no dim of ONNX's",
     },

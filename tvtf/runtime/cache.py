@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.origin import digest_of, foreign_kernels
 from tvtf.runtime.store import stored
-from tvtf.tuned import digest
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 """Executables that some function still holds: forgetting a function's traces frees their code."""
@@ -40,7 +40,7 @@ def key_of(mod: Any, target: Any, *more: str) -> str:
     """The cache key of a module: structure, constants, target, versions, records of tuning and the build's options."""
     import tvm
 
-    from tvtf.passes.schedule.tuned import describe
+    from tvtf.passes.schedule.tuned_choices import describe
     from tvtf.version import __version__
 
     structure = tvm.ir.save_json(mod)

@@ -41,7 +41,7 @@ class Executable:
 
     def _entry(self, machine: Any, name: str) -> Callable[..., Any]:
         """A machine's function, given memory to compute in where it takes that."""
-        from tvtf.passes.codegen.scratch import LAYOUT
+        from tvtf.passes.codegen.planned_tensors import LAYOUT
 
         try:
             described = machine[name + LAYOUT]
@@ -51,7 +51,7 @@ class Executable:
 
     def outputs(self, count: int) -> list[int]:
         """Which of the ``count`` outputs ``main`` gives; the others it leaves in the memory of its arguments."""
-        from tvtf.passes.codegen.scratch import OUTPUTS
+        from tvtf.passes.codegen.planned_tensors import OUTPUTS
 
         try:
             return [int(i) for i in self._machine()["main" + OUTPUTS]()]

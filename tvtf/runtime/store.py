@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvtf.fileio.folder_locks import locked, shared
-from tvtf.passes.codegen.leftovers import locked_folder, remove_leftovers
 from tvtf.passes.codegen.memory_file import memory_file
+from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
 from tvtf.runtime.bound import evict, files_of, max_cache_bytes
 from tvtf.runtime.folder import make_private, trusted_folder, warn_once
 

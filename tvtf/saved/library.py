@@ -55,7 +55,7 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
       UnimplementedError: for an op that has no native kernel.
       OSError: the file can't be written.
     """
-    from tvtf.passes.codegen.leftovers import locked_folder, remove_leftovers
+    from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
     from tvtf.passes.pipeline import compile_module
     from tvtf.runtime.target import cuda_target, host_target
 

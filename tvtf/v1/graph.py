@@ -25,7 +25,7 @@ from tvtf.ir.dialect import read
 from tvtf.ir.trace import Graph as FinishedTrace
 from tvtf.ir.trace import Trace
 from tvtf.ops.rules import bind, ones_like
-from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 from tvtf.state.module import current_scope
 from tvtf.state.seeds import seeds
 from tvtf.state.variable import ReadVariable, Variable

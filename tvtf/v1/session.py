@@ -27,7 +27,7 @@ from tvtf.ir.dialect import is_dialect, read, write
 from tvtf.ir.interpreter import Evaluation, Instance, evaluate
 from tvtf.ir.trace import Graph as Function
 from tvtf.ir.trace import Trace, trace_graph
-from tvtf.passes.dead import makers_for, makers_of_dims
+from tvtf.passes.analysis.dead_code import makers_for, makers_of_dims
 from tvtf.state.variable import Variable
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 

@@ -20,18 +20,17 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
 from tvm.tirx import PrimFunc, Stmt
 
-from tvtf.tuned import Record, records
-
-from ..choices import Decisions, deciding
-from ..tuned import describe, record_for
-from .apart import with_rows_apart
-from .emit import with_scalar_calls
-from .empty import without_empty
-from .groups import emit_groups
-from .inline import inlined
-from .kernel import Kernel, read_kernel
-from .rare import with_rare_cases
-from .target import CpuTarget
+from tvtf.passes.schedule.choices import Decisions, deciding
+from tvtf.passes.schedule.cpu.cache_conflicts import with_rows_apart
+from tvtf.passes.schedule.cpu.emit import with_scalar_calls
+from tvtf.passes.schedule.cpu.empty_extents import without_empty
+from tvtf.passes.schedule.cpu.groups import emit_groups
+from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
+from tvtf.passes.schedule.cpu.slow_path_lanes import with_rare_cases
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.tuned_choices import describe, record_for
+from tvtf.passes.schedule.tuning_records import Record, records
 
 SCHEDULED = "tirx.is_scheduled"
 

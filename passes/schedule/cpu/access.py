@@ -11,9 +11,8 @@ from tvm.ir import Call, TensorLoad
 from tvm.tirx import Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-
-from .emit import as_expr, simplified, static
-from .kernel import Axis, Stage, variables
+from tvtf.passes.schedule.cpu.emit import as_expr, simplified, static
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
 CHEAP_CALLS = {"tirx.isnan"}

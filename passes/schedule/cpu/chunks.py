@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from . import access, emit
-from .box import Loop, merged_loops, on_same_axes, stores_at
-from .elementwise import vectors
-from .emit import index
-from .kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
-from .short import emit_short, shares_work
-from .target import CpuTarget
-from .work import is_parallel
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.elementwise import vectors
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
+from tvtf.passes.schedule.cpu.loop_box import Loop, merged_loops, on_same_axes, stores_at
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
+from tvtf.passes.schedule.cpu.target import CpuTarget
 
 PARTS_OF_LEVEL1 = 4
 

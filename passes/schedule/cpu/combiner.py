@@ -10,8 +10,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
 from tvtf.core.tvm_visitor import structural_map
-
-from .kernel import Stage, loads, replace_loads, substitute, variables
+from tvtf.passes.schedule.cpu.kernel import Stage, loads, replace_loads, substitute, variables
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 

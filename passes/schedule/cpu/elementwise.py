@@ -9,16 +9,15 @@ from tvm import ir, sym, tirx
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-
-from . import access, emit
-from .box import Loop, Point, merged_loops, on_same_axes, stores_at
-from .emit import index, static
-from .kernel import Stage, is_choice, simplified_places, substitute
-from .periods import emit_periods, periods_of
-from .short import emit_short, shares_work
-from .target import CpuTarget
-from .turned import emit_turned, turned_operands
-from .work import is_little, is_parallel
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, simplified_places, substitute
+from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
+from tvtf.passes.schedule.cpu.parallel_threshold import is_little, is_parallel
+from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
+from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.transposed_reads import emit_turned, turned_operands
 
 TASKS_A_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)

@@ -8,27 +8,27 @@ from functools import partial
 
 from tvm.tirx import Stmt, Var
 
-from . import emit
-from .bands import bands_of, emit_bands
-from .blocks import Blocks, blocks_at, emit_blocks
-from .box import on_same_axes
-from .chunks import Chunks, as_chunks, emit_chunks
-from .clips import with_clips
-from .edges import Edges, as_edges
-from .elementwise import emit_elementwise
-from .images import Images, as_images, emit_images
-from .joined import joined_of, stored, with_endings
-from .kernel import Kernel, Opaque, Stage, reads
-from .opaque import emit_opaque
-from .phases import phases_of
-from .reduction import emit_reduction, reads_only_at_own_point
-from .rows import Chain, chain_at, emit_chain
-from .scalar import emit_scalar
-from .spread import with_spread_groups
-from .target import CpuTarget
-from .windows import Windows, as_windows, emit_windows, windows_at
-from .winograd import Winograd, as_winograd, emit_winograd
-from .winograd_filter import WinogradFilter, as_winograd_filter, emit_winograd_filter
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.attention_blocks import Blocks, blocks_at, emit_blocks
+from tvtf.passes.schedule.cpu.border_clips import with_clips
+from tvtf.passes.schedule.cpu.chunks import Chunks, as_chunks, emit_chunks
+from tvtf.passes.schedule.cpu.conv_bands import bands_of, emit_bands
+from tvtf.passes.schedule.cpu.depthwise_filter_grad import Edges, as_edges
+from tvtf.passes.schedule.cpu.diagonal_axes import joined_of, stored, with_endings
+from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
+from tvtf.passes.schedule.cpu.grouped_conv_lanes import with_spread_groups
+from tvtf.passes.schedule.cpu.interleaved_results import phases_of
+from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads
+from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.opaque import emit_opaque
+from tvtf.passes.schedule.cpu.padded_images import Images, as_images, emit_images
+from tvtf.passes.schedule.cpu.reduction import emit_reduction, reads_only_at_own_point
+from tvtf.passes.schedule.cpu.rows import Chain, chain_at, emit_chain
+from tvtf.passes.schedule.cpu.scalar import emit_scalar
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.windows import Windows, as_windows, emit_windows, windows_at
+from tvtf.passes.schedule.cpu.winograd import Winograd, as_winograd, emit_winograd
+from tvtf.passes.schedule.cpu.winograd_filter import WinogradFilter, as_winograd_filter, emit_winograd_filter
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import access
-from .kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
-from .short import shares_work
-from .ways import has_reused_operand
+from tvtf.passes.schedule.cpu import access
+from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
+from tvtf.passes.schedule.cpu.short_axis import shares_work
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 CHEAP_OPERATIONS = 8
 

@@ -6,11 +6,10 @@ from tvm import ir, tirx
 from tvm.tirx import For, ForKind, SeqStmt, Stmt
 
 from tvtf.ops.kernels.common import INDEPENDENT
-
-from . import emit
-from .emit import index
-from .kernel import substitute
-from .target import CpuTarget
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import substitute
+from tvtf.passes.schedule.cpu.target import CpuTarget
 
 STEPS_OF_A_TASK = 1 << 14
 

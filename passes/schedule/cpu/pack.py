@@ -10,16 +10,15 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
-
-from . import access, emit
-from .elementwise import emit_elementwise
-from .emit import index
-from .kernel import Axis, Stage, substitute, variables, with_value
-from .plan import Packing, Plan
-from .target import CpuTarget
-from .transpose import turned_block
-from .ways import PAGE_BYTES
-from .work import WORTHWHILE_CYCLES, is_little
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
+from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_little
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
+from tvtf.passes.schedule.cpu.transpose import turned_block
+from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
 STEPS_A_BLOCK = 8

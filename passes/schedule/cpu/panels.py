@@ -9,15 +9,15 @@ from math import prod
 from tvm import ir
 from tvm.tirx import Stmt, Var
 
-from ..choices import choice
-from . import access, emit
-from .bands import occupies
-from .emit import index
-from .kernel import Axis, Stage, replace_loads
-from .steps import Steps, reads_again, steps_of_panel
-from .tasks import Work, tiled_sizes, tiles_of
-from .tile import Range
-from .ways import has_reused_operand
+from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.conv_bands import occupies
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
+from tvtf.passes.schedule.cpu.reduction_steps import Steps, reads_again, steps_of_panel
+from tvtf.passes.schedule.cpu.tasks import Work, tiled_sizes, tiles_of
+from tvtf.passes.schedule.cpu.tile import Range
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 # Of the second-level cache, which holds what a step reads beside the sums.
 PART_FOR_RESULTS = 4

@@ -9,11 +9,10 @@ from tvm import ir, sym, tirx
 from tvm.tirx import FloorDiv, FloorMod, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-
-from . import emit
-from .box import Loop, Point, stores_at
-from .emit import index
-from .kernel import Stage, substitute, variables, with_value
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Stage, substitute, variables, with_value
+from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
 
 Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 

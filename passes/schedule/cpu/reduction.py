@@ -10,18 +10,18 @@ import tvm_ffi
 from tvm import tirx
 from tvm.tirx import Stmt, Var
 
-from . import access, emit
-from .combiner import combiner
-from .kernel import Axis, Stage, substitute
-from .pack import packed, turned
-from .panels import panels_of, run_panels
-from .plan import plan_reduction
-from .slices import run_slices, slices_of
-from .target import CpuTarget
-from .tasks import Work, run_tasks
-from .tile import Point, Range
-from .ways import has_reused_operand, terms_of
-from .work import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import combiner
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.pack import packed, turned
+from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
+from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
+from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tile import Point, Range
+from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
 
 def emit_reduction(

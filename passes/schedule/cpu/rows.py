@@ -9,15 +9,15 @@ import tvm_ffi
 from tvm import ir
 from tvm.tirx import IntImm, Stmt, Var
 
-from . import access, emit
-from .elementwise import emit_elementwise
-from .kernel import Axis, Kernel, Opaque, Stage, replace_loads, substitute
-from .reduction import emit_reduction
-from .scalar import emit_scalar
-from .stacked import emit_stacked, is_short
-from .target import CpuTarget
-from .ways import has_reused_operand
-from .work import is_parallel
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.reduction import emit_reduction
+from tvtf.passes.schedule.cpu.scalar import emit_scalar
+from tvtf.passes.schedule.cpu.short_row_lanes import emit_stacked, is_short
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 
 @dataclass(frozen=True)

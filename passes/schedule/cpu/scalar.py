@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from tvm import ir
 from tvm.tirx import Stmt
 
-from . import emit
-from .kernel import Stage
-from .tile import Finish, Point, Range, over_ranges, update_value
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import Stage
+from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, over_ranges, update_value
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:

@@ -10,16 +10,16 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from ..choices import choice
-from . import access, emit
-from .column import ColumnTile
-from .combiner import Combine
-from .emit import index, static
-from .kernel import Axis, Stage
-from .plan import Plan
-from .target import CpuTarget
-from .tile import Finish, Point, Range, Tile, clipped, row_tile
-from .ways import terms_of, vector_operand_bytes
+from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import Combine
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage
+from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile, clipped, row_tile
+from tvtf.passes.schedule.cpu.tile_plan import Plan
+from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
 TASKS_A_CORE = 4
 UNKNOWN_SIZE = 512

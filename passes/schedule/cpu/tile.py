@@ -11,11 +11,10 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
-
-from . import access, emit
-from .combiner import Combine
-from .emit import index, static
-from .kernel import Axis, Clip, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import Combine
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
 # Each is a copy of a tile's step.

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from . import emit
-from .emit import index
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.emit import index
 
 Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]

@@ -14,9 +14,9 @@ from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
-from . import access
-from .emit import index, simplified, static
-from .kernel import Axis, Stage
+from tvtf.passes.schedule.cpu import access
+from tvtf.passes.schedule.cpu.emit import index, simplified, static
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 
 Ends = dict[Var, int]
 """Where axes may end, by their variables."""

@@ -17,15 +17,12 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
-
-from ..choices import choice
-from . import access, emit
-from .box import on_same_axes
-from .column import ColumnTile
-from .combiner import combiner, is_zero, reduced_item
-from .elementwise import COMPARISONS
-from .emit import index
-from .kernel import (
+from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import combiner, is_zero, reduced_item
+from tvtf.passes.schedule.cpu.elementwise import COMPARISONS
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import (
     Axis,
     Kernel,
     Opaque,
@@ -38,12 +35,14 @@ from .kernel import (
     variables,
     with_value,
 )
-from .reduction import without_units
-from .target import CpuTarget
-from .tasks import along_axis
-from .tile import Finish, Point, Range, Tile
-from .ways import terms_of
-from .work import is_parallel
+from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
+from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.reduction import without_units
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tasks import along_axis
+from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile
+from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
 MOST_STEPS_WRITTEN_OUT = 512
 # With more results in registers LLVM loads terms long before it needs them, and has to keep them in memory.

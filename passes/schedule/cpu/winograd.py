@@ -25,21 +25,21 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from . import access, emit
-from .box import on_same_axes
-from .clips import with_clips
-from .combiner import combiner, is_zero
-from .emit import index
-from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
-from .pack import packed
-from .plan import Packing, Plan, plan_reduction
-from .target import CpuTarget
-from .tasks import Work, run_tasks
-from .tile import Finish, Range
-from .toom import BY_WINDOW, Matrix, Read, Write, transformed_square
-from .ways import terms_of
-from .winograd_cuts import Cut, Shape, best_cut
-from .work import is_parallel
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.border_clips import with_clips
+from tvtf.passes.schedule.cpu.combiner import combiner, is_zero
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
+from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.pack import packed
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tile import Finish, Range
+from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan, plan_reduction
+from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.cpu.winograd_cuts import Cut, Shape, best_cut
+from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, Read, Write, transformed_square
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..choices import choice
-from .plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
-from .target import CpuTarget
-from .toom import BY_WINDOW, GRADIENTS, Transforms
+from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile_plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
+from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
 
 # Transformed places of all tiles of a task: sixteen vectors of each and their sums stay in the second-level cache.
 MOST_PLACES = 1152

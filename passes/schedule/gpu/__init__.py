@@ -12,15 +12,14 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
-from tvtf.passes.effects import ON_HOST
-
-from ..cpu import SCHEDULED
-from ..cpu.empty import without_empty
-from ..cpu.inline import inlined
-from ..cpu.kernel import read_kernel
-from .groups import emit_groups
-from .opaque import emit_opaque
-from .target import GpuTarget
+from tvtf.passes.analysis.side_effects import ON_HOST
+from tvtf.passes.schedule.cpu import SCHEDULED
+from tvtf.passes.schedule.cpu.empty_extents import without_empty
+from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.gpu.groups import emit_groups
+from tvtf.passes.schedule.gpu.opaque import emit_opaque
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def schedule(func: PrimFunc, target: Target) -> PrimFunc:

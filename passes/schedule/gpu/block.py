@@ -13,8 +13,8 @@ from tvm import ir, tirx
 from tvm.ir import Range
 from tvm.tirx import For, ForKind, IterVar, Stmt, Var
 
-from ..cpu import emit
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 Work = Callable[[ir.Expr], Stmt | None]
 

@@ -17,14 +17,13 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.variable_lock import cached_property
-
-from ..cpu import access, emit
-from ..cpu.kernel import Axis, Stage, loads, substitute, variables
-from . import tensorcore
-from .block import Block, ceil_div, launch
-from .finish import Point, stores_at
-from .target import VECTOR_BYTES, GpuTarget
-from .tensorcore import Instruction, instruction_for
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, variables
+from tvtf.passes.schedule.gpu import tensorcore
+from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
+from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
+from tvtf.passes.schedule.gpu.tensorcore import Instruction, instruction_for
 
 SMALLEST_SIDE = 16
 SMALLEST_SUM = 8

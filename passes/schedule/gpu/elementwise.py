@@ -9,13 +9,12 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-
-from ..cpu import access, emit
-from ..cpu.elementwise import merged_loops, on_same_axes
-from ..cpu.kernel import Axis, Stage, loads, substitute, with_value
-from .block import threads_over
-from .finish import Point, stores_at
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, with_value
+from tvtf.passes.schedule.gpu.block import threads_over
+from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
 LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int64": 2, "uint64": 2}

@@ -9,9 +9,8 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map
-
-from ..cpu import emit
-from ..cpu.kernel import Stage, loads, substitute
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import Stage, loads, substitute
 
 Point = dict[Var, ir.Expr]
 Known = dict[Var, ir.Expr]

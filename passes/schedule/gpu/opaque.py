@@ -7,11 +7,10 @@ from tvm.tirx import For, ForKind, SeqStmt, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ops.kernels.common import INDEPENDENT
-
-from ..cpu import emit
-from ..cpu.kernel import substitute, variables
-from .block import threads_over
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import substitute, variables
+from tvtf.passes.schedule.gpu.block import threads_over
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
 

@@ -11,11 +11,18 @@ from dataclasses import replace
 
 from tvm.tirx import Stmt, Var
 
-from ..cpu import emit
-from ..cpu.kernel import Axis, Stage, replace_loads, substitute
-from .contraction import BLOCKS_THAT_FILL, Contraction, as_contraction, blocks_of, emit_contraction, tile_for
-from .reduction import emit_kernel
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
+from tvtf.passes.schedule.gpu.contraction import (
+    BLOCKS_THAT_FILL,
+    Contraction,
+    as_contraction,
+    blocks_of,
+    emit_contraction,
+    tile_for,
+)
+from tvtf.passes.schedule.gpu.reduction import emit_kernel
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 FEWEST_STEPS = 6
 """Tiles of terms that are worth a block's start and a place for its results."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from ..cpu import access, emit
-from ..cpu.combiner import Combine, combiner
-from ..cpu.kernel import Axis, Stage, replace_loads, substitute
-from ..cpu.reduction import merged_reduction
-from ..cpu.ways import terms_of
-from .block import Block, ceil_div, launch, power_of_two
-from .finish import Point, stores_at
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import Combine, combiner
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.reduction import merged_reduction
+from tvtf.passes.schedule.cpu.vector_axis import terms_of
+from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch, power_of_two
+from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512
 TERMS_A_THREAD = 4

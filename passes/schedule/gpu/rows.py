@@ -9,16 +9,16 @@ from math import prod
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from ..cpu import access, emit
-from ..cpu.combiner import combiner
-from ..cpu.kernel import Opaque, Stage, replace_loads, substitute
-from ..cpu.reduction import merged_reduction
-from ..cpu.rows import Chain, chain_at
-from ..cpu.target import CpuTarget
-from .block import Block, ceil_div, launch
-from .finish import Point
-from .reduction import Split, reduce_in_block
-from .target import GpuTarget
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import combiner
+from tvtf.passes.schedule.cpu.kernel import Opaque, Stage, replace_loads, substitute
+from tvtf.passes.schedule.cpu.reduction import merged_reduction
+from tvtf.passes.schedule.cpu.rows import Chain, chain_at
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
+from tvtf.passes.schedule.gpu.finish import Point
+from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
+from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
 """Where chains end does not depend on it, but for the number of rows that are worth one."""

@@ -15,12 +15,12 @@ from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
 from tvm.tirx import Stmt, Var
 
-from ..cpu import emit
-from .target import VECTOR_BYTES, GpuTarget
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
 
 if TYPE_CHECKING:
-    from .block import Registers
-    from .contraction import Contraction, Tile, _Side
+    from tvtf.passes.schedule.gpu.block import Registers
+    from tvtf.passes.schedule.gpu.contraction import Contraction, Tile, _Side
 
 HALF_PTX = {"float16": "f16", "bfloat16": "bf16"}
 SHARED_TYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32"}

@@ -9,8 +9,17 @@ from math import prod
 from tvm import ir, te, tirx
 
 from tvtf.core.shape import simplify_dim
-
-from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
+from tvtf.ops.kernels.common import (
+    Extent,
+    accumulator_dtype,
+    as_dtype,
+    cast,
+    compute,
+    constant_extents,
+    long,
+    padded,
+    reduce_axis,
+)
 
 Padding = Sequence[tuple[int, int]]
 MOST_PHASES = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, te
 
-from .common import Extent, accumulator_dtype, as_dtype, cast, compute, long, reduce_axis
+from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, compute, long, reduce_axis
 
 
 def matmul(

@@ -8,7 +8,7 @@ from math import prod
 
 from tvm import ir, te, tirx
 
-from .common import Extent, accumulator_dtype, as_dtype, cast, compute, long, padded, reduce_axis
+from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, compute, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
 NO_PLACE = -2

@@ -1,4 +1,4 @@
-"""TE kernels of stacks. Compiled loops run ``write`` and ``add`` in place: see passes/inplace.py."""
+"""TE kernels of stacks. Compiled loops run ``write`` and ``add`` in place: see passes/lower/inplace_stack.py."""
 
 from __future__ import annotations
 

@@ -1,0 +1,104 @@
+"""Bindings and functions that nobody needs, dropped.
+
+TVM's DeadCodeElimination looks at tensors alone: it would drop a tensor whose dims, which only running it tells, are all that
+is used of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.primitive import table
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir import dialect
+from tvtf.passes.analysis.rewriter import Bindings
+
+
+def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
+    """The dialect module without the pure bindings, and the functions, that nothing depends on."""
+    functions = {var: _alive(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    wanted = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
+    reached: set[ir.GlobalVar] = set()
+    while wanted:
+        var = wanted.pop()
+        if var not in reached:
+            reached.add(var)
+            wanted += _named(functions[var])
+    return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
+
+
+def _named(function: Any) -> list[ir.GlobalVar]:
+    found: list[ir.GlobalVar] = []
+    structural_walk(function, (ir.GlobalVar, found.append))
+    return found
+
+
+def _alive(function: relax.Function) -> relax.Function:
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    kept = needed_bindings(function.params, bindings, [function.body.body])
+    if len(kept) == len(bindings):
+        return function
+    out = Bindings()
+    out.bindings = kept
+    return out.function(function)
+
+
+def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
+    """The bindings that results need, for their values or their dims, and those that do something; in order."""
+    makers = makers_of_dims(params, bindings)
+    needed: set[Any] = set()
+    for result in results:
+        needed.update(relax.analysis.free_vars(result))
+        needed.update(makers_for(makers, result.ty))
+    kept = []
+    for binding in reversed(bindings):
+        if binding.var in needed or _acts(binding.value) or _compares(binding, makers):
+            kept.append(binding)
+            needed.update(relax.analysis.free_vars(binding.value))
+            needed.update(makers_for(makers, binding.var.ty, binding.value))
+    return kept[::-1]
+
+
+def makers_for(makers: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
+    """Who makes the dims that types and expressions have."""
+    return [makers[dim] for owner in owners for dim in _dims(owner) if dim in makers] if makers else []
+
+
+def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
+    """By dim that no parameter has, the variable that first has it."""
+    given = {dim for param in params for dim in _dims_of_type(param.ty)}
+    found: dict[Any, relax.Var] = {}
+    for binding in bindings:
+        for dim in _dims_of_type(binding.var.ty):
+            if dim not in given:
+                found.setdefault(dim, binding.var)
+    return found
+
+
+def _dims_of_type(ty: Any) -> list[Any]:
+    types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
+    shapes = [t.shape for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+    return [symbol for shape in shapes for d in shape.values if not isinstance(d, tirx.IntImm) for symbol in _dims(d)]
+
+
+def _dims(of: Any) -> list[Any]:
+    """The symbols in a type or an expression."""
+    found: list[Any] = []
+    structural_walk(of, (tirx.Var, found.append))
+    return found
+
+
+def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
+    """Whether sizes that the program computes must be dims that are there already: running it finds out."""
+    if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
+        return False
+    dims = binding.var.ty.shape.values[:-1]
+    return not all(isinstance(d, tirx.Var) and makers.get(d) == binding.var for d in dims)
+
+
+def _acts(value: Any) -> bool:
+    return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure

@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation: the sweep over recorded calls, and a pass that differentiates any module."""

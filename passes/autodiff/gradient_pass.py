@@ -1,0 +1,87 @@
+"""The gradient of any Relax function as a pass: stock ops or the tvtf dialect, whatever made the module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+from tvm import ir, relax
+
+from tvtf.core.thread_state import state
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import evaluate
+from tvtf.ir.trace import Trace, tracing
+from tvtf.ops.indexed_slices import as_dense
+from tvtf.passes.autodiff.reverse_mode import Recorder, ones_for, sweep
+from tvtf.passes.graph.import_relax import Imported
+
+
+def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | None = None) -> tvm.IRModule:
+    """Adds ``<name>_adjoint``: the function's outputs, then the gradient of their sum by each of ``wrt``.
+
+    Args:
+      mod: any module; stock Relax ops in the function are translated into the tvtf dialect.
+      name: the function to differentiate.
+      wrt: parameters by name or position; all floating-point ones where None.
+
+    Returns:
+      A module with ``<name>_adjoint(params) -> (*outputs, *gradients)`` and ``name`` in the dialect. A parameter that no
+      output depends on has a gradient of zeros.
+
+    >>> import tvtf as tf
+    >>> from tvtf import passes
+    >>> f = tf.function(lambda x: tf.reduce_sum(x * x))
+    >>> mod = f.get_concrete_function(tf.TensorSpec([3], tf.float32)).module()
+    >>> [g.name_hint for g in passes.gradient(mod).get_global_vars()]
+    ['main', 'main_adjoint']
+
+    Raises:
+      ValueError: when ``wrt`` names no parameter.
+      LookupError: an op on the way has no gradient.
+
+    Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3; the counterpart of ``relax.transform.Gradient``.
+    """
+    function = mod[name]
+    chosen = [_position(function, w) for w in wrt] if wrt is not None else _floating(function)
+    forward, adjoint = _emit(mod, name, None), _emit(mod, name, chosen)
+    functions = {ir.GlobalVar(name): forward.function, ir.GlobalVar(f"{name}_adjoint"): adjoint.function}
+    named = {var: f.with_attr("global_symbol", var.name_hint) for var, f in functions.items()}
+    return tvm.IRModule(named | forward.reachable() | adjoint.reachable())
+
+
+def _position(function: relax.Function, which: str | int) -> int:
+    names = [p.name for p in function.params]
+    if isinstance(which, int) and 0 <= which < len(names):
+        return which
+    if which in names:
+        return names.index(which)
+    raise ValueError(f"wrt={which!r} is no parameter of the function; it has {names}")
+
+
+def _floating(function: relax.Function) -> list[int]:
+    return [i for i, p in enumerate(function.params) if dialect.from_relax_type(p.ty).dtype.is_differentiable]
+
+
+def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
+    """The function in the dialect; with ``wrt``, its gradients after its outputs."""
+    with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
+        params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
+        outputs = list(
+            evaluate(mod, name, params, Imported) if wrt is None else _with_gradients(mod, name, params, wrt)
+        )
+    return trace.finish(outputs)
+
+
+def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
+    from tvtf.ops.rules import zeros_like
+
+    recorder = Recorder()
+    for i in wrt:
+        recorder.watch(params[i])
+    state.tapes = [recorder]
+    outputs = evaluate(mod, name, params, Imported)
+    state.tapes = []
+    targets = [t for t in outputs if t.dtype.is_differentiable]
+    found = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
+    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, found))]

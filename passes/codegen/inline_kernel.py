@@ -1,0 +1,95 @@
+"""The statements of a kernel, on the buffers of the kernel that takes them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import IRModule, ir, s_tir, tirx, transform
+from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.codegen.stack_buffers import MOST_BYTES
+from tvtf.passes.schedule.cpu import emit
+
+STACK_BYTES = 1024
+"""What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""
+
+
+def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
+    """The body of ``func`` with its parameters replaced by ``operands``, and the large buffers that it works in.
+
+    Those buffers are no more allocated by the body. A scalar parameter is replaced by an expression.
+    """
+    func = s_tir.renew_defs(without_blocks(func))
+    instead: dict[Any, ir.Expr] = {}
+    for param, operand in zip(func.params, operands, strict=True):
+        instead[param] = operand
+        if is_buffer_var(param):
+            _bind_dims(instead, param.ty.shape, operand.ty.shape)
+    moved: list[Var] = []
+    kept = _in_parallel_loops(func.body)
+
+    def allocation(stmt: AllocBuffer) -> Stmt:
+        instead[stmt.buffer] = own = _resized(stmt.buffer, instead)
+        if stmt in kept or not is_large(own):
+            return tirx.AllocBuffer(own)
+        moved.append(own)
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+
+    body = structural_map(func.body, (AllocBuffer, allocation))
+    body = structural_map(body, (Var, lambda var: instead.get(var, var)))
+    return structural_map(body, (tirx.Let, _own_let)), moved
+
+
+def _own_let(let: tirx.Let) -> tirx.Let:
+    """With a Var of its own: LLVM's code generator takes one Var for one value, in all that a kernel inlines."""
+    own = Var(let.var.name, let.var.ty)
+    return tirx.Let(own, let.value, structural_map(let.body, (Var, lambda var: own if var.same_as(let.var) else var)))
+
+
+def without_blocks(func: PrimFunc) -> PrimFunc:
+    """Only loops and statements."""
+    steps = s_tir.transform
+    lowering = transform.Sequential(
+        [
+            steps.LowerInitBlock(),
+            steps.PlanAndUpdateBufferAllocationLocation(),
+            steps.ConvertBlocksToOpaque(),
+            steps.LowerMatchBuffer(),
+            steps.LowerOpaqueBlock(),
+        ]
+    )
+    return lowering(IRModule({"kernel": func.with_attr("s_tir", True)}))["kernel"]
+
+
+def is_large(buffer: Var) -> bool:
+    """Whether a buffer is too large for the stack, or may be."""
+    size = emit.static(emit.volume(list(buffer.ty.shape)))
+    most = MOST_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
+    return size is None or size * buffer.ty.dtype.dtype.itemsize > most
+
+
+def _bind_dims(instead: dict[Any, ir.Expr], own: Sequence[ir.Expr], given: Sequence[ir.Expr]) -> None:
+    for dim, actual in zip(own, given, strict=True):
+        if isinstance(dim, Var):
+            instead.setdefault(dim, actual)
+
+
+def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
+    """The allocations that each thread makes for itself."""
+    found: list[AllocBuffer] = []
+
+    def visit(loop: For) -> None:
+        if loop.kind == ForKind.PARALLEL:
+            structural_walk(loop.body, (AllocBuffer, found.append))
+
+    structural_walk(body, (For, visit))
+    return found
+
+
+def _resized(buffer: Var, instead: dict[Any, ir.Expr]) -> Var:
+    shape = [structural_map(dim, (Var, lambda var: instead.get(var, var))) for dim in buffer.ty.shape]
+    kind = buffer.ty
+    return tirx.decl_buffer(shape, kind.dtype, buffer.name, scope=kind.storage_scope)

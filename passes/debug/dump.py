@@ -1,0 +1,55 @@
+"""Watching the pipeline: seconds per pass, the IR after each, and the dump of all (TVTF_DEBUG, TVTF_DUMP)."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from tvtf.core.thread_state import dials
+
+seconds: dict[str, float] = {}
+"""Time spent in each phase by this process."""
+
+
+def watched(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> tvm.IRModule:
+    """Runs a phase under the debug dials; ``folder`` is where its result is dumped, if anywhere."""
+    started = time.perf_counter()
+    result = phase.run(mod)
+    took = time.perf_counter() - started
+    seconds[phase.name] = seconds.get(phase.name, 0.0) + took
+    if dials.debug >= 2:
+        print(f"tvtf: {phase.name:14s} {took * 1e3:8.1f} ms", file=sys.stderr)
+    if dials.debug >= 3:
+        print(f"# after {phase.name}\n{result.script()}", file=sys.stderr)
+    if folder:
+        dump(folder, number, phase.name, result)
+    if dials.verify:
+        _verify(phase, mod, result)
+    return result
+
+
+def _verify(phase: Any, before: tvm.IRModule, after: tvm.IRModule) -> None:
+    from tvtf.passes.debug import verify
+
+    if phase.dialect:
+        verify.check_pass(phase.name, before, after)
+    elif phase.name == "schedule":
+        verify.check_schedules(before, after, tvm.target.Target.current())
+
+
+_compilations = itertools.count()
+
+
+def dump_folder() -> Path | None:
+    """The folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
+    return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
+
+
+def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{number:03d}_{name}.py").write_text(mod.script())

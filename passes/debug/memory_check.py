@@ -1,0 +1,178 @@
+"""Whether planned memory holds what is read of it: the kernels of a function, in order, on a model of its memory.
+
+The model knows of each range of bytes which variable was written there last. It is independent of how the plans are made
+(`tvtf.passes.memory.memory_plan`, TVM's StaticPlanBlockMemory), so that a mistake in those does not hide itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.aligned_array import ALIGNMENT
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.core.variable_lock import cached_property
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
+from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
+
+ARENA = "the arena"
+ON_HOST = frozenset({CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL})
+TENSOR_IN_STORAGE, STORAGE = "relax.memory.alloc_tensor", "relax.memory.alloc_storage"
+
+
+class Range(NamedTuple):
+    """Bytes of the arena, or of a storage that a variable names."""
+
+    where: Any
+    begin: int
+    end: int
+
+    def meets(self, other: Range) -> bool:
+        return self.where == other.where and self.begin < other.end and other.begin < self.end
+
+
+def faults(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
+    """The bindings that place a tensor where kernels can't use it, or read what something else was written over."""
+    yield from _Memory(mod, func).faults()
+
+
+class _Memory:
+    def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
+        self.mod, self.func = mod, func
+        self.ranges: dict[Any, Range] = {}
+        self.written: dict[Range, Any] = {}
+        self.roots: dict[Any, list[Any]] = {}
+        self.clobbered: dict[Any, str] = {}
+
+    @cached_property
+    def parts(self) -> dict[str, Range]:
+        """Where the functions that this one runs have their own values."""
+        attrs = self.func.attrs or {}
+        found = {}
+        for name, begin in attrs[PARTS].items() if PARTS in attrs else ():
+            inner = self.mod[str(name)].attrs or {}
+            found[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
+        return found
+
+    def faults(self) -> Iterator[tuple[Any, str]]:
+        for block in self.func.body.blocks:
+            for binding in block.bindings:
+                why = self.step(binding)
+                if why:
+                    yield binding, why
+        for var in self.rooted(self.func.body.body):
+            if var in self.clobbered:
+                yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
+
+    def step(self, binding: Any) -> str | None:
+        var, value = binding.var, binding.value
+        place = self.placed(value, var)
+        if place is not None:
+            self.ranges[var], self.roots[var] = place, [var]
+            return self.misplaced(place)
+        used = self.rooted(value)
+        for each in used:
+            if each in self.clobbered and not self.is_output(value, each):
+                return f"it reads {each.name!r}, over which {self.clobbered[each]} was written"
+        for each in self.outputs(value):
+            self.write(each, each.name)
+        for name in self.callees(value):
+            self.clobber(self.parts[name], f"a value of {name!r}", ())
+        if not is_kernel_call(self.mod, value) and not _gives_memory_of_its_own(value):
+            self.roots[var] = used
+        return None
+
+    def placed(self, value: Any, var: Any) -> Range | None:
+        """The range that a binding gives its variable, if it does."""
+        if not isinstance(value, relax.Call) or not isinstance(value.op, ir.Op):
+            return None
+        size = bytes_of(var.ty) if isinstance(var.ty, relax.TensorType) else None
+        if value.op.name == PLACE and size is not None:
+            begin = int(value.attrs["offset"])
+            return Range(ARENA, begin, begin + size)
+        if value.op.name == TENSOR_IN_STORAGE and isinstance(value.args[1], tirx.IntImm):
+            begin = int(value.args[1])
+            return Range(value.args[0], begin, begin + (1 if size is None else max(size, 1)))
+        return None
+
+    def misplaced(self, place: Range) -> str | None:
+        if place.where == ARENA and place.begin % ALIGNMENT:
+            return f"it begins at {place.begin}, no multiple of {ALIGNMENT}"
+        if place.where == ARENA and place.end > int((self.func.attrs or {}).get(SIZE, 0)):
+            return f"it ends at {place.end}, beyond the function's part of the arena"
+        if place.where != ARENA and place.begin:
+            return f"it begins at {place.begin} of its storage, and kernels take it to begin at 0"
+        return None
+
+    def rooted(self, value: Any) -> list[Any]:
+        """The placed variables whose memory a value may be, or read."""
+        return list(dict.fromkeys(root for var in variables(value) for root in self.roots.get(var, ())))
+
+    # -- what is written
+
+    def outputs(self, value: Any) -> list[Any]:
+        """The placed variables that a kernel writes."""
+        if not is_kernel_call(self.mod, value):
+            return []
+        stored = _stored(self.mod[value.op])
+        return [root for i, arg in enumerate(value.args) if i in stored for root in self.rooted(arg)]
+
+    def is_output(self, value: Any, var: Any) -> bool:
+        """Whether a kernel writes a variable, and is given it for nothing else."""
+        if not is_kernel_call(self.mod, value):
+            return False
+        stored = _stored(self.mod[value.op])
+        return all(i in stored for i, arg in enumerate(value.args) if var in self.rooted(arg))
+
+    def write(self, var: Any, name: str) -> None:
+        self.clobbered.pop(var, None)
+        place = self.ranges[var]
+        self.clobber(place, repr(name), (var,))
+        self.written[place] = var
+
+    def clobber(self, place: Range, what: str, spared: tuple[Any, ...]) -> None:
+        """Notes that what lay in a range is lost; views of a spared variable, which have its range, are not."""
+        for other, var in list(self.written.items()):
+            if var not in spared and other.meets(place):
+                del self.written[other]
+                for each, own in self.ranges.items():
+                    if each not in spared and own == other and own.meets(place):
+                        self.clobbered[each] = what
+
+    def callees(self, value: Any) -> list[str]:
+        found: list[ir.GlobalVar] = []
+        if self.parts:
+            structural_walk(value, (ir.GlobalVar, found.append))
+        return [var.name_hint for var in found if var.name_hint in self.parts]
+
+
+def _gives_memory_of_its_own(value: Any) -> bool:
+    """Whether a value is a call of the host, whose results share nothing with what it was given (`tvtf.ops.host`)."""
+    is_call = isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
+    return is_call and value.op.global_symbol in ON_HOST
+
+
+def _stored(kernel: tirx.PrimFunc) -> set[int]:
+    """Which parameters a kernel stores into."""
+    stores: list[Any] = []
+    structural_walk(kernel.body, (tirx.BufferStore, lambda store: stores.append(store.buffer)))
+    return {i for i, param in enumerate(kernel.params) if any(buffer.same_as(param) for buffer in stores)}
+
+
+def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
+    """The stores of a kernel whose place is known, and is none of their buffer's."""
+    found: list[tirx.BufferStore] = []
+
+    def note(store: tirx.BufferStore) -> None:
+        if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
+            found.append(store)
+
+    structural_walk(func.body, (tirx.BufferStore, note))
+    return found
+
+
+def _is_outside(place: Any, extent: Any) -> bool:
+    return isinstance(place, tirx.IntImm) and isinstance(extent, tirx.IntImm) and not 0 <= int(place) < int(extent)

@@ -1,0 +1,81 @@
+"""Factors of a convolution's results move into its filter where both are constants: batch norm in inference."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.primitive import table
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.analysis.use_def import Graph, Use
+
+CONSTANTS = "tvtf.constants"
+_WIDE = ("float32", "float64")
+
+
+def fold_scales(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with ``conv(x, w) * s`` of constant ``w`` and ``s`` as ``conv(x, w * s)``, which is computed once."""
+    if not _sites(mod["main"]):
+        return mod
+    return drop_dead(reemit(mod, Folded))
+
+
+class Site(NamedTuple):
+    """A convolution that only a product with ``scale`` reads."""
+
+    conv: Use
+    scale: Any
+
+
+class Folded(Evaluation):
+    """Binds the products of sites by convolutions with scaled filters."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.sites = _sites(self.function)
+
+    def bound(self, binding: Any) -> Any:
+        site = self.sites.get(binding.var)
+        if site is None:
+            return super().bound(binding)
+        x, w, scale = map(self.value, (*site.conv.inputs, site.scale))
+        return table["conv"].bind(x, table["multiply"].bind(w, scale), **site.conv.attrs)
+
+
+def _sites(function: relax.Function) -> dict[relax.Var, Site]:
+    positions = (function.attrs or {}).get(CONSTANTS, [])
+    fixed = {function.params[int(position)] for position in positions}
+    if not fixed:
+        return {}
+    graph = Graph(function)
+    found: dict[relax.Var, Site] = {}
+    for use in graph.made.values():
+        if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
+            fixed.add(use.var)
+        elif use.name == "multiply":
+            found.update((use.var, site) for site in _site(graph, use, fixed))
+    return found
+
+
+def _is_fixed(x: Any, fixed: set[Any]) -> bool:
+    return isinstance(x, ir.Constant) or x in fixed
+
+
+def _site(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
+    for y, scale in (product.inputs, product.inputs[::-1]):
+        conv = graph.made.get(y)
+        if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_fixed(scale, fixed):
+            filters = conv.inputs[1]
+            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_of_results(scale, filters):
+                return [Site(conv, scale)]
+    return []
+
+
+def _is_of_results(scale: Any, filters: Any) -> bool:
+    """Whether a factor is one number for each result of a filter."""
+    shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
+    wanted = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
+    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == wanted

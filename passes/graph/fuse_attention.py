@@ -1,0 +1,315 @@
+"""Attention found in what was traced: products, softmax and masks become one kernel each way, without a matrix of all scores.
+
+The forward part is ``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward part is what ``vjp`` rules make of
+it. A softmax is replaced where every use of it, and of what lies between, is known: nobody else asks for the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.tensor import Tensor
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import reemit
+from tvtf.ops.attended import rows_first
+from tvtf.passes.analysis.causal_mask import Known, triangle_of
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.analysis.use_def import Graph, Use
+from tvtf.passes.graph.simplify import Simplified
+
+
+def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with :class:`Site`s replaced; the same one where there is none."""
+    if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
+        return mod
+    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
+    return drop_dead(mod)
+
+
+MOST_PAIRS = 2**16
+"""Pairs of a query and a key up to which the gradient of a single head computes probabilities again: they fit the cache."""
+
+
+HIDDEN = -1e4
+"""What a mask adds to scores, or puts in their place, that must not count: their exponentials are zero beside any other."""
+
+
+class Site(NamedTuple):
+    """One attention: its operands (``key`` has its last two axes swapped where ``is_turned``), and what it gives.
+
+    ``to_out`` is the cotangent of ``out``; ``backward`` tells whose cotangent each product is that is made from it.
+    """
+
+    query: relax.Var
+    key: relax.Var
+    value: relax.Var
+    masks: tuple[relax.Var, ...]
+    scale: float
+    fill: float
+    causal: int | None
+    is_turned: bool
+    out: relax.Var
+    to_out: relax.Var | None
+    backward: dict[relax.Var, str]
+
+
+class Attending(Simplified):
+    """Binds the results of sites by the two primitives, and simplifies what is around them."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.made: dict[relax.Var, Callable[[], Tensor]] = {}
+        for site in _sites(self.function):
+            parts = _Parts(self, site)
+            self.made[site.out] = parts.forward
+            self.made |= {var: lambda parts=parts, role=role: parts.back(role) for var, role in site.backward.items()}
+
+    def bound(self, binding: Any) -> Any:
+        made = self.made.get(binding.var)
+        return super().bound(binding) if made is None else made()
+
+
+class _Parts:
+    """The tensors of one site while its function is emitted again."""
+
+    def __init__(self, walk: Attending, site: Site) -> None:
+        self.walk, self.site = walk, site
+        self.attrs = {"scale": site.scale, "fill": site.fill, "causal": site.causal}
+        self.outputs: Any = None
+        self.operands: list[Any] = []
+        self.cotangents: Any = None
+
+    def forward(self) -> Tensor:
+        site, value = self.site, self.walk.value
+        key = self.turned(value(site.key)) if site.is_turned else value(site.key)
+        masks = site.masks if site.causal is None else ()
+        self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
+        self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
+        return self.heads_first(self.outputs[0])
+
+    def back(self, role: str) -> Tensor:
+        if self.cotangents is None:
+            ct = self.heads_first(self.walk.value(self.site.to_out))
+            self.cotangents = self.walk.bind_again("attention_grad", [ct, *self.outputs, *self.operands], self.attrs)
+        found = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" turned"))])
+        return self.turned(found) if role.endswith("turned") else found
+
+    def heads_first(self, x: Tensor) -> Tensor:
+        return self.transposed(x, rows_first(x.ndim))
+
+    def turned(self, x: Tensor) -> Tensor:
+        return self.transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+    def transposed(self, x: Tensor, perm: tuple[int, ...]) -> Tensor:
+        return self.walk.bind_again("transpose", [x], {"perm": perm})
+
+
+# -- finding
+
+
+class Unknown(Exception):
+    """A use that no attention has."""
+
+
+def _sites(function: relax.Function) -> list[Site]:
+    if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
+        return []
+    graph = Graph(function)
+    known = Known(function, graph)
+    return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, known, made)]
+
+
+def _is_softmax(value: Any) -> bool:
+    return dialect.is_dialect(value) and value.op.name == "tvtf.softmax"
+
+
+def _site(graph: Graph, known: Known, softmax: Use) -> Iterator[Site]:
+    try:
+        yield _matched(graph, known, softmax)
+    except Unknown:
+        return
+
+
+class _Scores(NamedTuple):
+    """The way from a product of queries and keys to the softmax."""
+
+    product: Use
+    scale: float
+    fill: float
+    masks: tuple[relax.Var, ...]
+
+
+def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
+    (logits,) = softmax.inputs
+    scores = _scores(graph, logits)
+    _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
+    uses = graph.uses.get(softmax.var, [])
+    out = _known(next((u for u in uses if u and _is_product(u, softmax.var, None)), None))
+    _require(_are_heads(scores.product, out))
+    key_is_turned = not scores.product.attrs["transpose_b"]
+    query, key = scores.product.inputs
+    form = scores.scale, scores.fill, _causal(known, scores), key_is_turned
+    site = Site(query, key, out.inputs[1], scores.masks, *form, out.var, None, {})
+    others = [u for u in uses if u is not out]
+    _require(not others or _pairs(logits) <= MOST_PAIRS or _has_heads(logits))
+    return _with_gradient(graph, site, softmax.var, others) if others else site
+
+
+def _causal(known: Known, scores: _Scores) -> int | None:
+    """The offset of a mask that hides from each query the keys after its own, where that is what it is known to be."""
+    mask = known.of(scores.masks[0]) if scores.masks else None
+    if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
+        return None
+    triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
+    is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= HIDDEN
+    return triangle.offset if triangle is not None and is_hiding else None
+
+
+def _pairs(scores: Any) -> int:
+    return int(np.prod([int(dim) for dim in scores.ty.shape.values[-2:]]))
+
+
+def _has_heads(scores: Any) -> bool:
+    """Whether there are several matrices of scores, for several cores to go over."""
+    return any(not isinstance(dim, tirx.IntImm) or int(dim) > 1 for dim in scores.ty.shape.values[:-2])
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise Unknown
+
+
+def _known(use: Use | None) -> Use:
+    if use is None:
+        raise Unknown
+    return use
+
+
+def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, transpose_b: bool = False) -> bool:
+    """Whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
+    wanted = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
+    pairs = zip(use.inputs, (first, second))
+    return use.name == "matmul" and use.attrs == wanted and all(y is None or x.same_as(y) for x, y in pairs)
+
+
+def _are_heads(product: Use, out: Use) -> bool:
+    """Whether queries, keys and values are stacks of as many matrices, of known sizes."""
+    shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
+    leads = [str(shape[:-2]) for shape in shapes]
+    is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
+    return leads.count(leads[0]) == len(leads) and is_known
+
+
+def _scores(graph: Graph, x: Any) -> _Scores:
+    """Walks back from the softmax's input over at most one mask and over factors."""
+    masks: tuple[relax.Var, ...] = ()
+    fill = scale = 1.0
+    made = graph.made.get(x)
+    if made is not None and made.name in ("add", "select"):
+        x, masks, fill = _masked(graph, made)
+        made = _inner(graph, x)
+    while made is not None and made.name in ("multiply", "divide"):
+        x, factor = _factor(made)
+        scale = scale * factor if made.name == "multiply" else scale / factor
+        made = _inner(graph, x)
+    product = _known(made)
+    _require(product.name == "matmul" and not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
+    return _Scores(product, scale, fill, masks)
+
+
+def _inner(graph: Graph, x: Any) -> Use | None:
+    return graph.made.get(x) if graph.only_use(x) is not None else None
+
+
+def _masked(graph: Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+    if made.name == "select":
+        condition, x, filled = made.inputs
+        _require(_is_number(filled) and _same_shape(x, made.var))
+        return x, (condition,), _number(filled)
+    for x, mask in (made.inputs, reversed(made.inputs)):
+        if _leads_to_product(graph, x) and _same_shape(x, made.var):
+            return x, (mask,), 0.0
+    raise Unknown
+
+
+def _leads_to_product(graph: Graph, x: Any) -> bool:
+    made = graph.made.get(x)
+    while made is not None and made.name in ("multiply", "divide") and any(map(_is_number, made.inputs)):
+        made = graph.made.get(next(i for i in made.inputs if not _is_number(i)))
+    return made is not None and made.name == "matmul"
+
+
+def _same_shape(x: Any, y: Any) -> bool:
+    return str(x.ty.shape) == str(y.ty.shape)
+
+
+def _factor(made: Use) -> tuple[Any, float]:
+    x, y = made.inputs
+    if made.name == "multiply" and _is_number(x):
+        x, y = y, x
+    _require(_is_number(y) and _same_shape(x, made.var))
+    return x, _number(y)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, ir.Constant) and int(np.prod(x.value.shape)) == 1
+
+
+def _number(x: Any) -> float:
+    return float(np.array(x.value.numpy(), np.float64).reshape(()))
+
+
+# -- the gradient
+
+
+def _with_gradient(graph: Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
+    """The site with its backward part, which every other use of the probabilities belongs to."""
+    found: dict[relax.Var, str] = {}
+    cotangents: list[relax.Var] = []
+    for use in map(_known, uses):
+        if use.name == "softmax_grad" and use.inputs[1].same_as(chance):
+            inward = _known(graph.made.get(use.inputs[0]))
+            _require(graph.only_use(inward.var) is use)
+            _require(_is_product(inward, None, site.value, transpose_b=True))
+            cotangents.append(inward.inputs[0])
+            found |= _through_scores(graph, site, use.var)
+        elif _is_product(use, chance, None, transpose_a=True):
+            cotangents.append(use.inputs[1])
+            found[use.var] = "value"
+        else:
+            raise Unknown
+    _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
+    return site._replace(to_out=cotangents[0], backward=found)
+
+
+def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
+    """Follows the cotangent of the scores, over the mask and the factors, to queries and keys."""
+    scale = 1.0
+    use = graph.only_use(x)
+    if site.masks and str(site.masks[0].ty.dtype) == "bool":
+        chosen = _known(use)
+        _require(chosen.name == "select" and chosen.inputs[0].same_as(site.masks[0]))
+        _require(chosen.inputs[1].same_as(x) and _is_number(chosen.inputs[2]) and _number(chosen.inputs[2]) == 0)
+        x, use = chosen.var, graph.only_use(chosen.var)
+    while use is not None and use.name in ("multiply", "divide"):
+        inner, factor = _factor(use)
+        _require(inner.same_as(x))
+        scale = scale * factor if use.name == "multiply" else scale / factor
+        x, use = use.var, graph.only_use(use.var)
+    _require(abs(scale - site.scale) <= 1e-6 * abs(site.scale))
+    return {u.var: _role(site, x, u) for u in map(_known, graph.uses.get(x, []))}
+
+
+def _role(site: Site, scores: relax.Var, use: Use) -> str:
+    """Which operand's cotangent a product with that of the scores is."""
+    if _is_product(use, scores, site.key, transpose_b=site.is_turned):
+        return "query"
+    if not site.is_turned and _is_product(use, scores, site.query, transpose_a=True):
+        return "key"
+    _require(site.is_turned and _is_product(use, site.query, scores, transpose_a=True))
+    return "key turned"

@@ -1,0 +1,92 @@
+"""The sum of a tensor and that of its products with another, as gradients of norms ask for, in one pass over memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from tvtf.core.primitive import table
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.analysis.use_def import Graph, Use
+
+_WIDE = ("float32", "float64")
+
+
+def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with ``sum(x)`` and ``sum(x * y)`` over the same leading axes as one ``paired_sums``."""
+    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
+    if not any(map(_pairs, functions)):
+        return mod
+    return drop_dead(reemit(mod, _Paired))
+
+
+class Pair(NamedTuple):
+    """Two sums, that of ``x`` and that of its products with ``y``; ``first`` is the one that is bound first."""
+
+    plain: Use
+    product: Use
+    x: Any
+    y: Any
+    first: relax.Var
+
+
+class _Paired(Evaluation):
+    """Binds both sums where the first of them stood."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.pairs = _pairs(self.function)
+        self.made: dict[relax.Var, Any] = {}
+
+    def bound(self, binding: Any) -> Any:
+        pair = self.pairs.get(binding.var)
+        if pair is None:
+            return super().bound(binding)
+        if binding.var.same_as(pair.first):
+            sums = table["paired_sums"].bind(self.value(pair.x), self.value(pair.y), axis=pair.plain.attrs["axis"])
+            self.made |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
+        return self.made[binding.var]
+
+
+def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
+    """Both sums of each pair, by their variables."""
+    graph = Graph(function)
+    order = {var: position for position, var in enumerate(graph.made)}
+    found: dict[relax.Var, Pair] = {}
+    for use in graph.made.values():
+        pair = _pair(graph, use, order) if _is_of_columns(use) else None
+        if pair is not None and pair.plain.var not in found:
+            found |= {pair.plain.var: pair, pair.product.var: pair}
+    return found
+
+
+def _is_of_columns(use: Use) -> bool:
+    """A sum over leading axes of known extent, whose results lie side by side."""
+    if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
+        return False
+    (x,) = use.inputs
+    is_known = all(isinstance(d, tirx.IntImm) for d in x.ty.shape.values)
+    return is_known and str(x.ty.dtype) in _WIDE and x.ty.ndim - 1 not in use.attrs["axis"]
+
+
+def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
+    """The pair of a sum of products: nobody else reads these, and both operands are there where the first sum is."""
+    product = graph.made.get(total.inputs[0])
+    if product is None or product.name != "multiply" or graph.only_use(product.var) is None:
+        return None
+    for x, y in (product.inputs, product.inputs[::-1]):
+        plain = next((u for u in graph.uses.get(x, []) if u and _is_of_columns(u) and u.attrs == total.attrs), None)
+        if plain is not None and not x.same_as(y) and tvm_ffi.structural_equal(x.ty, y.ty):
+            first = min(plain.var, total.var, key=order.__getitem__)
+            if order.get(y, -1) < order[first] and _is_in_memory(graph, y):
+                return Pair(plain, total, x, y, first)
+    return None
+
+
+def _is_in_memory(graph: Graph, y: Any) -> bool:
+    """Whether other kernels read it, too: else it is best computed where it is summed."""
+    return y not in graph.made or len(graph.uses[y]) > 1

@@ -1,0 +1,186 @@
+"""Loops without what nobody needs: carried values that neither the condition nor what follows depends on are dropped.
+
+So the loop that only counts the turns of another does no more than the condition asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir import dialect
+from tvtf.passes.analysis.dead_code import drop_dead, needed_bindings
+from tvtf.passes.analysis.rewriter import Bindings
+
+ROUNDS = 8
+"""Loops within loops: what an outer one drops may leave an inner one less to do."""
+
+
+def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
+    """The dialect module with each ``while`` carrying only what is needed, and given only what it uses."""
+    for _ in range(ROUNDS):
+        trimmed = _Trimmer(mod).run()
+        if trimmed is mod:
+            break
+        mod = drop_dead(trimmed)
+    return mod
+
+
+class _Trimmer:
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.made: dict[ir.GlobalVar, relax.Function] = {}
+
+    def run(self) -> tvm.IRModule:
+        changed = {name: self.function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)}
+        if not self.made:
+            return self.mod
+        return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.made}, attrs=self.mod.attrs)
+
+    def function(self, func: relax.Function) -> relax.Function:
+        if not any(is_loop(b.value) for b in _bindings(func)):
+            return func
+        out, wanted, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
+        for binding in _bindings(func):
+            value = binding.value
+            if is_loop(value):
+                loop = Needs(self.mod, value, wanted.get(binding.var))
+                if loop.is_smaller():
+                    moved[binding.var] = self.trimmed(out, binding, loop)
+                    continue
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in moved:
+                out.bind(binding.var, moved[value.tuple_value][int(value.index)])
+            else:
+                out.bindings.append(binding)
+        return out.function(func) if moved else func
+
+    def trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
+        """Binds the smaller loop; by old index, the expressions of its items."""
+        attrs = loop.bound.attrs
+        condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
+        var = out.emit(loop.call(condition, body), binding.var.name)
+        return {k: relax.TupleGetItem(var, i) for i, k in enumerate(loop.carried)}
+
+    def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
+        taken = {v.name_hint for v in [*self.mod.get_global_vars(), *self.made]}
+        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in taken)
+        var = Bindings.typed(ir.GlobalVar(unique), func.ty)
+        self.made[var] = func
+        return var
+
+
+def _bindings(func: relax.Function) -> list[Any]:
+    return [b for block in func.body.blocks for b in block.bindings]
+
+
+def is_loop(value: Any) -> bool:
+    return dialect.is_dialect(value) and value.op.name == "tvtf.while"
+
+
+def items_taken(func: relax.Function) -> dict[Any, Any]:
+    """The items that are taken of each tuple; no entry where it is used as a whole."""
+    items: dict[Any, set[int]] = defaultdict(set)
+    uses: Counter[Any] = Counter()
+
+    def note(expr: Any) -> None:
+        if isinstance(expr, relax.Var):
+            uses[expr] += 1
+        elif isinstance(expr, relax.TupleGetItem):
+            items[expr.tuple_value].add(int(expr.index))
+            uses[expr.tuple_value] -= 1
+
+    relax.analysis.post_order_visit(func.body, note)
+    return {var: taken for var, taken in items.items() if uses[var] == 0}
+
+
+class _Part:
+    """A condition or body: which parameters it needs for some of its results."""
+
+    def __init__(self, func: relax.Function) -> None:
+        self.func = func
+        self.values = {b.var: b for b in _bindings(func)}
+        self.results = list(self.values[func.body.body].value.fields)
+
+    def kept(self, results: Iterable[int]) -> list[Any]:
+        """The bindings that some results need, in order."""
+        return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
+
+    def needed(self, results: list[int]) -> set[int]:
+        """The positions of parameters: those used, and one for each symbolic dim that is."""
+        kept = self.kept(results)
+        used = {v for b in kept for v in relax.analysis.free_vars(b.value)}
+        used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
+        params = list(self.func.params)
+        found = {i for i, p in enumerate(params) if p in used}
+        dims = _dims([*(b.var.ty for b in kept), *(b.value for b in kept), *(self.results[k].ty for k in results)])
+        for dim in dims - _bound(params[i] for i in found):
+            found.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
+        return found
+
+    def part(self, params: list[int], results: list[int]) -> relax.Function:
+        """The function of some parameters for some results."""
+        out = Bindings()
+        out.bindings = self.kept(results)
+        fields = [self.results[k] for k in results]
+        var = out.emit(relax.Tuple(fields), "outputs")
+        body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
+        func = self.func
+        given = [func.params[i] for i in params]
+        return relax.utils.copy_with_new_vars(relax.Function(given, body, var.ty, func.is_pure, func.attrs, func.span))
+
+
+def _dims(things: Iterable[Any]) -> set[Any]:
+    """The symbolic dims in types and expressions."""
+    found: list[Any] = []
+    for thing in things:
+        structural_walk(thing, (tirx.Var, found.append))
+    return {v for v in found if isinstance(v.ty, ir.PrimType)}
+
+
+def _bound(params: Iterable[Any]) -> set[Any]:
+    return {d for p in params for d in p.ty.shape.values if isinstance(d, tirx.Var)}
+
+
+class Needs:
+    """A loop, and what of it is needed."""
+
+    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, wanted: set[int] | None) -> None:
+        self.bound = dialect.read(call)
+        self.span, self.result_types = call.span, list(call.ty.fields)
+        attrs = self.bound.attrs
+        self.count = int(attrs["carried"])
+        self.test, self.turn = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
+        self.params = self._needed(set(range(self.count)) if wanted is None else set(wanted))
+        self.carried = [i for i in self.params if i < self.count]
+
+    def _needed(self, wanted: set[int]) -> list[int]:
+        needed = wanted | self.test.needed([0])
+        while True:
+            more = needed | self.turn.needed(sorted(i for i in needed if i < self.count))
+            if more == needed:
+                return sorted(needed)
+            needed = more
+
+    def operands(self) -> list[Any]:
+        return [self.bound.inputs[i] for i in self.params]
+
+    def is_smaller(self) -> bool:
+        return bool(self.carried) and len(self.params) < len(self.bound.inputs)
+
+    def condition(self) -> relax.Function:
+        return self.test.part(self.params, [0])
+
+    def body(self) -> relax.Function:
+        return self.turn.part(self.params, self.carried)
+
+    def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
+        shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()
+        parts = {"condition": condition, "body": body, "carried": len(self.carried), "shapes": shapes}
+        result = relax.TupleType([self.result_types[i] for i in self.carried])
+        return dialect.write(self.bound.primitive, self.operands(), self.bound.attrs | parts, result, self.span)

@@ -1,0 +1,96 @@
+"""Matrix products of which only some rows or columns are read: the others are not computed.
+
+Such is the gradient of ``concat([x, h], 1) @ w`` for ``h`` alone, where nobody asks for that for ``x``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import relax
+
+from tvtf.core.primitive import table
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.analysis.use_def import Graph, Use
+from tvtf.passes.graph.loop_dce import items_taken
+
+
+def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with products of parts of matrices in place of parts of products that are not read as a whole."""
+    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
+    if not any(map(_sites, functions)):
+        return mod
+    return drop_dead(reemit(mod, _Cut))
+
+
+class Site(NamedTuple):
+    """A product and the pieces of it, from ``first`` to before ``end``, among which are all that are read."""
+
+    product: Use
+    axis: int
+    sizes: tuple[int, ...]
+    first: int
+    end: int
+
+
+class _Cut(Evaluation):
+    """Binds the pieces that are read; nothing stands for the others."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.sites = _sites(self.function)
+
+    def bound(self, binding: Any) -> Any:
+        site = self.sites.get(binding.var)
+        if site is None:
+            return super().bound(binding)
+        read = site.sizes[site.first : site.end]
+        product = self.product(site, sum(site.sizes[: site.first]), sum(read))
+        pieces = table["split"].bind(product, sizes=read, axis=site.axis) if len(read) > 1 else [product]
+        return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
+
+    def learn(self, var: relax.Var) -> None:
+        """The pieces have no dim that their product hasn't told."""
+        if var not in self.sites:
+            super().learn(var)
+
+    def product(self, site: Site, begin: int, size: int) -> Any:
+        operands = [self.value(x) for x in site.product.inputs]
+        rank = site.product.var.ty.ndim
+        of_columns = site.axis == rank - 1
+        side, is_turned = (1, "transpose_b") if of_columns else (0, "transpose_a")
+        from_end = 1 if of_columns != site.product.attrs[is_turned] else 2
+        operands[side] = _slice(operands[side], from_end, begin, size)
+        return table["matmul"].bind(*operands, **site.product.attrs)
+
+
+def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
+    shape = list(x._type.shape)
+    starts = [0] * len(shape)
+    starts[-from_end], shape[-from_end] = begin, size
+    steps = (1,) * len(shape)
+    return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(shape), strides=steps, checked=())
+
+
+def _sites(function: relax.Function) -> dict[relax.Var, Site]:
+    """By the variable of each split of a product that nobody else reads."""
+    graph, taken = Graph(function), items_taken(function)
+    found = {}
+    for split in graph.made.values():
+        if split.name == "split" and split.var in taken:
+            product = graph.made.get(split.inputs[0])
+            if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
+                found.update(_site(product, split, sorted(taken[split.var])))
+    return found
+
+
+def _site(product: Use, split: Use, taken: Sequence[int]) -> dict[relax.Var, Site]:
+    sizes, axis = split.attrs["sizes"], split.attrs["axis"]
+    first, end = taken[0], taken[-1] + 1
+    is_known = all(isinstance(size, int) for size in sizes)
+    if not is_known or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
+        return {}
+    return {split.var: Site(product, axis, tuple(sizes), first, end)}

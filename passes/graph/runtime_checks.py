@@ -1,0 +1,191 @@
+"""Guards: what compiled code checks before a kernel that must not see bad data.
+
+They are inserted after dead code is gone, so that a guard belongs to its op and dies with it; what a guard's rule computed
+and didn't need is dropped afterwards. A failing guard first writes the Variables assigned before it in program order: what
+came before stands, what comes after isn't done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm import ir, relax
+
+from tvtf.core.primitive import Primitive, table
+from tvtf.core.shape import same_shape, substitute_dim
+from tvtf.core.thread_state import state
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, reemit
+from tvtf.ops.rules import bind
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.lower.computed_sizes import sized_after, too_large
+
+PYTHON = "call_python"
+"""It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""
+
+
+def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with a ``guard`` before each op that has one."""
+    return drop_dead(reemit(mod, _Guarded)) if any(map(_needs_guard, _calls(mod))) else mod
+
+
+def _calls(mod: tvm.IRModule) -> Iterator[Any]:
+    for func in mod.functions.values():
+        yield from _calls_of(func)
+
+
+def _calls_of(func: Any) -> Iterator[Any]:
+    if isinstance(func, relax.Function):
+        yield from (b.value for block in func.body.blocks for b in block.bindings)
+
+
+def _needs_guard(value: Any) -> bool:
+    if not dialect.is_dialect(value):
+        return False
+    prim = table[value.op.name.removeprefix("tvtf.")]
+    return prim.guard is not None or prim.name in ("guard", PYTHON)
+
+
+def _may_fail(mod: tvm.IRModule, name: str) -> bool:
+    """Whether a function holds a guard, or calls one that does."""
+    return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
+
+
+def calls_python(function: relax.Function) -> bool:
+    """Whether a function calls Python itself; those that it calls may, too."""
+    return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
+
+
+def _callees(value: Any) -> list[str]:
+    return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
+
+
+def _writes_early(mod: tvm.IRModule, name: str) -> bool:
+    """Whether a branch or body writes a Variable although nothing failed: before Python, or a branch or loop that may fail."""
+    nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
+    if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
+        return True
+    return any(_writes_early(mod, f) for f in nested)
+
+
+def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
+    """Which parameters of a branch or body are Variables' memory, counted from the last: other operands come first."""
+    params = list(function.params)
+    found = {m for _, _, *memory in _assignments(function) for m in memory}
+    for value in _calls_of(function):
+        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
+    return {params.index(m) - len(params) for m in found}
+
+
+class _Guarded(Evaluation):
+    """Keeps what was assigned so far: by the number of a Variable's parameter, its newest value and the parameter."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.roots: dict[int, Any] = {}
+        self.pending: dict[int, tuple[Any, Any]] = {}
+        self.given: list[Any] = []
+        self.memories: set[int] = set()
+        self.originals: dict[int, Any] = {}
+        self.sized = sized_after(self.function)
+        if state.trace.parent is not None:
+            self._enter()
+
+    def _enter(self) -> None:
+        """Begins a branch or body: what it was given may lie in a Variable's memory, and is what it holds so far."""
+        self.given = list(self.values.values())
+        params = list(self.function.params)
+        self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
+        for old, _, *memory in _assignments(self.function):
+            if old in self.values:
+                self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
+
+    def learn(self, var: relax.Var) -> None:
+        """Dims that the program computes are checked as soon as they are known, for all results that have them."""
+        super().learn(var)
+        results = self.sized.get(var)
+        if results:
+            sizes = tuple(substitute_dim(r.bytes, self.dims) for r in results)
+            fits = bind.memory_fits(sizes=sizes)
+            bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():
+            bind.guard(ok, *shown, *self._pairs(), message=message + _where(), shown=len(shown))
+        if prim.name == "guard":
+            inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
+            attrs = attrs | {"message": attrs["message"] + _where()}
+        if prim.name == PYTHON:
+            inputs = self._write_pending(inputs)
+        if prim.name in CONTROL:
+            inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+        result = prim.bind(*inputs, **attrs)
+        if prim.name in CONTROL:
+            self.given += result
+        if prim.name == "assign":
+            self._assigned(inputs[0], result, *inputs[2:])
+        return result
+
+    def _before(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
+        """The operands of a branch or loop: after what was assigned so far is done, if it may fail."""
+        memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
+        roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
+        if any(_writes_early(f.mod, f.name) for f in functions):
+            inputs = self._keep(list(roots.values()), inputs)
+        if any(_may_fail(f.mod, f.name) for f in functions):
+            inputs = self._write_pending(inputs)
+        return [roots.get(i, x) for i, x in enumerate(inputs)]
+
+    def _pairs(self) -> list[Any]:
+        """What a failing guard writes: new values and the memory they go to.
+
+        One of another size than the Variable had when the call began does not fit its memory, and isn't written.
+        """
+        return [x for new, root in self.pending.values() if _fits(new, root) for x in (new, root)]
+
+    def _assigned(self, old: Any, new: Any, memory: Any = None) -> None:
+        """Remembers an assignment; in the outermost function a Variable's parameter is its first value."""
+        root = self.roots.get(id(old), old) if memory is None else memory
+        self.roots[id(new)] = root
+        self.pending[id(root)] = (new, root)
+
+    def _write_pending(self, inputs: list[Any]) -> list[Any]:
+        """Does the assignments so far; not one of another size than the memory has."""
+        fitting = [(new, root) for new, root in self.pending.values() if _fits(new, root)]
+        inputs = self._keep([root for _, root in fitting], inputs)
+        for new, root in fitting:
+            bind.write(new, root)
+        self.pending.clear()
+        return inputs
+
+    def _keep(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
+        """Copies what may lie in the memory of Variables about to be written, for all who read it later."""
+        kept = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
+        self.originals |= {id(kept[id(root)]): root for root in roots if id(root) in kept}
+        self.values = {var: kept.get(id(value), value) for var, value in self.values.items()}
+        return [kept.get(id(x), x) for x in inputs]
+
+    def _sharing(self, root: Any) -> list[Any]:
+        """The values that may lie in a Variable's memory: what a branch or body was given, or its parameter in ``main``."""
+        if state.trace.parent is None:
+            return [root, *(x for x in self.given if x._type == root._type)]
+        return [x for x in self.given if x._type == root._type and id(x) not in self.memories]
+
+
+def _fits(new: Any, root: Any) -> bool:
+    return same_shape(new._type.shape, root._type.shape)
+
+
+def _assignments(function: relax.Function) -> Iterator[list[Any]]:
+    """The operands of each assignment of a function: old value, new value, and the Variable's memory."""
+    for call in _calls_of(function):
+        if dialect.is_dialect(call) and call.op.name == "tvtf.assign":
+            yield list(dialect.read(call).inputs)
+
+
+def _where() -> str:
+    """The user's line, which the message carries through the compiled code."""
+    span = state.trace.span
+    return "" if span is None else f" ({span.source_name.name}, line {span.line})"

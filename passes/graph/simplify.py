@@ -1,0 +1,287 @@
+"""Simplification of the dialect: constants computed, detours cut short, nothing computed twice or for nobody.
+
+Every rule keeps values exactly, NaN and signed zero included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tvm
+from tvm import ir, relax
+
+from tvtf.core.primitive import Primitive, as_tuple, table
+from tvtf.core.shape import TensorType, broadcast_shapes, same_dim, same_shape, size_of
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
+from tvtf.errors import OpError
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.ir.trace import EMBEDDED_ELEMENTS
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.graph.growing_arrays import grown
+
+
+def simplify(mod: tvm.IRModule) -> tvm.IRModule:
+    """Rules first, then common subexpressions shared and dead bindings dropped."""
+    mod = reemit(mod, Simplified)
+    mod = relax.transform.EliminateCommonSubexpr()(mod)
+    return drop_dead(mod)
+
+
+class Step(NamedTuple):
+    """How a value was made: what rules look at."""
+
+    name: str
+    inputs: list[Any]
+    attrs: dict[str, Any]
+
+
+class Simplified(Evaluation):
+    """Binds each primitive in its simplest form."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.steps: dict[int, Step] = {}
+        self.kept: list[Any] = []
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if prim.name == "with_gradient":  # no gradient is taken any more
+            return tuple(inputs[: attrs["count"]])
+        if prim.name in ("recompute", "effect_recompute"):
+            return attrs["forward"](*inputs)
+        if prim.name == "reloaded":
+            return inputs[1]
+        if prim.name == "recall_python":
+            return tuple(inputs[-len(attrs["shapes"]) - 1 :])
+        if attrs.get("arrays"):
+            return grown(inputs, attrs)
+        folded = self.folded(prim, inputs, attrs)
+        if folded is not None:
+            return folded
+        step = self.narrowed(Step(prim.name, inputs, attrs))
+        rule = RULES.get(prim.name)
+        found = rule(self, step) if rule else None
+        return found if found is not None else self.remember(step, prim.bind(*step.inputs, **attrs))
+
+    def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds what a rule found, simplified in turn."""
+        return self.bind(table[name], inputs, attrs)
+
+    def remember(self, step: Step, result: Any) -> Any:
+        """Notes the step by the identity of its results, which are kept alive for that."""
+        for output in as_tuple(result):
+            self.steps[id(output)] = step
+            self.kept.append(output)
+        return result
+
+    def step_of(self, x: Any) -> Step | None:
+        return self.steps.get(id(x))
+
+    def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """A small result of constants alone, computed now with NumPy; not where the op may refuse them."""
+        if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
+            return None
+        result = prim.typed(*(x._type for x in inputs), **attrs)
+        if type(result) is not TensorType or not _is_small(result):
+            return None
+        try:
+            return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
+        except (ValueError, OpError):  # what it refuses, it refuses when it runs
+            return None
+
+    def narrowed(self, step: Step) -> Step:
+        """An elementwise op broadcasts by itself: an operand that was repeated for it need not be."""
+        if step.name not in BROADCASTING or len(step.inputs) < 2:
+            return step
+        inputs = list(step.inputs)
+        wanted = _broadcast(inputs)
+        for i, x in enumerate(inputs):
+            made = self.step_of(x)
+            if made is not None and made.name == "broadcast_to":
+                candidate = [*inputs[:i], made.inputs[0], *inputs[i + 1 :]]
+                if wanted is not None and same_shape(_broadcast(candidate) or (), wanted):
+                    inputs = candidate
+        return Step(step.name, inputs, step.attrs)
+
+
+BROADCASTING = frozenset(
+    (
+        *("add", "subtract", "multiply", "divide", "floordiv", "floormod", "maximum", "minimum", "pow", "atan2"),
+        *("squared_difference", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "select"),
+        *("logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "multiply_no_nan"),
+    )
+)
+
+
+def _broadcast(inputs: list[Any]) -> tuple[Any, ...] | None:
+    """The shape that they are known to broadcast to."""
+    shape: tuple[Any, ...] | None = ()
+    for x in inputs:
+        shape = None if shape is None else broadcast_shapes(shape, x._type.shape, same_dim)
+    return shape
+
+
+def _is_small(result: TensorType) -> bool:
+    return all(isinstance(d, int) for d in result.shape) and int(np.prod(result.shape)) <= EMBEDDED_ELEMENTS
+
+
+def is_constant(x: Any) -> bool:
+    return isinstance(x, EagerTensor) or (isinstance(x, SymbolicTensor) and isinstance(x._var, ir.Constant))
+
+
+def constant_value(x: Any) -> np.ndarray:
+    return x._array if isinstance(x, EagerTensor) else np.array(x._var.value.numpy())
+
+
+def _is_filled_with(x: Any, number: float) -> bool:
+    return is_constant(x) and x._type.shape == () and bool(constant_value(x) == number)
+
+
+# -- rules: the simpler value, or None
+
+
+def _one_is_neutral(walk: Simplified, step: Step) -> Tensor | None:
+    x, y = step.inputs  # a scalar constant broadcasts to the other's shape, so the result has it
+    if _is_filled_with(y, 1):
+        return x
+    return y if _is_filled_with(x, 1) and step.name == "multiply" else None
+
+
+def _subtract_zero(walk: Simplified, step: Step) -> Tensor | None:
+    return step.inputs[0] if _is_filled_with(step.inputs[1], 0) else None
+
+
+def _same_shape(walk: Simplified, step: Step) -> Tensor | None:
+    (x,) = step.inputs
+    if same_shape(x._type.shape, step.attrs["shape"]):
+        return x
+    made = walk.step_of(x)
+    if step.name == "reshape" and made is not None and made.name == "reshape":
+        return walk.bind_again("reshape", made.inputs, step.attrs)
+    return None
+
+
+def _same_dtype(walk: Simplified, step: Step) -> Tensor | None:
+    (x,) = step.inputs
+    return x if x._type.dtype is step.attrs["dtype"] else None
+
+
+def _twice_undone(walk: Simplified, step: Step) -> Tensor | None:
+    made = walk.step_of(step.inputs[0])
+    return made.inputs[0] if made is not None and made.name == step.name else None
+
+
+def _transposed(walk: Simplified, step: Step) -> Tensor | None:
+    perm, made = step.attrs["perm"], walk.step_of(step.inputs[0])
+    if perm == tuple(range(len(perm))):
+        return step.inputs[0]
+    if made is not None and made.name == "transpose":
+        return walk.bind_again("transpose", made.inputs, {"perm": tuple(made.attrs["perm"][i] for i in perm)})
+    return None
+
+
+def _over_all_rows(walk: Simplified, step: Step) -> Tensor | None:
+    """``matmul(reshape(a), reshape(b), transpose_a=True)`` of matrices whose rows are leading dims: summed where they lie."""
+    made = [walk.step_of(x) for x in step.inputs]
+    if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
+        return None
+    sources = [m.inputs[0] for m in made if m is not None and m.name == "reshape"]
+    shapes = [x._type.shape for x in sources]
+    if len(shapes) < 2 or not 2 < len(shapes[0]) < 6 or not same_shape(shapes[0][:-1], shapes[1][:-1]):
+        return None
+    if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, step.inputs)):
+        return None
+    rows = "abcde"[: len(shapes[0]) - 1]
+    return walk.bind_again("contract", sources, {"equation": f"{rows}m,{rows}n->mn"})
+
+
+def _pads_itself(walk: Simplified, step: Step) -> Tensor | None:
+    """A convolution (or its filter's gradient) of an image with zeros around it, which it can add by itself."""
+    made = walk.step_of(step.inputs[0])
+    zeros = None if made is None or made.name != "pad" else _spatial_zeros(made)
+    if made is None or zeros is None:
+        return None
+    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(step.attrs["padding"], zeros))
+    return walk.bind_again(step.name, [made.inputs[0], step.inputs[1]], {**step.attrs, "padding": padding})
+
+
+def _spatial_zeros(pad: Step) -> list[tuple[int, int]] | None:
+    """How many positive zeros a pad puts around an image's spatial dims, where it does nothing else."""
+    first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
+    known = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
+    is_zero = _is_filled_with(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
+    return known if first == last == (0, 0) and is_zero and len(known) == len(spatial) else None
+
+
+def _crops_itself(walk: Simplified, step: Step) -> Tensor | None:
+    """A gradient for an image with zeros around it, without the zeros' part: the gradient of `_pads_itself`."""
+    made, size = walk.step_of(step.inputs[0]), step.attrs["size"]
+    if made is None or made.name != "conv_input_grad" or any(stride != 1 for stride in step.attrs["strides"]):
+        return None
+    shape, begin, window = made.attrs["shape"], step.attrs["begin"], made.inputs[1]._type.shape[:-2]
+    known = all(isinstance(d, int) for d in (*begin, *size[1:], *shape[1:]))
+    if not known or begin[0] or begin[-1] or not same_shape((size[0], size[-1]), (shape[0], shape[-1])):
+        return None
+    cut = [(low, whole - low - kept) for low, whole, kept in zip(begin[1:-1], shape[1:-1], size[1:-1])]
+    if any(max(pair) >= extent for pair, extent in zip(cut, window)):
+        return None
+    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(made.attrs["padding"], cut))
+    return walk.bind_again("conv_input_grad", made.inputs, {**made.attrs, "shape": size, "padding": padding})
+
+
+def _dims_alone(walk: Simplified, step: Step) -> Tensor:
+    """A shape as the vector of its dims: the tensor that has them need not be computed."""
+    return walk.bind_again("dims_vector", [], {"dims": step.inputs[0]._type.shape, "dtype": step.attrs["dtype"]})
+
+
+def _known_dims(walk: Simplified, step: Step) -> Tensor | None:
+    """Dims that are all numbers, as a constant."""
+    dims, dtype = step.attrs["dims"], step.attrs["dtype"]
+    if not all(isinstance(d, int) and d <= dtype.max for d in dims):
+        return None
+    return walk.constant(EagerTensor(np.array(dims, dtype.np)))
+
+
+def _reduced_product(walk: Simplified, step: Step) -> Tensor | None:
+    """The product of all dims as one dim, so that the number of elements is checked as a size is."""
+    if step.attrs["axis"] == ():
+        return step.inputs[0]
+    made = walk.step_of(step.inputs[0])
+    if made is None or made.name != "dims_vector":
+        return None
+    dim = walk.bind_again("dims_vector", [], {**made.attrs, "dims": (size_of(made.attrs["dims"]),)})
+    return dim if step.attrs["keepdims"] else walk.bind_again("reshape", [dim], {"shape": ()})
+
+
+def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
+    return step.inputs[0] if step.attrs["axis"] == () else None
+
+
+def _pass_through(walk: Simplified, step: Step) -> Tensor:
+    return step.inputs[0]
+
+
+RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
+    "multiply": _one_is_neutral,
+    "multiply_no_nan": _one_is_neutral,
+    "divide": _one_is_neutral,
+    "subtract": _subtract_zero,
+    "reshape": _same_shape,
+    "broadcast_to": _same_shape,
+    "sum_to": _same_shape,
+    "cast": _same_dtype,
+    "matmul": _over_all_rows,
+    "negative": _twice_undone,
+    "logical_not": _twice_undone,
+    "transpose": _transposed,
+    "reduce_sum": _no_axes,
+    "reduce_prod": _reduced_product,
+    "shape": _dims_alone,
+    "dims_vector": _known_dims,
+    "conv": _pads_itself,
+    "conv_filter_grad": _pads_itself,
+    "strided_slice": _crops_itself,
+    "identity": _pass_through,
+    "stop_gradient": _pass_through,
+}

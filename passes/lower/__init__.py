@@ -1,0 +1,1 @@
+"""From the dialect to kernels: legalization, fusion, kernels shared and merged, loops as kernels."""

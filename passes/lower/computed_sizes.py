@@ -1,0 +1,68 @@
+"""Tensors of sizes that the program computes: which must have room, whether fused kernels make them or not.
+
+Without this, a loop over 1 << 61 elements that nobody stores would run for centuries where TensorFlow has no memory for them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvm import relax, tirx
+from tvm.tirx.analysis import undefined_vars
+
+from tvtf.core.shape import show_shape, simplify_dim
+from tvtf.ir import dialect
+from tvtf.passes.analysis.dead_code import makers_of_dims
+
+MAKER = "tvtf.told_dims"
+MOST_NAMED = 3
+
+
+class Sized(NamedTuple):
+    """A result whose size the program computes."""
+
+    op: str
+    shape: tuple[Any, ...]
+    bytes: Any
+
+
+def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
+    """By the binding that computes the last of its dims, the results of a function that come after."""
+    bindings = [b for block in function.body.blocks for b in block.bindings]
+    makers = makers_of_dims(function.params, bindings)
+    order = {b.var: i for i, b in enumerate(bindings)}
+    told = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == MAKER}
+    found: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
+    for binding in bindings if told else ():
+        for each in _results(binding):
+            used = (
+                set() if isinstance(each.bytes, int) else {makers[s] for s in undefined_vars(each.bytes) if s in makers}
+            )
+            if used & told:
+                last = max(used, key=order.__getitem__)
+                found[last].setdefault(str(each.bytes), each)
+    return {var: list(each.values()) for var, each in found.items()}
+
+
+def _results(binding: Any) -> list[Sized]:
+    if not dialect.is_dialect(binding.value) or binding.value.op.name == MAKER:
+        return []
+    op = dialect.read(binding.value).primitive.tf_name
+    types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+    return [_sized(op, t) for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+
+
+def _sized(op: str, ty: relax.TensorType) -> Sized:
+    size: Any = tirx.IntImm("int64", max(1, ty.dtype.dtype.itemsize))
+    for dim in ty.shape.values:
+        size = size * dim
+    return Sized(op, tuple(map(simplify_dim, ty.shape.values)), simplify_dim(size))
+
+
+def too_large(results: Sequence[Sized]) -> str:
+    """What to say where one of them can't be had."""
+    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MOST_NAMED])
+    others = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
+    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"

@@ -1,0 +1,281 @@
+"""An optimizer's update of a Variable, of the state beside it and the gradient it needs become one kernel.
+
+FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable; here
+the elementwise kernels between them are one function of several results, which FuseTIR makes a kernel as it does with
+FuseOps' own. The product that gives the gradient joins where nobody else reads it. An update runs as soon as its
+gradient can be had, so that what the gradient is made of need not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax
+from tvm.ir import TensorLoad
+
+from tvtf.core.variable_lock import cached_property
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.lower.fuse_kernels import with_named_dims
+from tvtf.passes.memory.buffer_donation import DONATE, is_at_own_point
+from tvtf.passes.memory.memory_plan import variables
+from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
+_BROADCAST, _CONTRACTION = 1, 4
+"""TVM's kinds of kernels (``op_pattern``): up to the first, an element of the result reads one of each operand."""
+
+
+class Step(NamedTuple):
+    """A call of a kernel of one result; ``copied`` is the operand that it only copies."""
+
+    position: int
+    block: int
+    binding: Any
+    operands: list[Any]
+    pattern: int
+    copied: Any
+
+    @property
+    def var(self) -> Any:
+        return self.binding.var
+
+
+def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with the updates of donated Variables in ``main`` made functions of their own."""
+    main = mod["main"]
+    pairs = [(int(output), int(parameter)) for output, parameter in (main.attrs or {}).get(DONATE, [])]
+    line = _Line(mod, main, pairs)
+    updates = [update for update in line.updates() if len(update.steps) > 1]
+    return _rewritten(mod, main, line, updates) if updates else mod
+
+
+class _Line:
+    """The straight line of ``main``: its kernels' calls, who reads what, and what becomes of Variables."""
+
+    def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
+        self.steps: dict[Any, Step] = {}
+        self.readers: dict[Any, list[int]] = {}
+        self.made: dict[Any, int] = {}
+        self.starts: list[int] = []
+        known: dict[Any, int | None] = {}
+        for number, block in enumerate(main.body.blocks):
+            self.starts.append(len(self.made))
+            for binding in block.bindings:
+                self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, known)
+        self._read(main.body.body)
+        results = _results(main)
+        updated = {results[output]: main.params[parameter] for output, parameter in pairs}
+        self.updated = {x: param for x, param in updated.items() if tvm_ffi.structural_equal(x.ty, param.ty)}
+
+    def _add(
+        self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
+    ) -> None:
+        position = len(self.made)
+        self._read(binding.value)
+        self.made[binding.var] = position
+        if is_dataflow and _is_plain_call(binding.value):
+            name, operands = binding.value.args[0], list(binding.value.args[1].fields)
+            kernel = mod[name]
+            if name not in known:
+                known[name] = _copied(kernel)
+            copied = known[name]
+            pattern = int(kernel.attrs["op_pattern"])
+            source = None if copied is None else operands[copied]
+            self.steps[binding.var] = Step(position, block, binding, operands, pattern, source)
+
+    def _read(self, value: Any) -> None:
+        for var in variables(value):
+            self.readers.setdefault(var, []).append(len(self.made))
+
+    @cached_property
+    def early(self) -> set[Any]:
+        """Numbers that depend on parameters alone, as they come in: a step's learning rate."""
+        found: set[Any] = set()
+        for var, step in self.steps.items():
+            if (
+                var not in self.updated
+                and not step.binding.var.ty.ndim
+                and all(x not in self.made or x in found for x in step.operands)
+            ):
+                found.add(var)
+        return found
+
+    def key(self, var: Any) -> float:
+        """What bindings are sorted by."""
+        position = self.made[var]
+        if var not in self.early:
+            return position
+        return max(start for start in self.starts if start <= position) - 0.9
+
+    def updates(self) -> Iterator[_Update]:
+        """Groups of steps that can be one kernel each, which no step belongs to two of."""
+        groups: list[set[Any]] = []
+        for var in self.updated:
+            own = set(self._elementwise(var))
+            groups = [g for g in groups if not g & own] + [own.union(*(g for g in groups if g & own))]
+        for group in groups:
+            own = self._without_shared(group)
+            own |= self._gradient(own)
+            update = _Update(self, sorted((self.steps[var] for var in own), key=lambda step: step.position))
+            if update.steps and update.is_legal:
+                yield update
+
+    def _elementwise(self, var: Any) -> Iterator[Any]:
+        """The steps of the same shape that lead to a value."""
+        todo, seen = [var], set()
+        while todo:
+            step = self.steps.get(todo.pop())
+            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _alike(step.var, var):
+                seen.add(step.var)
+                todo += step.operands
+        return iter(seen)
+
+    def _without_shared(self, group: set[Any]) -> set[Any]:
+        """Without what others read that isn't a Variable's new value."""
+        while True:
+            own = {self.steps[var].position for var in group}
+            shared = {v for v in group if v not in self.updated and not own.issuperset(self.readers.get(v, ()))}
+            if not shared:
+                return group
+            group = group - shared
+
+    def _gradient(self, group: set[Any]) -> set[Any]:
+        """The one contraction that only this group reads."""
+        own = {self.steps[var].position for var in group}
+        operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
+        found = {
+            x
+            for x in operands - group
+            if self.steps[x].pattern == _CONTRACTION
+            and all(_alike(x, var) and self.steps[x].block == self.steps[var].block for var in group)
+            and own.issuperset(self.readers[x])
+        }
+        return found if len(found) == 1 else set()
+
+
+class _Update:
+    """Steps to be one kernel, in order."""
+
+    def __init__(self, line: _Line, steps: list[Step]) -> None:
+        self.line, self.steps = line, steps
+        self.vars = {step.var for step in steps}
+        self.operands = list(dict.fromkeys(x for s in steps for x in s.operands if x not in self.vars))
+        self.positions = {step.position for step in steps}
+        self.results = [s for s in steps if not self.positions.issuperset(line.readers.get(s.var, ()))]
+
+    @property
+    def name(self) -> str:
+        """Its kernel's: what makes the gradient, or the first step."""
+        first = max(self.steps, key=lambda step: step.pattern)
+        return str(first.binding.value.args[0].name_hint)
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether nobody reads a result before the last step, and all lie in one block."""
+        last = self.steps[-1].position
+        early = [r for s in self.results for r in self.line.readers[s.var] if r < last and r not in self.positions]
+        return not early and len({step.block for step in self.steps}) == 1
+
+    @property
+    def place(self) -> float:
+        """Right after the last operand, and after others have read the Variables whose memory the results take."""
+        made = [self.line.made[x] for x in self.operands if x in self.line.made and x not in self.line.early]
+        params = [self.line.updated[s.var] for s in self.steps if s.var in self.line.updated]
+        read = [r for p in params for r in self.line.readers.get(p, ()) if r not in self.positions]
+        start = self.line.starts[self.steps[0].block]
+        before = [position for position in (*made, *read) if position < self.steps[-1].position]
+        return max([start - 0.75, *before]) + 0.5
+
+    def function(self) -> relax.Function:
+        """The steps as a function of their operands; what was copied is read from the copy, unless it is a result."""
+        types = with_named_dims([x.ty for x in self.operands])
+        params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
+        at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
+        bindings, inner = [], self.vars - {step.var for step in self.results}
+        for step in self.steps:
+            var = relax.DataflowVar(step.var.name, step.var.ty)
+            bindings.append(relax.VarBinding(var, _again(step.binding.value, [at[x] for x in step.operands])))
+            at[step.var] = var
+            if step.copied in inner:
+                at[step.copied] = var
+        bindings.append(_bound("results", relax.Tuple([at[step.var] for step in self.results])))
+        result = bindings[-1].var
+        body = Bindings.typed(relax.SeqExpr([relax.DataflowBlock(bindings)], result), result.ty)
+        return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
+
+    def bindings(self, function: ir.GlobalVar) -> list[Any]:
+        """The call, and the results under the names they had."""
+        types = relax.TupleType([step.var.ty for step in self.results])
+        call = relax.Call(function, self.operands, span=self.steps[-1].binding.value.span, ret_ty=types)
+        made = relax.VarBinding(relax.Var("update", types), call)
+        items = [relax.VarBinding(step.var, relax.TupleGetItem(made.var, i)) for i, step in enumerate(self.results)]
+        return [made, *items]
+
+
+def _again(call: Any, operands: list[Any]) -> Any:
+    tensors = relax.Tuple(operands)
+    return relax.Call(_CALL_TIR, [call.args[0], tensors], ty_args=call.ty_args, span=call.span, ret_ty=call.ty)
+
+
+def _bound(name: str, value: Any) -> Any:
+    return relax.VarBinding(relax.Var(name, value.ty), value)
+
+
+def _is_plain_call(value: Any) -> bool:
+    return isinstance(value, relax.Call) and value.op.same_as(_CALL_TIR) and len(value.args) == 2 and _is_tensor(value)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value.ty, relax.TensorType)
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return tvm_ffi.structural_equal(x.ty.shape, y.ty.shape)
+
+
+def _copied(func: Any) -> int | None:
+    """The operand that a kernel only copies."""
+    kernel = read_kernel(func)
+    stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
+    if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
+        return None
+    if not is_at_own_point(stage.value, stage):
+        return None
+    source = stage.value.source
+    return next((i for i, param in enumerate(func.params) if param.same_as(source)), None)
+
+
+def _results(main: relax.Function) -> list[Any]:
+    values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
+    result = main.body.body
+    while isinstance(values.get(result), relax.Var):
+        result = values[result]
+    value = values.get(result, result)
+    return list(value.fields) if isinstance(value, relax.Tuple) else [result]
+
+
+def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: list[_Update]) -> tvm.IRModule:
+    """``main`` with a call for each update, in the order of places."""
+    builder = relax.BlockBuilder(mod)
+    new: dict[int, list[tuple[float, list[Any]]]] = {}
+    for update in updates:
+        function = builder.add_func(update.function(), f"{update.name}_update")
+        new.setdefault(update.steps[0].block, []).append((update.place, update.bindings(function)))
+    gone = {step.var for update in updates for step in update.steps}
+    blocks = []
+    for number, block in enumerate(main.body.blocks):
+        if number in new:
+            left = [(line.key(b.var), [b]) for b in block.bindings if b.var not in gone]
+            parts = sorted([*left, *new[number]], key=lambda part: part[0])
+            block = relax.DataflowBlock([binding for _, part in parts for binding in part])
+        blocks.append(block)
+    body = Bindings.typed(relax.SeqExpr(blocks, main.body.body), main.body.body.ty)
+    fused = builder.get()
+    fused.update_func(
+        fused.get_global_var("main"),
+        relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs, main.span),
+    )
+    return fused

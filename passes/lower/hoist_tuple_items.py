@@ -1,0 +1,67 @@
+"""Items of tuples are taken before kernels are fused."""
+
+from __future__ import annotations
+
+from tvm import ir, relax, transform
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.analysis.rewriter import Bindings
+
+
+@transform.module_pass(opt_level=0, name="TakeItems")
+def TakeItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Makes every item of a tuple a value that dataflow blocks give out, so that FuseOps leaves it outside kernels.
+
+    FuseOps replaces the tuples of which a kernel reads some items by these items, at positions that it noted before it
+    replaced the first. It goes through them in the order of their addresses, so that from three tuples on some
+    compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's fuse_ops.cc).
+    """
+    result = mod.clone()
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            result.update_func(name, _items_given_out(func))
+    return result
+
+
+def _items_given_out(func: relax.Function) -> relax.Function:
+    inner = {
+        binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
+        for block in func.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem)
+    }
+    return structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
+
+
+def known_items(mod: ir.IRModule) -> ir.IRModule:
+    """The module with items of tuples that are made in the same function taken from where they were made."""
+    result = mod.clone()
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            result.update_func(name, _with_known_items(func))
+    return result
+
+
+def _with_known_items(func: relax.Function) -> relax.Function:
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
+    out = Bindings()
+    for binding in bindings:
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+            value = tuples[value.tuple_value].fields[value.index]
+        out.again(binding, value)
+    return without_unread(out.function(func), set(tuples))
+
+
+def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
+    """The function without those bindings that nothing reads."""
+    read: set[relax.Var] = set()
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    for value in (*(b.value for b in bindings), func.body.body):
+        structural_walk(value, (ir.Var, read.add))
+    out = Bindings()
+    for binding in bindings:
+        if binding.var in read or binding.var not in candidates:
+            out.again(binding, binding.value)
+    return out.function(func)

@@ -1,0 +1,416 @@
+"""A loop of the virtual machine written as one kernel: a TIR `while` around the statements of its parts' kernels.
+
+What a turn starts from lies in buffers that the next turn starts from again: on the stack where they are small, so that
+LLVM keeps scalars in registers. Buffers too large for that come from outside, so that they are allocated once, are part of
+the memory plan, and don't leak where the loop ends by an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+from tvm.tirx import PrimFunc, Stmt, Var
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.analysis.loop_op import carried_count, is_loop, seconds, signal_check
+from tvtf.passes.codegen.argument_checks import has_asserts
+from tvtf.passes.codegen.inline_kernel import inlined, is_large
+from tvtf.passes.codegen.loop_invariants import lasting
+from tvtf.passes.schedule.cpu import emit
+
+MAY_FAIL = "tvtf.may_fail"
+SAFE = "tvtf.inplace"
+"""Which outputs of a kernel may lie where an input lies: `[output, input]` positions; see `passes/memory/buffer_donation.py`."""
+POLL_WORK = 1 << 16
+"""Statements run between two looks at the clock: some 20 us."""
+UNKNOWN_EXTENT = 64
+MOST_STATEMENTS = 5000
+"""A longer loop is left to the machine: LLVM compiles its kernels side by side, and each once."""
+EMBEDDED = ("bool", "int32", "int64", "float32", "float64")
+
+Value = Any
+"""A buffer, a scalar expression, or a tuple of values."""
+
+
+class NotNative(Exception):
+    """Something in a loop that kernels can't do."""
+
+
+class LoopKernel:
+    """The kernel of a loop, and how to call it.
+
+    ``operands`` and then tensors of the types ``allocated`` are its arguments. Each of the ``results`` is the position of
+    one of these tensors, or, where the loop hands a value through (it may have written into it), the operand. Only
+    results in ``wanted`` are sure to be written.
+
+    Raises:
+      NotNative: the loop has to stay one of the virtual machine.
+    """
+
+    def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int], polls: bool) -> None:
+        self.mod, self.polls = mod, polls
+        self.inputs: dict[Any, Var] = {}
+        self.outputs: list[Var] = []
+        self.workspaces: list[Var] = []
+        self.may_fail = False
+        self.places: dict[Var, Var] = {}
+        self.dims: dict[Var, ir.Expr] = {}
+        self.statements: list[Stmt | None] = []
+        self.into: Var | None = None
+        self.results = self._write(call, wanted)
+        if sum(map(_length, self.statements)) > MOST_STATEMENTS:
+            raise NotNative("its length")
+        self.allocated = [_tensor_type(place) for place in [*self.outputs, *self.workspaces]]
+        sizes = self._unbound_sizes()
+        self.operands = [*self.inputs, *sizes]
+        self.function = self._function(sizes)
+
+    def _write(self, call: relax.Call, wanted: set[int]) -> list[Any]:
+        given = list(call.args)[2 : 2 + carried_count(call)]
+        values = [self.value(x, {}) for x in list(call.args)[2:]]
+        state = self.loop(call, values, [k in wanted for k in range(len(given))])
+        results: list[Any] = []
+        for k, (buffer, operand) in enumerate(zip(state, given)):
+            if buffer is values[k]:
+                results.append(operand)
+            elif k in wanted:
+                results.append(self._given_out(buffer))
+            else:
+                results.append(operand)
+        return results
+
+    def _given_out(self, buffer: Var) -> int:
+        """The position of the output that holds a buffer at the end."""
+        if buffer not in self.outputs:
+            place = _buffer_like(buffer, "result")
+            self.outputs.append(place)
+            self.emit(_copy(buffer, place))
+            return len(self.outputs) - 1
+        return self.outputs.index(buffer)
+
+    def _unbound_sizes(self) -> list[Var]:
+        bound = {d for b in self._buffers() for d in b.ty.shape if isinstance(d, Var)}
+        used: list[Var] = []
+        for stmt in self.statements:
+            used += [v for v in tirx.analysis.undefined_vars(stmt, []) if not is_buffer_var(v)]
+        used += [v for b in self._buffers() for d in b.ty.shape for v in tirx.analysis.undefined_vars(d)]
+        return [v for v in dict.fromkeys(used) if v not in bound]
+
+    def _buffers(self) -> list[Var]:
+        return [*self.inputs.values(), *self.outputs, *self.workspaces]
+
+    def _function(self, sizes: list[Var]) -> PrimFunc:
+        body = emit.sequence(self.statements)
+        params = [*self.inputs.values(), *sizes, *self.outputs, *self.workspaces]
+        func = PrimFunc(params, body).with_attr("tirx.is_scheduled", True).with_attr("tirx.noalias", True)
+        return func.with_attr(MAY_FAIL, True) if self.may_fail else func
+
+    # -- statements
+
+    def emit(self, stmt: Stmt) -> None:
+        self.statements.append(stmt)
+
+    def block(self, write: Callable[[], Any]) -> tuple[Stmt, Any]:
+        """The statements that ``write`` emits, and what it returns."""
+        outer, self.statements = self.statements, []
+        try:
+            result = write()
+            return emit.sequence(self.statements), result
+        finally:
+            self.statements = outer
+
+    def place(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
+        """A buffer of the kernel's own, on the stack where it is small."""
+        buffer = emit.scratch(list(shape), dtype, name, "local")
+        if not is_large(buffer):
+            self.emit(emit.allocate(buffer))
+            return buffer
+        self.workspaces.append(emit.scratch(list(shape), dtype, name))
+        return self.workspaces[-1]
+
+    def place_like(self, buffer: Var, name: str) -> Var:
+        return self.place(buffer.ty.shape, str(buffer.ty.dtype), name)
+
+    # -- expressions
+
+    def value(self, expr: Any, env: dict[Any, Value]) -> Value:
+        if isinstance(expr, relax.Var) and expr in env:
+            return env[expr]
+        if isinstance(expr, relax.Var) and not env and isinstance(expr.ty, relax.TensorType):
+            return self.input(expr)
+        if isinstance(expr, ir.Constant):
+            return self.constant(expr)
+        if isinstance(expr, relax.Tuple):
+            return tuple(self.value(x, env) for x in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            return self.value(expr.tuple_value, env)[int(expr.index)]
+        if isinstance(expr, relax.If):
+            return self.branch(expr, env)
+        if isinstance(expr, relax.Call):
+            return self.call(expr, env)
+        if isinstance(expr, ir.Expr) and isinstance(expr.ty, ir.PrimType):
+            return self.scalar(expr)
+        raise NotNative(f"a {type(expr).__name__}")
+
+    def input(self, expr: Any) -> Var:
+        """The parameter for a tensor from outside."""
+        if expr not in self.inputs:
+            if expr.ty.shape is None:
+                raise NotNative("a tensor of unknown rank")
+            self.inputs[expr] = emit.scratch(list(expr.ty.shape.values), str(expr.ty.dtype), "given")
+        return self.inputs[expr]
+
+    def constant(self, expr: ir.Constant) -> Var:
+        dtype = str(expr.value.dtype)
+        if len(expr.value.shape) or dtype not in EMBEDDED:
+            return self.input(expr)
+        place = self.place([], dtype, "constant")
+        self.emit(emit.store(place, tirx.const(expr.value.numpy().item(), dtype), []))
+        return place
+
+    def scalar(self, expr: ir.Expr) -> ir.Expr:
+        return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
+
+    def call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        if is_loop(call):
+            operands = [self.value(x, env) for x in list(call.args)[2:]]
+            return tuple(self.loop(call, operands, [False] * carried_count(call)))
+        if isinstance(call.op, ir.GlobalVar):
+            return self.called(call.op, [self.value(x, env) for x in call.args])
+        if isinstance(call.op, ir.Op) and call.op.name == "relax.call_tir":
+            return self.kernel_call(call, env)
+        raise NotNative(str(call.op))
+
+    def called(self, name: ir.GlobalVar, operands: list[Value]) -> Value:
+        func = self.mod[name]
+        if isinstance(func, relax.Function):
+            return self.run(func, operands)
+        self.inline(func, operands)
+        return ()
+
+    def kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        operands = list(self.value(call.args[1], env))
+        if len(call.args) > 2:
+            operands += map(self.scalar, call.args[2].values)
+        (ty,) = call.ty_args
+        fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+        into, self.into = self.into, None
+        results = [self._place_of(t) for t in fields] if into is None else [into]
+        sizes = len(call.args[2].values) if len(call.args) > 2 else 0
+        split = len(operands) - sizes
+        self.inline(self.mod[call.args[0]], [*operands[:split], *results, *operands[split:]])
+        return tuple(results) if isinstance(ty, relax.TupleType) else results[0]
+
+    def _place_of(self, ty: relax.TensorType) -> Var:
+        return self.place(list(map(self.scalar, ty.shape.values)), str(ty.dtype), "value")
+
+    def inline(self, func: PrimFunc, operands: list[Value]) -> None:
+        self.may_fail = self.may_fail or has_asserts(func)
+        body, moved = inlined(func, operands)
+        self.workspaces += moved
+        self.emit(body)
+
+    def run(self, func: relax.Function, operands: Sequence[Value]) -> Value:
+        """A Relax function on values."""
+        env = dict(zip(func.params, operands, strict=True))
+        outer = self.dims
+        self.dims = _dims(func.params, operands)
+        result = self.sequence(func.body, env)
+        self.dims = outer
+        return result
+
+    def sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
+        if not isinstance(expr, relax.SeqExpr):
+            return self.value(expr, env)
+        for block in expr.blocks:
+            for binding in block.bindings:
+                if isinstance(binding, relax.MatchCast):
+                    raise NotNative("a computed shape")
+                self.into = self.places.get(binding.var)
+                env[binding.var] = self.value(binding.value, env)
+        return self.value(expr.body, env)
+
+    # -- control flow
+
+    def branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
+        chosen = self.value(expr.cond, env)
+        sides = [self.block(partial(self.sequence, s, dict(env))) for s in (expr.true_branch, expr.false_branch)]
+        merged = self.merged([value for _, value in sides])
+        bodies = [self.block(partial(self._end_side, body, value, merged))[0] for body, value in sides]
+        self.emit(tirx.IfThenElse(tirx.BufferLoad(chosen, []), *bodies))
+        return merged
+
+    def merged(self, values: list[Value]) -> Value:
+        """Where the value of a branch goes."""
+        first, other = values
+        if isinstance(first, tuple):
+            return tuple(self.merged(list(pair)) for pair in zip(first, other, strict=True))
+        return first if first is other else self.place_like(first, "chosen")
+
+    def _end_side(self, body: Stmt, value: Value, merged: Value) -> None:
+        self.emit(body)
+        for source, target in _pairs(value, merged):
+            self.emit(_copy(source, target))
+
+    def loop(self, call: relax.Call, values: list[Value], outside: list[bool]) -> list[Var]:
+        """The loop on ``values``; returns its state. State that is wanted ``outside`` is an output where it is large."""
+        if any(t.shape is None for t in call.ty.fields):
+            raise NotNative("a shape that changes")
+        condition, body = (self.mod[part] for part in call.args[:2])
+        count = len(outside)
+        state = [
+            value if _hands_through(body, k) else self.started(value, outside[k])
+            for k, value in enumerate(values[:count])
+        ]
+        over = {k: overwriting(self.mod, body, k) for k, place in enumerate(state) if is_large(place)}
+        self.places |= {var: state[k] for k, var in over.items() if var is not None}
+        inputs = [*state, *values[count:]]
+        going, beat = self.place([], "bool", "going"), _Beat(self) if self.polls else None
+        self.emit(emit.store(going, tirx.const(True, "bool"), []))
+        known = len(self.workspaces)
+        whole, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
+        before, rest = lasting(whole, self.workspaces[known:])
+        self.statements += before
+        turn = emit.sequence(rest)
+        test, _ = self.block(lambda: self.emit(_copy(self.run(condition, inputs), going)))
+        poll = [] if beat is None else [beat.poll(POLL_WORK // max(1, _work(turn)))]
+        again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([turn, *poll]), None)
+        self.emit(tirx.While(tirx.BufferLoad(going, []), emit.sequence([test, again])))
+        return state
+
+    def started(self, value: Var, outside: bool) -> Var:
+        if outside and is_large(value):
+            place = _buffer_like(value, "state")
+            self.outputs.append(place)
+        else:
+            place = self.place_like(value, "state")
+        self.emit(_copy(value, place))
+        return place
+
+    def carry(self, state: list[Var], values: Sequence[Var]) -> None:
+        """Move what a turn gave into the state, as if all at once."""
+        moves = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
+        staged = [(self.staged(value) if value in state else value, to) for value, to in moves]
+        for value, to in staged:
+            self.emit(_copy(value, to))
+
+    def staged(self, value: Var) -> Var:
+        place = self.place_like(value, "staged")
+        self.emit(_copy(value, place))
+        return place
+
+
+class _Beat:
+    """Ctrl-C: every so many turns the clock is read, and once a second Python asked."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        self.turns, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
+        kernel.emit(emit.store(self.turns, tirx.IntImm("int32", 0), []))
+        kernel.emit(emit.store(self.last, seconds(), []))
+
+    def poll(self, turns: int) -> Stmt:
+        now = Var("now", "int64")
+        ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
+        later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
+        look = emit.sequence([emit.store(self.turns, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later])
+        if turns <= 1:
+            return look
+        count = emit.store(self.turns, tirx.BufferLoad(self.turns, []) + 1, [])
+        due = tirx.GE(tirx.BufferLoad(self.turns, []), tirx.IntImm("int32", turns))
+        return emit.sequence([count, tirx.IfThenElse(due, look, None)])
+
+
+def _hands_through(body: relax.Function, k: int) -> bool:
+    """Whether the ``k``-th result is the ``k``-th parameter."""
+    values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
+    result = body.body.body
+    result = values.get(result, result) if isinstance(result, relax.Var) else result
+    field = result.fields[k] if isinstance(result, relax.Tuple) else None
+    while field in values:
+        field = values[field]
+    return field is not None and field.same_as(body.params[k])
+
+
+def overwriting(mod: tvm.IRModule, body: relax.Function, k: int) -> relax.Var | None:
+    """The ``k``-th result of a loop's body, where its kernel may write it over the ``k``-th parameter.
+
+    Nothing reads the parameter later, and the kernel reads it at most at the element that it writes.
+    """
+    if not isinstance(body.body.body, relax.Tuple):
+        return None
+    bindings = [b for block in body.body.blocks for b in block.bindings]
+    param, fields = body.params[k], list(body.body.body.fields)
+    users = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
+    made = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
+    if made is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[made]]):
+        return None
+    if any(b.var.same_as(later.var) for b in users for later in bindings[made + 1 :]):
+        return None
+    return bindings[made].var if _is_safe(mod, bindings[made].value, param) else None
+
+
+def _is_kernel_call(value: Any) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.call_tir"
+
+
+def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
+    """Whether a kernel of one result reads an operand only where it writes."""
+    if isinstance(call.ty_args[0], relax.TupleType):
+        return False
+    operands = list(call.args[1].fields)
+    safe = {tuple(map(int, pair)) for pair in (mod[call.args[0]].attrs or {}).get(SAFE, [])}
+    return all((len(operands), i) in safe for i, x in enumerate(operands) if x.same_as(param))
+
+
+def _dims(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
+    """What a function's symbolic dims are for the operands."""
+    found: dict[Var, ir.Expr] = {}
+    for param, operand in zip(params, operands, strict=True):
+        if not isinstance(param.ty, relax.TensorType):
+            raise NotNative("a parameter that is no tensor")
+        for dim, actual in zip(param.ty.shape.values, operand.ty.shape, strict=True):
+            if isinstance(dim, Var):
+                found.setdefault(dim, actual)
+    return found
+
+
+def _pairs(value: Value, target: Value) -> list[tuple[Var, Var]]:
+    if isinstance(value, tuple):
+        return [pair for v, t in zip(value, target, strict=True) for pair in _pairs(v, t)]
+    return [] if value is target else [(value, target)]
+
+
+def _buffer_like(buffer: Var, name: str) -> Var:
+    return emit.scratch(list(buffer.ty.shape), str(buffer.ty.dtype), name)
+
+
+def _tensor_type(buffer: Var) -> relax.TensorType:
+    return relax.TensorType(list(buffer.ty.shape), str(buffer.ty.dtype))
+
+
+def _copy(source: Var, target: Var) -> Stmt:
+    return emit.nest(list(source.ty.shape), lambda at: emit.store(target, emit.load(source, at), at))
+
+
+def _length(stmt: Stmt) -> int:
+    found: list[Stmt] = []
+    structural_walk(stmt, (Stmt, found.append))
+    return len(found)
+
+
+def _work(stmt: Any) -> int:
+    """About how many statements a statement runs."""
+    if isinstance(stmt, tirx.For):
+        return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _work(stmt.body)
+    if isinstance(stmt, tirx.While):
+        return UNKNOWN_EXTENT * _work(stmt.body)
+    if isinstance(stmt, tirx.SeqStmt):
+        return sum(map(_work, stmt.seq))
+    if isinstance(stmt, tirx.IfThenElse):
+        return _work(stmt.then_case) + (0 if stmt.else_case is None else _work(stmt.else_case))
+    return _work(stmt.body) if isinstance(getattr(stmt, "body", None), Stmt) else 1

@@ -1,0 +1,126 @@
+"""Loops become kernels: a `while` in TIR, its state in registers or in memory that is allocated once.
+
+Runs on scheduled kernels. Where a condition or a body does something that no kernel does (it prints, calls Python, or
+makes a tensor whose size it computes), the loop stays one of the virtual machine, with the loops in it made kernels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import count
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.analysis.loop_op import PRIVATE, all_calls, carried_count, has_symbol, is_loop
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.analysis.side_effects import void_call
+from tvtf.passes.lower.loop_kernel import LoopKernel, NotNative
+
+
+def native_loops(mod: tvm.IRModule, polls: bool = True) -> tvm.IRModule:
+    """The module with each loop that kernels can do as one kernel; with ``polls``, it listens for Ctrl-C.
+
+    Takes functions without dataflow blocks; what nothing calls any more is left out.
+    """
+    return _Rewriter(mod, polls).run() if any(map(is_loop, all_calls(mod))) else mod
+
+
+class _Rewriter:
+    def __init__(self, mod: tvm.IRModule, polls: bool) -> None:
+        self.mod, self.polls = mod, polls
+        self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
+
+    def run(self) -> tvm.IRModule:
+        waiting = [name for name, func in self.mod.functions_items() if _is_entry(func)]
+        done: dict[ir.GlobalVar, Any] = {}
+        while waiting:
+            name = waiting.pop()
+            if name not in done:
+                func = self.kernels.get(name) or self.mod[name]
+                done[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
+                waiting.extend(_mentioned(done[name]))
+        return tvm.IRModule(done, attrs=self.mod.attrs)
+
+    def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
+        taken = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
+        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in taken)
+        impure = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
+        var = Bindings.typed(ir.GlobalVar(name), impure)
+        self.kernels[var] = kernel
+        return var
+
+
+def _is_entry(func: ir.BaseFunc) -> bool:
+    return has_symbol(func) and PRIVATE not in func.attrs
+
+
+def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
+    found: list[ir.GlobalVar] = []
+    structural_walk(func.body, (ir.GlobalVar, found.append))
+    return found
+
+
+class _Function:
+    """One Relax function with its loops replaced."""
+
+    def __init__(self, rewriter: _Rewriter, func: relax.Function) -> None:
+        self.rewriter, self.func = rewriter, func
+        self.items: dict[Any, list[int]] = defaultdict(list)
+        self.uses: Counter[Any] = Counter()
+        self.fields: dict[Any, list[Any]] = {}
+        relax.analysis.post_order_visit(func.body, self._count)
+
+    def _count(self, expr: Any) -> None:
+        if isinstance(expr, relax.Var):
+            self.uses[expr] += 1
+        elif isinstance(expr, relax.TupleGetItem):
+            self.items[expr.tuple_value].append(int(expr.index))
+
+    def rewritten(self) -> relax.Function:
+        body = self.sequence(self.func.body)
+        func = self.func
+        return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+    def sequence(self, expr: relax.SeqExpr) -> relax.SeqExpr:
+        out = Bindings()
+        for block in expr.blocks:
+            for binding in block.bindings:
+                self.binding(out, binding)
+        return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
+
+    def binding(self, out: Bindings, binding: relax.Binding) -> None:
+        value = binding.value
+        if isinstance(binding, relax.MatchCast):
+            out.bindings.append(binding)
+        elif isinstance(value, relax.If):
+            sides = [self.sequence(side) for side in (value.true_branch, value.false_branch)]
+            out.bind(binding.var, out.typed(relax.If(value.cond, *sides, span=value.span), value.ty))
+        elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self.fields:
+            out.bind(binding.var, self.fields[value.tuple_value][int(value.index)])
+        elif isinstance(value, relax.Call) and is_loop(value):
+            self.loop(out, binding.var, value)
+        else:
+            out.again(binding, value)
+
+    def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
+        whole = self.uses[var] > len(self.items[var])
+        wanted = range(carried_count(call)) if whole else self.items[var]
+        try:
+            kernel = LoopKernel(self.rewriter.mod, call, set(wanted), self.rewriter.polls)
+        except NotNative:
+            out.bind(var, call)
+            return
+        places = [out.emit(_allocation(out, ty), "place") for ty in kernel.allocated]
+        name = self.rewriter.add(kernel.function)
+        out.emit(void_call(name, [*kernel.operands, *places], call.span), "_")
+        self.fields[var] = [places[r] if isinstance(r, int) else r for r in kernel.results]
+        if whole:
+            out.bind(var, relax.Tuple(self.fields[var]))
+
+
+def _allocation(out: Bindings, ty: relax.TensorType) -> relax.Call:
+    call = relax.op.builtin.alloc_tensor(ty.shape, str(ty.dtype), 0)
+    return out.typed(call, ty)

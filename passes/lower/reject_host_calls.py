@@ -1,0 +1,71 @@
+"""Code that can't call Python, in a library of its own or on a GPU: ops that would are refused by name, guards show no values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvtf.core.text_format import HOLE
+from tvtf.errors import UnimplementedError
+from tvtf.ir import dialect
+from tvtf.ops.host import runs_on_host
+from tvtf.passes.analysis.dead_code import drop_dead
+from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
+
+IN_A_LIBRARY = "a library runs without Python: save the module and load it with tvtf instead"
+ON_A_GPU = "Python's arrays lie in the processor's memory: run it under tf.device('CPU')"
+
+CALL = "call_python"
+ELIDED = "..."
+"""What a message says in place of a tensor's value."""
+
+
+def without_python(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
+    """A pass that changes nothing, and raises UnimplementedError for an op that Python or NumPy computes."""
+
+    def check(mod: tvm.IRModule) -> tvm.IRModule:
+        for func in mod.functions.values():
+            for binding in _bindings(func):
+                _check(binding.value, why)
+        return mod
+
+    return check
+
+
+def _bindings(func: Any) -> list[Any]:
+    return [b for block in func.body.blocks for b in block.bindings] if isinstance(func, relax.Function) else []
+
+
+def _check(value: Any, why: str) -> None:
+    if not dialect.is_dialect(value):
+        return
+    bound = dialect.read(value)
+    if bound.primitive.name == CALL or runs_on_host(bound.primitive, dialect.dtypes_of(value, bound)):
+        kinds = "by Python" if bound.primitive.name == CALL else "by NumPy"
+        where = f" ({value.span.source_name.name}:{value.span.line})" if value.span is not None else ""
+        raise UnimplementedError(
+            None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed {kinds}, and {why}"
+        )
+
+
+def fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module whose guards raise fixed messages: Python formats the tensors that a message shows, when a guard fails.
+
+    The machine looks up every function that its code names when it starts: one call of Python, even in a branch that is never
+    taken, would keep the whole library from loading.
+    """
+    return drop_dead(rewrite_functions(mod, _fixed_message))
+
+
+def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
+    value = binding.value
+    bound = dialect.read(value) if dialect.is_dialect(value) else None
+    if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):
+        ok, *operands = bound.inputs
+        attrs = {"message": bound.attrs["message"].replace(HOLE, ELIDED)}
+        pending = operands[bound.attrs["shown"] :]
+        value = dialect.write(bound.primitive, [ok, *pending], attrs, value.ty, value.span)
+    out.again(binding, value)

@@ -1,0 +1,58 @@
+"""Dims that kernels take as scalars, told to fused kernels as their other dims are.
+
+FuseOps makes a scalar parameter of such a dim, and one shape of those that only occur within a dim, as in ``n + m``. FuseTIR
+defines a dim twice where there are both ("VarRemapGet(source) == nullptr", src/s_tir/transform/renew_defs.cc).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import ir, relax
+
+from tvtf.core.tvm_visitor import structural_map
+from tvtf.passes.analysis.rewriter import Bindings
+
+
+def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module, between FuseOps and FuseTIR, with scalar parameters moved into the shape at the end of the others."""
+    old = {var: f for var, f in mod.functions_items() if _has_both(f)}
+    if not old:
+        return mod
+    made = {var: _without_scalars(f) for var, f in old.items()}
+    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
+
+    def moved(call: relax.Call) -> relax.Call:
+        if not isinstance(call.op, ir.GlobalVar) or call.op not in named:
+            return call
+        *operands, dims = call.args
+        scalars = [x for x, p in zip(operands, old[call.op].params) if _is_scalar(p)]
+        rest = [x for x, p in zip(operands, old[call.op].params) if not _is_scalar(p)]
+        args = [*rest, relax.ShapeExpr([*dims.values, *scalars])]
+        return relax.Call(named[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    others = {var: f for var, f in mod.functions_items() if var not in old}
+    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in others.items()}
+    return tvm.IRModule(changed | {named[var]: f for var, f in made.items()}, attrs=mod.attrs)
+
+
+def _is_scalar(param: relax.Var) -> bool:
+    return isinstance(param.ty, ir.PrimType)
+
+
+def _has_both(function: Any) -> bool:
+    if not isinstance(function, relax.Function) or not (function.attrs and "Primitive" in function.attrs):
+        return False
+    params = list(function.params)
+    return bool(params) and isinstance(params[-1].ty, relax.ShapeType) and any(map(_is_scalar, params))
+
+
+def _without_scalars(function: relax.Function) -> relax.Function:
+    *params, last = function.params
+    scalars = [p for p in params if _is_scalar(p)]
+    dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))
+    rest = [p for p in params if not _is_scalar(p)]
+    return relax.Function(
+        [*rest, dims], function.body, function.ret_ty, function.is_pure, function.attrs, function.span
+    )

@@ -1,0 +1,373 @@
+"""Donation: the new value of a Variable is written into the memory of the old one.
+
+``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory when the kernel that
+computes it reads the parameter only at the element it writes, nothing reads the parameter later, and nothing that can fail
+comes after. Otherwise the value gets memory of its own, and the caller swaps handles.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.ops.kernels.common import COPY
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.lower.loop_kernel import MAY_FAIL, SAFE
+from tvtf.passes.memory.memory_plan import RESHAPE, is_allocation, variables
+from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_kernel
+
+DONATE = "tvtf.donate"
+GIVEN = "tvtf.given"
+"""The positions of the outputs that ``main`` gives: what it leaves in a Variable's memory it need not."""
+COPIED = "tvtf.copied"
+"""The parameter that a kernel copies and does no more, or -1."""
+
+
+def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
+    """Notes on each unscheduled kernel which outputs may share memory with which inputs, and whether it only reshapes."""
+    marked = mod.clone()
+    for var, func in mod.functions.items():
+        kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
+        if kernel is not None:
+            attrs = {SAFE: inplace_pairs(func, kernel), RESHAPE: _only_reshapes(func), COPIED: _copied(func, kernel)}
+            marked.update_func(var, func.with_attrs(attrs))
+        elif isinstance(func, tirx.PrimFunc) and copies(func.body):
+            marked.update_func(var, func.with_attr(SAFE, _copied_pairs(func)))
+    return marked
+
+
+def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
+    """The parameter that a kernel copies and does no more, or -1."""
+    (stage, *more) = kernel.stages
+    if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
+        return -1
+    if not is_at_own_point(stage.value, stage) or not _same_buffer_type(stage.value.source, stage.buffer):
+        return -1
+    return next((i for i, param in enumerate(func.params) if param.same_as(stage.value.source)), -1)
+
+
+def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
+    """As `inplace_pairs`, of a kernel that begins with copies and reads what it copied no more."""
+    place = {param: i for i, param in enumerate(func.params)}
+    return [
+        [place[out], place[source]]
+        for out, source in copies(func.body)
+        if out in place
+        and source in place
+        and _same_buffer_type(source, out)
+        and not any(load.source.same_as(source) for load in loads(without_copies(func.body, out)))
+    ]
+
+
+def _only_reshapes(func: tirx.PrimFunc) -> bool:
+    return len(func.params) == 2 and relax.analysis.has_reshape_pattern(func)
+
+
+def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
+    """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
+    results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
+    written = {i for i, p in enumerate(func.params) if p in results}
+    steps = [_step_of(member) for member in kernel.stages] if written else []
+    return [
+        [out, i]
+        for out in written
+        for i, param in enumerate(func.params)
+        if i not in written
+        and _same_buffer_type(param, func.params[out])
+        and _is_local_to(steps, param, func.params[out])
+    ]
+
+
+class _Step(NamedTuple):
+    """What a member of a kernel writes (None: what nobody knows), and each buffer it reads: whether only at its own point."""
+
+    written: Any
+    reads: dict[Any, bool]
+
+
+def _step_of(member: Stage | Opaque) -> _Step:
+    if isinstance(member, Opaque):
+        return _Step(None, dict.fromkeys(variables(member.body), False))
+    reads: dict[Any, bool] = {}
+    for load in member.loads:
+        here = not member.reduce and is_at_own_point(load, member)
+        reads[load.source] = here and reads.get(load.source, True)
+    return _Step(member.buffer, reads)
+
+
+def _same_buffer_type(a: Any, b: Any) -> bool:
+    """A parameter may also be an unknown dim."""
+    are_buffers = is_buffer_var(a) and is_buffer_var(b)
+    return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
+
+
+def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
+    """Whether every path from ``source`` to a stage goes through the same element, and none starts after the write.
+
+    A stage downstream that reads another element, or that comes after the one writing ``output``, could see new values once
+    the stages between are merged into it.
+    """
+    downstream, written = {source}, False
+    for step in steps:
+        reads = [at_own_point for buffer, at_own_point in step.reads.items() if buffer in downstream]
+        if reads and (written or not all(reads)):
+            return False
+        if step.written is not None and step.written.same_as(output):
+            written = True
+        elif reads:
+            downstream.add(step.written)
+    return True
+
+
+def copies(body: Any) -> list[tuple[Any, Any]]:
+    """``(output, source)`` of each loop that copies one into the other, element by element."""
+    found: list[tuple[Any, Any]] = []
+
+    def visit(loop: tirx.For) -> None:
+        if COPY in loop.annotations:
+            stored: list[tirx.BufferStore] = []
+            structural_walk(loop.body, (tirx.BufferStore, stored.append))
+            found.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
+
+    structural_walk(body, (tirx.For, visit))
+    return found
+
+
+def without_copies(body: Any, output: Any) -> Any:
+    """The statements without the loops that copy an operand into an output."""
+
+    def left(loop: tirx.For) -> Any:
+        own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if own else loop
+
+    return structural_map(body, (tirx.For, left))
+
+
+def is_at_own_point(load: Any, stage: Stage) -> bool:
+    indices = list(load.indices)
+    return len(indices) == len(stage.spatial) and all(
+        axis.size == 1 or (isinstance(i, ir.Var) and i.same_as(axis.var)) for i, axis in zip(indices, stage.spatial)
+    )
+
+
+def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
+    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe.
+
+    What is donated is no result any more, unless it ``gives_all``: a GPU works on copies.
+    """
+    main = mod["main"]
+    pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
+    if not pairs:
+        return mod
+    main = _without_last_copies(mod, main)
+    plan = _Plan(mod, main)
+    chosen = dict(plan.chosen(pairs))
+    donated = mod.clone()
+    for kernel in plan.kernels_of(chosen):
+        donated.update_func(kernel, mod[kernel].without_attr("tirx.noalias"))
+    without_copy = {
+        position: _add_without_copy(donated, plan, position, output)
+        for position, output in plan.needless_copies(chosen)
+    }
+    rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
+    donated["main"] = rewritten if gives_all else _without(rewritten, plan.settled(pairs, chosen))
+    return donated
+
+
+def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
+    """``main`` where what is made only to be copied is taken itself: an assignment that no kernel could be fused with."""
+    plan = _Plan(mod, main)
+    uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
+        variables(main.body.body)
+    )
+    found = [(position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)]
+    taken, values = {position for position, _ in found}, dict(pair for _, pair in found)
+    out = Bindings()
+    for position, binding in enumerate(plan.bindings):
+        if position not in taken and binding.var not in values:
+            out.again(binding, _replaced(binding.value, values))
+    return out.function(main, _replaced(main.body.body, values))
+
+
+def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
+    return structural_map(expr, (ir.Var, lambda v: values.get(v, v)))
+
+
+def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
+    """A kernel that is called on one tensor as operand and as result, without the loop that copies it.
+
+    What it reads of the operand was that loop alone: LLVM may take its buffers for different ones, and use vectors.
+    """
+    name = plan.bindings[position].value.op
+    kernel = mod[name]
+    body = without_copies(kernel.body, kernel.params[output])
+    own = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
+    mod[own] = kernel.with_body(body).with_attr("tirx.noalias", True)
+    return own
+
+
+class _Plan:
+    """What the straight line of ``main`` says about who reads and writes what, and when."""
+
+    def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
+        self.mod = mod
+        self.main = main
+        self.bindings = [b for block in main.body.blocks for b in block.bindings]
+        self.values = {b.var: b.value for b in self.bindings}
+        self.last_use: dict[Any, int] = {}
+        self.writes: dict[Any, list[int]] = {}
+        self.aliases: dict[Any, set[Any]] = {p: {p} for p in main.params}
+        self.last_failure = -1
+        for position, binding in enumerate(self.bindings):
+            self._scan(position, binding)
+        self._use(len(self.bindings), main.body.body)
+
+    def _scan(self, position: int, binding: Any) -> None:
+        value, is_kernel = binding.value, self._kernel(binding.value) is not None
+        destinations = self._destinations(value)
+        if (is_kernel and not destinations) or self._may_fail(value):
+            self.last_failure = position
+        self._use(position, value)
+        if not is_kernel:
+            used = [self.aliases.get(v, set()) for v in variables(value)]
+            self.aliases[binding.var] = set().union(*used)
+        for out in destinations:
+            self.writes.setdefault(out, []).append(position)
+
+    def _use(self, position: int, value: Any) -> None:
+        """Notes a use of a variable, and of every parameter whose memory it may be: loops and branches hand on operands."""
+        for var in variables(value):
+            self.last_use[var] = position
+            for param in self.aliases.get(var, ()):
+                self.last_use[param] = position
+
+    def _destinations(self, value: Any) -> list[Any]:
+        """The allocated arguments that a kernel call is the first to touch: what it writes."""
+        if self._kernel(value) is None:
+            return []
+        return [a for a in value.args if a not in self.writes and is_allocation(self.values.get(a))]
+
+    def _kernel(self, value: Any) -> Any:
+        if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):
+            return None
+        func = self.mod[value.op]
+        return func if isinstance(func, tirx.PrimFunc) else None
+
+    def _may_fail(self, value: Any) -> bool:
+        """Branches hold guards, and so do loops: those with effects, or their kernels."""
+        if isinstance(value, relax.If):
+            return True
+        kernel = self._kernel(value)
+        if kernel is not None:
+            return MAY_FAIL in kernel.attrs
+        return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
+
+    def root(self, var: Any) -> Any:
+        """The binding at the start of a chain of aliases."""
+        while isinstance(self.values.get(var), relax.Var):
+            var = self.values[var]
+        return var
+
+    def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
+        taken: set[Any] = set()
+        for output, parameter in pairs:
+            var, param = self.root(self._output(output)), self.main.params[parameter]
+            if var not in taken and self.is_safe(var, param):
+                taken.add(var)
+                yield var, param
+
+    def _output(self, index: int) -> Any:
+        result = self.root(self.main.body.body)
+        value = self.values.get(result)
+        return value.fields[index] if isinstance(value, relax.Tuple) else result
+
+    def is_safe(self, var: Any, param: Any) -> bool:
+        if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
+            return False
+        writes = self.writes.get(var, [])
+        if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
+            return False
+        return self._reads_own_point(self.bindings[writes[0]].value, var, param)
+
+    def _reads_own_point(self, call: Any, var: Any, param: Any) -> bool:
+        safe = {tuple(map(int, pair)) for pair in self._kernel(call).attrs.get(SAFE, [])}
+        places = [i for i, a in enumerate(call.args) if param in self.aliases.get(a, ())]
+        out = next(i for i, a in enumerate(call.args) if a.same_as(var))
+        return all((out, i) in safe for i in places)
+
+    def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
+        """The outputs that lie where their caller looks for them: in the memory of one parameter."""
+        outputs = [output for output, _ in pairs]
+        found = {
+            out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
+        }
+        return {output for output in found if outputs.count(output) == 1}
+
+    def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
+        return {self.bindings[self.writes[var][0]].value.op for var in chosen}
+
+    def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
+        """What the call there copies into, and the value: made in memory that only its kernel and this call see."""
+        call = self.bindings[position].value
+        kernel = self._kernel(call)
+        copied = int(kernel.attrs[COPIED]) if kernel is not None and COPIED in kernel.attrs else -1
+        if copied < 0 or len(call.args) < 2:
+            return
+        source, out = call.args[copied], call.args[-1]
+        root = self.values.get(source)
+        is_alias = isinstance(root, relax.Var) and is_allocation(self.values.get(root)) and uses[root] == 2
+        if is_alias and uses[source] == 1 and is_allocation(self.values.get(out)) and self.writes[out] == [position]:
+            yield out, source
+
+    def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
+        """Calls (by position, with the result's among the operands) whose kernel copies a donated parameter into the result that takes its memory."""
+        for var, param in chosen.items():
+            (position,) = self.writes[var]
+            call = self.bindings[position].value
+            kernel = self._kernel(call)
+            output = next(i for i, a in enumerate(call.args) if a.same_as(var))
+            given = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
+            if any(out.same_as(kernel.params[output]) and source in given for out, source in copies(kernel.body)):
+                yield position, output
+
+
+def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, ir.GlobalVar]) -> relax.Function:
+    """``main`` without the allocations of donated values, their variables replaced by the parameters."""
+
+    def replace(expr: Any) -> Any:
+        return structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
+
+    out = Bindings()
+    for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):
+        if binding.var not in chosen:
+            value = replace(binding.value)
+            out.again(binding, called(value, kernels[position]) if position in kernels else value)
+    return out.function(main, replace(main.body.body))
+
+
+def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
+    """The call of another kernel on the same operands."""
+    return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+
+def _without(main: relax.Function, settled: set[int]) -> relax.Function:
+    """``main`` without some of the outputs in its tuple of results."""
+    bindings = [b for block in main.body.blocks for b in block.bindings]
+    last = bindings[-1] if bindings else None
+    if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
+        return main
+    given = [i for i in range(len(last.value.fields)) if i not in settled]
+    out = Bindings()
+    out.bindings = bindings[:-1]
+    result = out.emit(relax.Tuple([last.value.fields[i] for i in given]), "outputs")
+    body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
+    func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
+    return func.with_attr(GIVEN, given)

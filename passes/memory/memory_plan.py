@@ -1,0 +1,214 @@
+"""The arena: results of kernels that no caller sees have a place in one block of memory, planned once and kept from call to call.
+
+Every function's values of known size get offsets in its part of the block; a branch or loop body has its part among the
+values of the function that runs it. What a function returns, and what has unknown dims, is allocated as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.analysis.loop_op import LOOPS
+from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rounded
+
+PLACE = "tvtf.arena_tensor"
+RESHAPE = "tvtf.reshape"
+"""Marks a kernel that writes nothing but its results: whether all it does is to give its argument another shape."""
+SIZE, PARTS, LIVE = "tvtf.arena", "tvtf.arena_parts", "tvtf.live"
+"""Attributes of a function: bytes of its part, where the parts of functions it runs begin, and the largest sum of sizes in use at once."""
+
+
+def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with the allocations that can be planned replaced by places in the arena."""
+    return _Planner(mod).run()
+
+
+class _Planner:
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.planned: dict[str, relax.Function] = {}
+        self.conditions = {call.args[0].name_hint for func in _functions(mod).values() for call in _loops(func)}
+
+    def run(self) -> tvm.IRModule:
+        result = self.mod.clone()
+        for var in _functions(self.mod):
+            result.update_func(var, self.function(var.name_hint))
+        return result
+
+    def function(self, name: str) -> relax.Function:
+        if name not in self.planned:
+            func = self.mod[name]
+            self.planned[name] = func  # what is met again while it is planned calls itself: left as it is
+            self.planned[name] = self._plan(func, returns_flag=name in self.conditions)
+        return self.planned[name]
+
+    def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
+        lives = Lives(self.mod, func, returns_flag)
+        roots = list(lives.places)
+        parts = [(position, callee, self._size(callee)) for position, callee in lives.callees]
+        intervals = [lives.places[root] for root in roots]
+        intervals += [Interval(position, position, size) for position, _, size in parts]
+        offsets = placed(intervals)
+        size = extent(intervals, offsets)
+        if not size:
+            return func
+        begin = {callee: offset for (_, callee, _), offset in zip(parts, offsets[len(roots) :])}
+        at = {member: offsets[i] for i, root in enumerate(roots) for member in (root, *lives.views.get(root, ()))}
+        attrs = {SIZE: size, PARTS: begin, LIVE: most_live(intervals)}
+        return _rewritten(func, at, lives).with_attrs(attrs)
+
+    def _size(self, name: str) -> int:
+        attrs = self.function(name).attrs
+        return int(attrs[SIZE]) if attrs and SIZE in attrs else 0
+
+
+class Lives:
+    """Which allocations of a straight line can be planned, and from which binding to which each is needed."""
+
+    def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
+        self.mod = mod
+        self.bindings = [b for block in func.body.blocks for b in block.bindings]
+        self.places: dict[Any, Interval] = {}
+        self.views: dict[Any, list[Any]] = {}
+        self.reshapes: set[int] = set()
+        self.callees: list[tuple[int, str]] = []
+        self._sizes: dict[Any, int] = {}
+        self._roots: dict[Any, list[Any]] = {}
+        self._handed_on = self._seen_by_others(func)
+        for position, binding in enumerate(self.bindings):
+            self._scan(position, binding)
+        if not returns_flag:
+            for root in self._rooted(func.body.body):
+                self.places.pop(root, None)
+
+    def _seen_by_others(self, func: relax.Function) -> set[Any]:
+        """Variables whose memory goes into tuples, branches, loops and what may write into them, or out of the function."""
+        found = set(variables(func.body.body))
+        for binding in reversed(self.bindings):
+            value = binding.value
+            if isinstance(value, relax.Var):
+                found.update([value] if binding.var in found else ())
+            elif not self._only_writes_results(value):
+                found.update(variables(value))
+        return found
+
+    def _only_writes_results(self, value: Any) -> bool:
+        return is_kernel_call(self.mod, value) and RESHAPE in (self.mod[value.op].attrs or ())
+
+    def _scan(self, position: int, binding: relax.VarBinding) -> None:
+        value = binding.value
+        if is_allocation(value):
+            size = bytes_of(binding.var.ty)
+            if size is not None:
+                self._sizes[binding.var] = size
+                self._roots[binding.var] = [binding.var]
+            return
+        if self._is_view(value):
+            self._view(position, *value.args)
+            return
+        self.callees += [(position, name) for name in _callees(self.mod, value)]
+        used = self._rooted(value)
+        for root in used:
+            first = self.places[root].first if root in self.places else position
+            self.places[root] = Interval(first, position, self._sizes[root])
+        if not is_kernel_call(self.mod, value):
+            self._roots[binding.var] = used
+
+    def _is_view(self, value: Any) -> bool:
+        """Whether a kernel call only gives a planned tensor another shape, and nobody writes into either later."""
+        if not self._only_writes_results(value) or not self.mod[value.op].attrs[RESHAPE]:
+            return False
+        roots = [self._rooted(x) for x in value.args]
+        return all(len(r) == 1 and self._handed_on.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
+
+    def _view(self, position: int, source: Any, result: Any) -> None:
+        (root,) = self._roots[source]
+        self.places[root] = self.places[root]._replace(last=position)
+        self.views.setdefault(root, []).append(result)
+        self._roots[result] = [root]
+        self.reshapes.add(position)
+
+    def _rooted(self, value: Any) -> list[Any]:
+        """The allocations whose memory a value may be, in an order that is the same every time."""
+        return list(dict.fromkeys(root for var in variables(value) for root in self._roots.get(var, ())))
+
+
+def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:
+    return {var: func for var, func in mod.functions.items() if isinstance(func, relax.Function)}
+
+
+def _loops(func: relax.Function) -> Iterator[relax.Call]:
+    found: list[relax.Call] = []
+    structural_walk(func.body, (relax.Call, found.append))
+    return (call for call in found if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
+
+
+def _callees(mod: tvm.IRModule, value: Any) -> list[str]:
+    found: list[ir.GlobalVar] = []
+    structural_walk(value, (ir.GlobalVar, found.append))
+    return [var.name_hint for var in found if isinstance(mod[var], relax.Function)]
+
+
+def variables(value: Any) -> list[Any]:
+    """Every variable in a value."""
+    found: list[Any] = []
+    structural_walk(value, (ir.Var, found.append))
+    return found
+
+
+def is_allocation(value: Any) -> bool:
+    return (
+        isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.builtin.alloc_tensor"
+    )
+
+
+def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
+    """Whether a value is a kernel called on tensors it reads and writes."""
+    return (
+        isinstance(value, relax.Call)
+        and isinstance(value.op, ir.GlobalVar)
+        and isinstance(mod[value.op], tirx.PrimFunc)
+    )
+
+
+def bytes_of(ty: relax.TensorType) -> int | None:
+    """What a tensor takes in the arena, where its size is known."""
+    dims = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
+    sizes = [int(d) for d in dims if isinstance(d, tirx.IntImm)]
+    item = -(-tvm.DataType(str(ty.dtype)).bits // 8)
+    return rounded(prod(sizes) * item) if len(sizes) == len(dims) else None
+
+
+def _rewritten(func: relax.Function, at: dict[Any, int], lives: Lives) -> relax.Function:
+    out = Bindings()
+    out.bindings = [
+        _place(binding, at[binding.var]) if binding.var in at else binding
+        for position, binding in enumerate(lives.bindings)
+        if position not in lives.reshapes
+    ]
+    return out.function(func)
+
+
+def _place(binding: relax.VarBinding, offset: int) -> relax.VarBinding:
+    attrs, ty = ir.make_node("ir.DictAttrs", offset=offset), binding.var.ty
+    place = relax.Call(ir.Op.get(PLACE), [ty.shape], attrs=attrs, ty_args=[ty], span=binding.value.span, ret_ty=ty)
+    return relax.VarBinding(binding.var, place)
+
+
+def _register() -> None:
+    tvm_ffi.get_global_func("ir.RegisterOp")(PLACE, "A tensor at an offset in the arena.")
+    ir.register_op_attr(PLACE, "FInferType", lambda call, _: call.ty_args[0])
+    ir.register_op_attr(PLACE, "FPurity", True)
+    ir.register_op_attr(PLACE, "TScriptPrinterName", PLACE)
+
+
+if PLACE not in ir.Op.list_op_names():
+    _register()

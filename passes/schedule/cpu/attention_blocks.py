@@ -1,0 +1,199 @@
+"""Attention and its like: contractions that feed each other within a block of rows, which stays in the cache.
+
+Stages that need nothing of each other but what lies in the same block are run block by block; in a block they are
+scheduled like a kernel of their own on one core. What only the block needs (scores, probabilities) never exists whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import NamedTuple
+
+import tvm_ffi
+from tvm import ir
+from tvm.tirx import Stmt, Var
+
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.emit import static
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.row_strips import emit_strips, rounds, strips_of
+from tvtf.passes.schedule.cpu.substage import held_part, part_of, redirected
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.triangle import has_triangle, shortened
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
+
+LEAST_ROWS, MOST_ROWS = 32, 128
+TASKS_A_CORE = 2
+Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A run of stages whose first `depth` axes number their rows; `order` tells how each result lies in memory."""
+
+    stages: tuple[Stage, ...]
+    order: tuple[tuple[Axis, ...], ...]
+    depth: int
+
+    @property
+    def rows(self) -> tuple[Axis, ...]:
+        return self.stages[0].spatial[: self.depth]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last row axis is cut into blocks: rows of one block use some operand together."""
+        return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
+
+
+def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
+    """The longest run that begins at a stage and reuses a contraction's results, or None."""
+    first = stages[start]
+    if not isinstance(first, Stage) or not has_reused_operand(first):
+        return None
+    for stop in range(len(stages), start + 2, -1):
+        found = _as_blocks(stages[start:stop])
+        if found is not None:
+            return found
+    return None
+
+
+def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
+    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
+        return None
+    own = [stage.buffer for stage in plain]
+    ordered = [_rows_first(stage, own) for stage in plain]
+    depth = min(len(stage.spatial) for stage in plain)
+    while depth and not all(_stays_in_row(stage, ordered[0], own, depth) for stage in ordered):
+        depth -= 1
+    found = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
+    return found if depth and _is_static(found) else None
+
+
+def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
+    """The stage with its axes in the order in which it reads another's result of as many, so that rows come first."""
+    for load in stage.loads:
+        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
+            axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
+            if None not in axes and len(set(axes)) == len(axes):
+                return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
+    return stage
+
+
+def _stays_in_row(stage: Stage, first: Stage, own: Sequence[Var], depth: int) -> bool:
+    pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
+    if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
+        return False
+    return all(
+        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
+        for load in stage.loads
+        if _is_any(load.source, own)
+    )
+
+
+def _is_any(buffer: Var, others: Sequence[Var]) -> bool:
+    return any(buffer.same_as(other) for other in others)
+
+
+def _is_place(place: ir.Expr, axis: Axis) -> bool:
+    return tvm_ffi.structural_equal(place, axis.var)
+
+
+def _is_static(blocks: Blocks) -> bool:
+    """Whether a block's sizes are known, and rows are left to store."""
+    inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
+    last = blocks.rows[-1].size
+    if any(axis.size is None for axis in inner):
+        return False
+    return last is not None if blocks.is_cut else all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
+
+
+def _shares_an_operand(stage: Stage, depth: int) -> bool:
+    last = stage.spatial[depth - 1]
+    return has_reused_operand(stage) and any(access.load_stride(term, last.var) == 0 for term in terms_of(stage))
+
+
+def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
+    """A parallel loop over blocks; `emit_all` writes what one block does."""
+
+    def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
+        return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
+
+    def write(parallel: bool) -> Stmt:
+        extents = [axis.extent for axis in blocks.rows]
+        if not blocks.is_cut:
+            return emit.fused(extents, lambda places: block(blocks, places, None), parallel)
+        size, count = _cut(blocks, target)
+        pieces = list(_pieces(blocks, size, needed))
+        return emit.fused([*extents[:-1], count], lambda places: _piece(pieces, places, size, block), parallel)
+
+    return is_parallel(blocks.stages, target, write)
+
+
+class Piece(NamedTuple):
+    """Blocks of `size` rows up to number `stop`, with the axes that those need."""
+
+    blocks: Blocks
+    stop: int
+    size: int
+
+
+def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
+    """Whole blocks, and a shorter one that is left; the later see more of a triangle."""
+    rows = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
+    local = [stage.buffer for stage in blocks.stages if stage.buffer not in needed]
+    for _first, stop, count in rounds(int(blocks.rows[-1].extent), size, has_triangle(blocks.stages, rows)):
+        last = (stop - 1) * size + count - 1
+        yield Piece(replace(blocks, stages=tuple(shortened(blocks.stages, rows, last, local))), stop, count)
+
+
+def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
+    """The block that a number stands for."""
+    *lead, number = places
+    first, *others = pieces
+    found = block(first.blocks, [*lead, number * size], first.size)
+    return (others and emit.when(number < first.stop, found, _piece(others, places, size, block))) or found
+
+
+def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
+    """Rows of a block, and how many blocks: for the second-level cache, and so that every core has work."""
+    extent = int(blocks.rows[-1].extent)
+    row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
+    most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)
+    others = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
+    if others * -(-extent // most) < TASKS_A_CORE * target.cores:
+        most = min(most, LEAST_ROWS)
+    size = -(-extent // -(-extent // most))
+    return size, -(-extent // size)
+
+
+def _row_bytes(stage: Stage, depth: int) -> int:
+    return prod(axis.size or 1 for axis in stage.spatial[depth:]) * stage.item_bytes
+
+
+def _block(
+    blocks: Blocks,
+    kernel: Kernel,
+    needed: set[Var],
+    target: CpuTarget,
+    emit_all: Emit,
+    places: list[ir.Expr],
+    rows: int | None,
+) -> Stmt:
+    held = [held_part(stage, blocks.depth, rows) for stage in blocks.stages]
+    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, held, strict=True)}
+    stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
+    inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
+    strips = strips_of(stages, target) if rows is None else None
+
+    def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:
+        return emit_all(stages, kernel, target)
+
+    body = write(stages, inner) if strips is None else emit_strips(strips, inner, write)
+    for stage, order in zip(blocks.stages, blocks.order, strict=True):
+        if stage.buffer in needed:
+            body = redirected(body, known[stage.buffer], stage, order, blocks.depth, places, rows)
+    return body

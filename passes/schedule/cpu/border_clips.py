@@ -1,0 +1,104 @@
+"""Terms of a convolution that lie in its border of zeros, left out: each tile sums over what is inside for any of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm.tirx import Var
+
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.combiner import is_zero
+from tvtf.passes.schedule.cpu.elementwise import bound_of, comparisons
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import Clip, Stage, is_choice, substitute, variables
+from tvtf.passes.schedule.cpu.reduction import walk_as_one
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile_plan import row_sizes
+
+# Of all terms: less isn't worth loops whose extents only the run knows.
+LEAST_SAVED = 0.04
+# LLVM writes out loops over few terms of known extents.
+LEAST_TERMS = 128
+# Else the loop of a clip's axis is one with the next, which would be very short by itself.
+LEAST_INNER_TERMS = 16
+
+
+def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
+    """The stage, told which of its terms are zeros of a border that one of `sources` adds."""
+    if not _is_sum_of_products(stage):
+        return stage
+    found = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
+    tile = row_sizes(stage, target)
+    return replace(stage, clips=tuple(clip for clip in found if _pays(clip, stage, tile)))
+
+
+def clips_of(stage: Stage, source: Stage) -> tuple[Clip, ...]:
+    """All terms that a source's border makes zeros; none where some are of another kind."""
+    found = _clips(stage, source) if _is_sum_of_products(stage) else []
+    known = [clip for clip in found if clip is not None]
+    return tuple(known) if len(known) == len(found) else ()
+
+
+def _is_sum_of_products(stage: Stage) -> bool:
+    return isinstance(stage.value, tirx.Add) and isinstance(stage.value.b, tirx.Mul) and is_zero(stage.init)
+
+
+def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
+    """What each border of a source makes zeros: None where that is of another kind."""
+    own = access.reads_of(stage, source.buffer)
+    inside = inside_of(source) if len(own) == 1 and is_choice(source.value) and is_zero(source.value.args[2]) else None
+    if inside is None:
+        return []
+    places = zip(own[0].indices, source.spatial, strict=True)
+    return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
+
+
+def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
+    """Where each axis of a padded copy is no border; None where its test is of another kind."""
+    test = source.value.args[0]
+    tests = comparisons(test)
+    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
+        return None
+    inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
+    for each in tests:
+        used = variables(each)
+        (var,) = used if len(used) == 1 else (None,)
+        cut = None if var is None or var not in inside else bound_of(each, var)
+        if cut is None:
+            return None
+        low, high = inside[var]
+        holds = bool(emit.static(emit.simplified(substitute(each, {var: index(cut)}))))
+        inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
+    return inside
+
+
+def _nodes(test: ir.Expr) -> list[ir.Expr]:
+    found: list[ir.Expr] = []
+    structural_walk(test, (ir.Expr, found.append))
+    return found
+
+
+def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
+    """How a place depends on one axis of results and one of terms."""
+    used = variables(place)
+    results = [axis for axis in stage.spatial if axis.var in used]
+    terms = [axis for axis in stage.reduce if axis.var in used]
+    if len(results) != 1 or len(terms) != 1 or len(used) != 2 or not (results[0].size and terms[0].size):
+        return None
+    steps = [access.stride(place, axis.var) for axis in (results[0], terms[0])]
+    by = [0 if step is None else static(step) or 0 for step in steps]
+    first = static(emit.simplified(substitute(place, {var: index(0) for var in used})))
+    if min(by) < 1 or first is None:
+        return None
+    return Clip(results[0], terms[0], by[0], by[1], low - first, high - first)
+
+
+def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
+    position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
+    inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
+    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < LEAST_INNER_TERMS
+    is_written_out = count is not None and count < LEAST_TERMS
+    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= LEAST_SAVED

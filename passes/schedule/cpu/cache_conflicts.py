@@ -1,0 +1,58 @@
+"""Rows of a kernel's own copies that lie so far apart that they drive each other out of the first-level cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvm import ir
+from tvm.tirx import Var
+
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
+from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES, has_reused_operand
+
+LINE_BYTES = 64
+# Rows whose distance is a multiple of such a part of a page meet in few sets.
+PARTS_OF_A_PAGE = 4
+
+
+def apart(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
+    """The extents of a copy, its last axis longer by a line where rows would meet.
+
+    >>> apart([emit.index(9), emit.index(512)], 4)
+    [T.int64(9), T.int64(528)]
+    """
+    row = emit.static(extents[-1])
+    if row is None or row * item_bytes % (PAGE_BYTES // PARTS_OF_A_PAGE):
+        return list(extents)
+    return [*extents[:-1], emit.index(row + LINE_BYTES // item_bytes)]
+
+
+def with_rows_apart(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
+    """Stages and kernel with longer rows in the copies that contractions read."""
+    moved: dict[Var, Var] = {}
+    for stage in stages:
+        if isinstance(stage, Stage) and stage.spatial and _is_copy(stage, stages, kernel):
+            extents = apart([axis.extent for axis in stage.spatial], stage.item_bytes)
+            if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
+                moved[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
+    local = tuple(moved.get(buffer, buffer) for buffer in kernel.local)
+    return [_with_buffers(stage, moved) for stage in stages], Kernel(kernel.stages, local)
+
+
+def _is_copy(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> bool:
+    readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
+    if stage.reduce or not kernel.is_local(stage.buffer) or not readers:
+        return False
+    return all(isinstance(reader, Stage) and has_reused_operand(reader) for reader in readers)
+
+
+def _with_buffers(stage: Stage | Opaque, moved: dict[Var, Var]) -> Stage | Opaque:
+    if isinstance(stage, Opaque):
+        return stage
+    value = stage.value
+    for old, new in moved.items():
+        value = replace_loads(value, old, lambda at, new=new: emit.load(new, at))  # type: ignore[misc]
+    stage = with_value(stage, value)
+    return stage if stage.buffer not in moved else replace(stage, buffer=moved[stage.buffer])

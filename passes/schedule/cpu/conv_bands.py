@@ -1,0 +1,316 @@
+"""Convolutions that feed each other: bands of rows pass through all of them and never leave the second-level cache.
+
+From the rows of a band of the last results follows, stage by stage, which rows each stage before must have; rows at the
+edges of bands are computed for both. In a band the stages are scheduled like a kernel of their own on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore, Stmt, Var
+
+from tvtf.core.tvm_visitor import structural_map
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import (
+    Kernel,
+    Opaque,
+    Stage,
+    is_choice,
+    loads,
+    reads,
+    replace_loads,
+    simplified_places,
+    substitute,
+    variables,
+)
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
+
+TASKS_A_CORE = 3
+# Of what a band's stages hold, in the second-level cache.
+SHARE_OF_LEVEL2 = 0.75
+# Rows that are computed for two bands, of all rows of a stage.
+MOST_SHARED_ROWS = 0.5
+Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a band needs of a stage: `height` rows from `start` on, and `step` for each row of the last stage before it."""
+
+    start: int
+    step: int
+    height: int
+
+    def joined(self, other: Rows) -> Rows:
+        start = min(self.start, other.start)
+        return Rows(start, self.step, max(self.start + self.height, other.start + other.height) - start)
+
+    def first(self, origin: ir.Expr) -> ir.Expr:
+        return emit.simplified(origin * self.step + self.start)
+
+
+@dataclass(frozen=True)
+class Bands:
+    """Stages on images `[n, row, ...]`, the rows that a band has of each, and how many bands an image has."""
+
+    stages: tuple[Stage, ...]
+    rows: tuple[Rows, ...]
+    count: int
+
+    @property
+    def last_origin(self) -> int:
+        """The first row of results of the last band, which may do some rows of the one before again."""
+        return int(self.stages[-1].spatial[1].extent) - self.rows[-1].height
+
+    def origin(self, number: ir.Expr) -> ir.Expr:
+        height = self.rows[-1].height
+        even = self.last_origin % height == 0
+        return emit.simplified(number * height if even else tirx.min(number * height, index(self.last_origin)))
+
+
+def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:
+    """The best cut of at least two convolutions into bands; None where stages aren't a row of them, or it doesn't pay."""
+    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(plain) < len(stages) or sum(map(is_convolution, plain)) < 2 or not _are_images(plain, kernel):
+        return None
+    extent, images = int(plain[-1].spatial[1].extent), int(plain[-1].spatial[0].extent)
+    for height in sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True):
+        rows = _rows_of(plain, height, kernel)
+        if rows is None:
+            return None
+        bands = Bands(tuple(plain), rows, -(-extent // height))
+        fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
+        if fits and occupies(images * bands.count, target):
+            return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
+    return None
+
+
+def occupies(tasks: int, target: CpuTarget) -> bool:
+    """Whether all cores are busy until nearly the end."""
+    return tasks >= TASKS_A_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
+
+
+def is_convolution(stage: Stage) -> bool:
+    return bool(stage.reduce) and has_reused_operand(stage)
+
+
+def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
+    """Whether all stages have images, rows and more of known sizes, and images read each other's results only themselves."""
+    for stage in stages:
+        if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
+            return False
+        if stage.spatial[0].size != stages[0].spatial[0].size or (stage.reduce and not is_convolution(stage)):
+            return False
+        own = [load for load in stage.loads if kernel.is_local(load.source)]
+        if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in own):
+            return False
+    inner = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
+    return len(inner) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
+
+
+def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
+    """What a band of `height` rows of the last stage needs of each stage."""
+    needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
+    for stage in reversed(stages):
+        own = needed.get(stage.buffer)
+        if own is None:
+            return None
+        for load in stage.loads:
+            if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
+                read = _rows_read(load.indices[1], stage, own)
+                known = needed.get(load.source)
+                if read is None or (known is not None and known.step != read.step):
+                    return None
+                needed[load.source] = read if known is None else known.joined(read)
+    return tuple(needed[stage.buffer] for stage in stages)
+
+
+def _rows_read(place: ir.Expr, stage: Stage, rows: Rows) -> Rows | None:
+    """The rows at which some rows of a stage read: `row * step + window + offset`."""
+    row = stage.spatial[1].var
+    window = {axis.var: axis for axis in stage.reduce}
+    if not variables(place) <= {row, *window}:
+        return None
+    step = access.stride(place, row)
+    by = None if step is None else static(step)
+    low = _at(place, {row: index(0), **{var: index(0) for var in window}})
+    high = _at(place, {row: index(0), **{var: axis.extent - 1 for var, axis in window.items()}})
+    if by is None or low is None or high is None or by < 1 or high < low:
+        return None
+    return Rows(rows.start * by + low, rows.step * by, (rows.height - 1) * by + high - low + 1)
+
+
+def _at(place: ir.Expr, values: dict[Var, ir.Expr]) -> int | None:
+    return static(emit.simplified(substitute(place, values)))
+
+
+def _bytes_of(bands: Bands, kernel: Kernel) -> int:
+    """Of what lies in memory: a contraction's results don't where the next stage finishes each of them."""
+    total = 0
+    for stage, rows, after in zip(bands.stages, bands.rows, (*bands.stages[1:], None)):
+        if kernel.is_local(stage.buffer) and not (after is not None and _finishes(after, stage, bands.stages)):
+            total += _row_bytes(stage) * rows.height
+    return total
+
+
+def _finishes(after: Stage, stage: Stage, stages: Sequence[Stage]) -> bool:
+    if not stage.reduce or after.reduce:
+        return False
+    return _same_box(stage, after) or _border(stage, after, stages) is not None
+
+
+def _same_box(stage: Stage, other: Stage) -> bool:
+    return [axis.size for axis in stage.spatial] == [axis.size for axis in other.spatial]
+
+
+def _row_bytes(stage: Stage) -> int:
+    return prod(axis.size or 1 for axis in stage.spatial[2:]) * stage.item_bytes
+
+
+def _shared_rows(bands: Bands) -> float:
+    own = (bands.last_origin + bands.rows[-1].height) / bands.count
+    return max(rows.height / (rows.step * own) - 1 for rows in bands.rows)
+
+
+def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
+    """A parallel loop over bands; `emit_all` writes what one band does."""
+    images = bands.stages[0].spatial[0].extent
+
+    def band(places: list[ir.Expr]) -> Stmt:
+        return _band(bands, places[0], places[1], replace(target, cores=1), emit_all)
+
+    return is_parallel(bands.stages, target, lambda parallel: emit.fused([images, bands.count], band, parallel))
+
+
+def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
+    pairs = list(zip(bands.stages, bands.rows, strict=True))
+    held = {stage.buffer: _held(stage, rows) for stage, rows in pairs}
+    origin = bands.origin(number)
+    starts = {stage.buffer: rows.first(origin) for stage, rows in pairs}
+    stages = [_in_band(stage, rows, image, bands.last_origin, held, starts) for stage, rows in pairs]
+    last = bands.stages[-1]
+    borders = [border for pair in zip(stages, stages[1:]) if (border := _border(*pair, stages)) is not None]
+    inner = {border.copy.buffer: border for border in borders}
+    stages = [inner[stage.buffer].filling if stage.buffer in inner else stage for stage in stages]
+    local = [held[stage.buffer] for stage in bands.stages[:-1] if held[stage.buffer] not in inner]
+    body = emit_all(stages, Kernel(tuple(stages), tuple(local)), target)
+    for border in borders:
+        body = emit.sequence([emit.allocate(border.copy.buffer), border.empty(target), border.filled(body)])
+    return _stored(body, held[last.buffer], last.buffer, image, starts[last.buffer])
+
+
+@dataclass(frozen=True)
+class Border:
+    """A copy of a contraction's results with `left` columns before them: `filling` writes what is inside."""
+
+    copy: Stage
+    filling: Stage
+    left: int
+
+    def empty(self, target: CpuTarget) -> Stmt:
+        """Fill the columns that aren't results."""
+        row, column, channel = self.copy.spatial
+        width = int(self.filling.spatial[1].extent)
+        columns = [*range(self.left), *range(self.left + width, int(column.extent))]
+        otherwise = self.copy.value.args[2]
+
+        def fill(places: list[ir.Expr]) -> Stmt:
+            return emit.sequence([
+                emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
+                    self.copy.buffer, otherwise, [places[0], index(at), lane + first]))
+                for at in columns for first, lanes in emit.lane_chunks(int(channel.extent), target.lanes(4))
+            ])  # fmt: skip
+
+        return emit.nest([row.extent], fill)
+
+    def filled(self, body: Stmt) -> Stmt:
+        """What fills the results, done to the copy."""
+
+        def store(node: BufferStore) -> BufferStore:
+            if not node.buffer.same_as(self.filling.buffer):
+                return node
+            row, column, channel = node.indices
+            return BufferStore(self.copy.buffer, node.value, [row, column + self.left, channel])
+
+        return structural_map(body, (BufferStore, store))
+
+
+def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
+    """The second stage as a copy of the first one's results with a border, where nobody else reads these."""
+    value, own = after.value, access.reads_of(after, stage.buffer)
+    if not stage.reduce or after.reduce or not own or not is_choice(value) or loads(value.args[2]):
+        return None
+    if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not after):
+        return None
+    *_, row, column, channel = after.spatial
+    moved = [static(emit.simplified(column.var - load.indices[-2])) for load in own]
+    is_own = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in own)
+    same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in own)
+    if not (is_own and same_row) or len(set(moved)) != 1 or moved[0] is None or moved[0] < 0:
+        return None
+    return Border(after, _filling(stage, after, moved[0]), moved[0])
+
+
+def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
+    """The copy for the places of the results alone."""
+    *outer, row, column, channel = (replace(axis, var=Var(axis.var.name, "int64")) for axis in stage.spatial)
+    old = dict(zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer, row, column, channel))))
+    old[copy.spatial[-2].var] = column.var + left
+    analyzer = sym.Analyzer()
+    analyzer.bind(column.var, ir.Range(index(0), column.extent))
+    value = simplified_places(substitute(copy.value, old), analyzer)
+    buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
+    return Stage(buffer, (*outer, row, column, channel), (), None, value)
+
+
+def _held(stage: Stage, rows: Rows) -> Var:
+    return emit.scratch([rows.height, *(axis.extent for axis in stage.spatial[2:])], stage.dtype, "band")
+
+
+def _in_band(
+    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, held: dict[Var, Var], starts: dict[Var, ir.Expr]
+) -> Stage:
+    """A stage for the rows of a band; rows beyond its edges, which nobody asks for, are its first or last again."""
+    row = stage.spatial[1]
+    own = replace(row, var=Var("row", "int64"), extent=index(rows.height))
+    place = starts[stage.buffer] + own.var
+    extent = int(row.extent)
+    if rows.start < 0:
+        place = tirx.max(place, index(0))
+    if rows.start + last_origin * rows.step + rows.height > extent:
+        place = tirx.min(place, index(extent - 1))
+    value = substitute(stage.value, {stage.spatial[0].var: image, row.var: place})
+    for old, new in held.items():
+        value = replace_loads(value, old, partial(_load, new, starts[old]))
+    if stage.reduce:
+        value = replace_loads(value, held[stage.buffer], lambda at: emit.load(held[stage.buffer], [own.var, *at[1:]]))
+    return Stage(held[stage.buffer], (own, *stage.spatial[2:]), stage.reduce, stage.init, value)
+
+
+def _load(held: Var, start: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
+    return emit.load(held, [emit.simplified(at[1] - start), *at[2:]])
+
+
+def _stored(body: Stmt, held: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
+    """What a band does to its results, done to its part of all."""
+
+    def whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        return [image, start + indices[0], *indices[1:]]
+
+    def store(node: BufferStore) -> BufferStore:
+        return BufferStore(buffer, node.value, whole(node.indices)) if node.buffer.same_as(held) else node
+
+    def load(node: TensorLoad) -> ir.Expr:
+        return tirx.BufferLoad(buffer, whole(node.indices)) if node.source.same_as(held) else node
+
+    return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))

@@ -1,0 +1,38 @@
+"""Extents known to be zero: what computes nothing is left out, so that no plan divides by them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import Var
+
+from tvtf.core.tvm_visitor import structural_map
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, with_value
+
+
+def without_empty(kernel: Kernel) -> Kernel:
+    """The kernel without stages of no points; a sum of no terms becomes what it starts from."""
+    kept = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _any_empty(stage.spatial)]
+    return replace(kernel, stages=tuple(stage if isinstance(stage, Opaque) else _filled(stage) for stage in kept))
+
+
+def _any_empty(axes: tuple[Axis, ...]) -> bool:
+    return any(axis.size == 0 for axis in axes)
+
+
+def _filled(stage: Stage) -> Stage:
+    if _any_empty(stage.reduce):
+        stage = replace(stage, reduce=(), init=None, value=stage.init)
+    return with_value(stage, structural_map(stage.value, (TensorLoad, _without_load)))
+
+
+def _without_load(load: TensorLoad) -> ir.Expr:
+    """Bounds tests keep every load from an empty buffer from being run."""
+    return tirx.const(0, str(load.ty.dtype)) if _is_empty(load.source) else load
+
+
+def _is_empty(buffer: Var) -> bool:
+    return any(emit.static(extent) == 0 for extent in buffer.ty.shape)

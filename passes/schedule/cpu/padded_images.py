@@ -1,0 +1,226 @@
+"""Convolutions with borders: each image's padded copy is made where it is used, whole or in bands, and stays in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import tvm_ffi
+from tvm import ir
+from tvm.ir import TensorLoad
+from tvm.tirx import Stmt, Var
+
+from tvtf.passes.schedule.choices import choice
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.border_clips import with_clips
+from tvtf.passes.schedule.cpu.cache_conflicts import apart
+from tvtf.passes.schedule.cpu.combiner import combiner
+from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
+from tvtf.passes.schedule.cpu.kernel import (
+    Axis,
+    Kernel,
+    Opaque,
+    Stage,
+    reads,
+    replace_loads,
+    substitute,
+    variables,
+    with_value,
+)
+from tvtf.passes.schedule.cpu.loop_box import on_same_axes
+from tvtf.passes.schedule.cpu.pack import packed
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.reduction import merged_reduction
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
+from tvtf.passes.schedule.cpu.tile import Range
+from tvtf.passes.schedule.cpu.tile_plan import Plan, plan_reduction
+from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
+
+TASKS_THAT_SUFFICE = 4
+LEVELS2_OF_OTHER_CACHES = 16
+# Rows at the edges of bands are copied for both.
+MOST_COPIES_OF_A_ROW = 2
+MOST_LEVELS2_OF_A_BAND = 2
+
+
+@dataclass(frozen=True)
+class Band:
+    """`rows` rows of results, which read `height` rows of the source; the next band begins `step` rows further."""
+
+    rows: int
+    height: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Images:
+    """An elementwise stage (the padded copy), the contraction that alone reads it, and that one's epilogue."""
+
+    source: Stage
+    rest: tuple[Stage, ...]
+    band: Band
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return (self.source, *self.rest)
+
+
+def as_images(
+    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+) -> Images | None:
+    """The two together, where each image needs only its own part of the source and there are images enough."""
+    first = rest[0]
+    read_elsewhere = any(reads(other, source.buffer) for other in others)
+    if source.reduce or not first.reduce or not kernel.is_local(source.buffer) or read_elsewhere:
+        return None
+    if any(access.reads_of(stage, source.buffer) for stage in rest[1:]):
+        return None
+    own = access.reads_of(first, source.buffer)
+    if not own or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in own):
+        return None
+    band = _band(source, first, target)
+    if band is None:
+        return None
+    images = Images(source, tuple(rest), band)
+    stage = _stage_of_image(images, target)
+    plan = _plan(stage, target)
+    return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
+
+
+def _same_images(source: Stage, first: Stage) -> bool:
+    if len(source.spatial) < 2 or len(first.spatial) < 2:
+        return False
+    return emit.static(emit.simplified(source.spatial[0].extent - first.spatial[0].extent)) == 0
+
+
+def _own_image(place: ir.Expr, first: Stage) -> bool:
+    return tvm_ffi.structural_equal(place, first.spatial[0].var)
+
+
+def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
+    """The most rows whose copy fits the cache and that leave each core enough tasks; whole images where that does."""
+    row, count = access.points(source.spatial[2:]), source.spatial[0].size
+    whole = first.spatial[1].size
+    if row is None or source.spatial[1].size is None or whole is None:
+        return None
+    rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
+    if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
+        return None
+    cuts = list(_bands(source, first))
+    usual = cuts if _is_worth_bands(source, first, target) else cuts[:1]
+
+    def is_good(band: Band) -> bool:
+        enough = count is None or count * whole // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        return enough and band.height * row * source.item_bytes <= target.level2_bytes // 2
+
+    best = next(filter(is_good, usual), None)
+    near = [
+        band for band in cuts if band.height * row * source.item_bytes <= MOST_LEVELS2_OF_A_BAND * target.level2_bytes
+    ]
+    return choice("band", best, lambda: [None, *near], lambda band: f"{band.rows} rows" if band else "none")
+
+
+def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:
+    """Depthwise results read each image once: a copy in the cache costs them more than one that other caches hold."""
+    (read, *_others) = access.reads_of(first, source.buffer)
+    is_used_again = any(access.load_stride(read, axis.var) == 0 for axis in first.spatial if axis.size != 1)
+    size = access.points(source.spatial)
+    return is_used_again or size is None or size * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
+
+
+def _bands(source: Stage, first: Stage) -> Iterator[Band]:
+    """All ways to cut an image into equal bands, from one band on."""
+    down, whole = first.spatial[1], Band(first.spatial[1].size or 1, source.spatial[1].size or 1, 0)
+    yield whole
+    own = access.reads_of(first, source.buffer)
+    place = own[0].indices[1]
+    step = access.stride(place, down.var)
+    by = None if step is None else emit.static(step)
+    if len(own) != 1 or by is None or not _moves_with_rows(own[0], first):
+        return
+    last = {axis.var: axis.extent - 1 for axis in first.reduce}
+    reach = emit.static(emit.simplified(substitute(place, {**last, down.var: emit.index(0)})))
+    for rows in range(whole.rows - 1, 0, -1):
+        height = (rows - 1) * by + (reach or 0) + 1
+        if reach is not None and whole.rows % rows == 0 and height <= MOST_COPIES_OF_A_ROW * rows * by:
+            yield Band(rows, height, rows * by)
+
+
+def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
+    """Whether the rows a result reads begin with the first and depend on nothing but its own row and the window."""
+    down, place = first.spatial[1].var, read.indices[1]
+    known = {down, *(axis.var for axis in first.reduce)}
+    start = substitute(place, {var: emit.index(0) for var in known})
+    elsewhere = any(down in variables(other) for other in [read.indices[0], *read.indices[2:]])
+    return variables(place) <= known and not elsewhere and emit.static(emit.simplified(start)) == 0
+
+
+def _stage_of_image(images: Images, target: CpuTarget) -> Stage:
+    """The contraction for one image, reading a copy without the image axis."""
+    first, source = with_clips(images.rest[0], [images.source], target), images.source
+    extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
+    copy = emit.scratch(apart(extents, source.item_bytes), source.dtype, "image")
+    value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
+    return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band)))
+
+
+def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
+    image, down, *rest = stage.spatial
+    return (Axis(image.var, emit.index(1)), Axis(down.var, emit.index(band.rows)), *rest)
+
+
+def _plan(stage: Stage, target: CpuTarget) -> Plan | None:
+    """The plan for one image; what it packs must be the same for all images."""
+    plan, image = plan_reduction(stage, target), stage.spatial[0].var
+    if plan is None or (plan.along_rows and combiner(stage) is None):
+        return None
+    copies = [load.source for load in stage.loads if load.source.name == "image"]
+    for packing in plan.packed:
+        if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
+            return None
+        if any(packing.load.source.same_as(copy) for copy in copies):
+            return None
+    return plan
+
+
+def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
+    """Pack the filter once, then one parallel loop over the images."""
+    aligned = on_same_axes(images.rest)
+    images = replace(images, rest=tuple(aligned))
+    stores = [other for other in aligned if other.buffer in needed]
+    return is_parallel(images.stages, target, lambda parallel: _run(images, stores, target, parallel))
+
+
+def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
+    stage = _stage_of_image(images, target)
+    copy = next(load.source for load in stage.loads if load.source.name == "image")
+    plan = _plan(stage, target)
+    if plan is None:
+        raise ValueError("emit_images: expected images that as_images accepted")
+    inner, packing = packed(stage, plan, target, parallel)
+    finished = tuple(_finished(other, images, inner) for other in stores)
+    work = Work(inner, finished, replace(plan, packed=()), combiner(inner), target)
+    count = images.source.spatial[0].extent
+    bands = int(images.rest[0].spatial[1].extent) // images.band.rows
+    nest = emit.fused([count, bands], lambda places: _image(images, work, copy, places[0], places[1], target), parallel)
+    return emit.sequence([*packing, nest])
+
+
+def _finished(store: Stage, images: Images, inner: Stage) -> Stage:
+    return inner if store is images.rest[0] else replace(store, spatial=_single_image(store, images.band))
+
+
+def _image(images: Images, work: Work, copy: Var, number: ir.Expr, band: ir.Expr, target: CpuTarget) -> Stmt:
+    source, row, down = images.source, Var("row", "int64"), images.rest[0].spatial[1].var
+    image, place = (axis.var for axis in source.spatial[:2])
+    value = substitute(source.value, {image: number, place: row + band * images.band.step})
+    spatial = (Axis(row, emit.index(images.band.height)), *source.spatial[2:])
+    fill = replace(with_value(source, value), buffer=copy, spatial=spatial)
+    ranges = [Range.whole(axis) for axis in work.stage.reduce]
+    work = replace(work, moved={down: band * images.band.rows})
+    return emit.sequence([
+        emit.allocate(copy),
+        emit_elementwise([fill], target, False),
+        run_tasks(work, ranges, False, {work.stage.spatial[0].var: number}),
+    ])  # fmt: skip

@@ -1,0 +1,134 @@
+"""Long sums of products in steps: all results take in a block of the terms before the next one, which a cache holds meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import Var
+
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.emit import index, static
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.tile import Range
+from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operand, terms_of
+
+# Each step loads and stores the sums of all results.
+LEAST_TERMS_OF_A_STEP = 128
+# Of the second-level cache, which holds sums beside what a step reads.
+PART_FOR_OPERANDS = 2
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Points of the outermost reduction axes, the last of which goes in blocks; the axes `rest` are whole in each step."""
+
+    axes: tuple[Axis, ...]
+    block: int
+    rest: tuple[Axis, ...]
+
+    @property
+    def extents(self) -> list[ir.Expr]:
+        *outer, last = [axis.extent for axis in self.axes]
+        return [*outer, emit.simplified(tirx.floordiv(last + (self.block - 1), index(self.block)))]
+
+    @property
+    def count(self) -> ir.Expr:
+        return emit.volume(self.extents)
+
+    @property
+    def sizes(self) -> dict[Var, int]:
+        """What one step covers of each axis."""
+        single = {axis.var: 1 for axis in self.axes}
+        return {**single, self.axes[-1].var: self.block, **{axis.var: _size(axis) for axis in self.rest}}
+
+    def ranges(self, number: ir.Expr) -> list[Range]:
+        *places, block = emit.unflatten(number, self.extents)
+        points = [Range(axis, place, index(1)) for axis, place in zip(self.axes, places)]
+        last, start = self.axes[-1], block * self.block
+        is_even = last.size is not None and last.size % self.block == 0
+        extent = index(self.block) if is_even else tirx.min(index(self.block), last.extent - start)
+        return [*points, Range(last, start, extent), *map(Range.whole, self.rest)]
+
+
+def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
+    """The longest steps whose operands the second-level cache holds; None where single points of the outermost axis do."""
+    found = _longest(stage, target, {axis.var: _size(axis) for axis in stage.spatial}, 1)
+    return None if found is not None and len(found.axes) == 1 else found
+
+
+def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) -> Steps | None:
+    """The same for only so many results along each axis; None where the cache holds all they need."""
+    found = _longest(stage, target, panel, _size(stage.reduce[0]))
+    is_all = found is not None and len(found.axes) == 1 and found.block == _size(stage.reduce[0])
+    return None if is_all else found
+
+
+def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
+    """Whether results along some axes are made of much the same terms, as those of a filter's taps, others at each step."""
+    sizes = {axis.var: _size(axis) for axis in stage.axes}
+    reads = [_Reach.of(term) for term in terms_of(stage)]
+
+    def grows(axis: Axis, least: float, others: Mapping[Var, int]) -> list[bool]:
+        return [read.items(others) >= least * read.items({**others, axis.var: 1}) for read in reads]
+
+    again = [axis for axis in axes if _size(axis) > 1 and not any(grows(axis, 2, sizes))]
+    first = stage.reduce[0]
+    return bool(again) and all(grows(first, 0.75 * _size(first), {**sizes, **{axis.var: 1 for axis in again}}))
+
+
+def _longest(stage: Stage, target: CpuTarget, results: Mapping[Var, int], most: int) -> Steps | None:
+    """The first steps that fit, of at `most` so many points of the outermost axis."""
+    options = list(_options(stage, most)) if has_reused_operand(stage) else []
+    reads = [_Reach.of(term) for term in terms_of(stage)]
+    most_bytes = target.level2_bytes // PART_FOR_OPERANDS
+
+    def fits(steps: Steps) -> bool:
+        sizes = {**results, **steps.sizes}
+        return sum(read.items(sizes) for read in reads) * stage.item_bytes <= most_bytes
+
+    return next(filter(fits, options), options[-1] if options else None)
+
+
+def _options(stage: Stage, most: int) -> Iterator[Steps]:
+    """Ever shorter steps, from `most` points of the outermost axis on."""
+    for depth, axis in enumerate(stage.reduce):
+        outer, rest = stage.reduce[: depth + 1], stage.reduce[depth + 1 :]
+        size = _size(axis) if depth else most
+        inner = prod(map(_size, rest))
+        for block in sorted({-(-size // count) for count in range(1 + (depth > 0), size + 1)}, reverse=True):
+            if block * inner >= LEAST_TERMS_OF_A_STEP or (depth == 0 and block == most):
+                yield Steps(outer, block, rest)
+
+
+def _size(axis: Axis) -> int:
+    return axis.size or UNKNOWN_SIZE
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """How far a load moves with each variable, for each dim of its operand; None for an unknown step."""
+
+    dims: tuple[tuple[int, tuple[tuple[Var, int | None], ...]], ...]
+
+    @staticmethod
+    def of(load: TensorLoad) -> _Reach:
+        def steps(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
+            found = {var: access.stride(place, var) for var in variables(place)}
+            return tuple((var, None if step is None else static(step)) for var, step in found.items())
+
+        pairs = zip(load.source.ty.shape, load.indices, strict=True)
+        return _Reach(tuple((static(extent) or UNKNOWN_SIZE, steps(place)) for extent, place in pairs))
+
+    def items(self, sizes: Mapping[Var, int]) -> int:
+        """How many items are read for so many values of each variable."""
+
+        def along(whole: int, steps: tuple[tuple[Var, int | None], ...]) -> int:
+            reach = [whole if step is None else abs(step) * (sizes.get(var, whole) - 1) for var, step in steps]
+            return min(whole, sum(reach) + 1)
+
+        return prod(along(whole, steps) for whole, steps in self.dims)

@@ -1,0 +1,110 @@
+"""A short last axis whose places share their work: all places at once, for a vector of the axis before it.
+
+A block of random numbers is such: four words come out of one computation. Written place by place, it is done four times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir, sym, tirx
+from tvm.tirx import Stmt, Var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.schedule.cpu import access, emit
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
+from tvtf.passes.schedule.cpu.target import CpuTarget
+
+LENGTHS = (2, 4)
+SHARED_OPERATIONS = 64
+TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+
+
+def shares_work(stage: Stage) -> bool:
+    """True for a stage that chooses by its short last axis among results of one long computation."""
+    if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
+        return False
+    last = stage.spatial[-1].var
+    same_reads = all(access.load_stride(load, last) == 0 for load in stage.loads)
+    return same_reads and access.operations(stage.value) >= SHARED_OPERATIONS and last in _tested(stage.value)
+
+
+def _tested(value: ir.Expr) -> set[Var]:
+    found: list[ir.Expr] = []
+    structural_walk(value, (TESTS, found.append))
+    return set().union(*(access.free_variables(test) for test in found))
+
+
+def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
+    """Whole vectors of the first axis, then what is left over, a vector of one."""
+    first = stages[0].spatial[0]
+    lanes = min(target.lanes(stage.item_bytes) for stage in stages)
+    whole = emit.simplified(tirx.floordiv(first.extent, index(lanes)))
+    kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
+    main = emit.loop(whole, lambda number: _vectors(stages, number * lanes, lanes), kind)
+    rest = emit.simplified(first.extent - whole * lanes)
+    left = emit.static(rest)
+    parts = [None if emit.static(whole) == 0 else main]
+    if left is None:
+        parts.append(emit.loop(rest, lambda number: _vectors(stages, whole * lanes + number, 1)))
+    elif left:
+        parts.append(_vectors(stages, emit.simplified(whole * lanes), left))
+    return emit.sequence(parts)
+
+
+def _vectors(stages: Sequence[Stage], start: ir.Expr, lanes: int) -> Stmt:
+    return emit.sequence([part for stage in stages for part in _places(stage, start, lanes)])
+
+
+def _places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
+    """Every place of `lanes` points: place after place into registers, from there in the order of memory."""
+    first, last = stage.spatial
+    length = int(last.extent)
+    held = emit.scratch([length * lanes], stage.dtype, "places", "local")
+
+    values = [_chosen(stage.value, last, place) for place in range(length)]
+
+    def at(lane: ir.Expr) -> Stmt:
+        stores = [emit.store(held, value, [lane + place * lanes]) for place, value in enumerate(values)]
+        # In one piece, so that the stores go on sharing names.
+        return substitute(emit.sequence(stores), {first.var: start + lane})
+
+    computed = emit.vectorized(lanes, at)
+    return [emit.allocate(held), computed, *_interleaved(stage.buffer, held, start, length, lanes)]
+
+
+def _interleaved(buffer: Var, held: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
+    if lanes == 1:
+        return [emit.store(buffer, emit.load(held, [index(place)]), [start, index(place)]) for place in range(length)]
+    rows = [emit.load(held, [_ramp(place * lanes, lanes)]) for place in range(length)]
+
+    def stored(part: int) -> Stmt:
+        items = range(part * lanes, (part + 1) * lanes)
+        order = [tirx.IntImm("int32", item % length * lanes + item // length) for item in items]
+        return emit.store(buffer, tirx.Shuffle(rows, order), [start, _ramp(part * lanes, lanes)])
+
+    return [stored(part) for part in range(length)]
+
+
+def _ramp(start: int, lanes: int) -> ir.Expr:
+    return tirx.Ramp(index(start), index(1), lanes)
+
+
+def _chosen(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
+    """The value at a place of an axis, with the choices that this decides made."""
+    analyzer = sym.Analyzer()
+
+    def decided(test: ir.Expr) -> ir.Expr:
+        if axis.var not in access.free_variables(test):
+            return test
+        return analyzer.simplify(substitute(test, {axis.var: index(place)}))
+
+    def made(choice: tirx.Select) -> ir.Expr:
+        if not isinstance(choice.condition, tirx.IntImm):
+            return choice
+        return choice.true_value if int(choice.condition) else choice.false_value
+
+    tested = structural_map(value, (TESTS, decided))
+    chosen = structural_map(tested, (tirx.Select, made))
+    return structural_map(chosen, (Var, lambda var: index(place) if var.same_as(axis.var) else var))

@@ -1,0 +1,95 @@
+"""Vectors of values that are computed another way for some few arguments: where a vector has one, element by element."""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import Call
+from tvm.tirx import BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
+
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.kernel import substitute, variables
+
+CHOICES = {"prim.if_then_else", "tirx.if_then_else"}
+MARKS = {"prim.likely", "tirx.likely"}
+
+
+def with_rare_cases(body: Stmt) -> Stmt:
+    """Each vector loop over `tvtf.ops.kernels.approx.unless` as a test of the vector before the common or the rare form."""
+
+    def tested(node: For) -> Stmt:
+        if node.kind != ForKind.VECTORIZED or not choices(node.body):
+            return node
+        parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
+        if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
+            return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
+        # All lanes do one statement before any does the next.
+        return emit.sequence([_tested(node, part) for part in parts])
+
+    return structural_map(structural_map(body, (For, tested)), (BufferStore, _by_statement))
+
+
+def choices(node: ir.Expr | Stmt) -> list[Call]:
+    """The choices marked as made for few arguments."""
+    found: list[Call] = []
+
+    def visit(call: Call) -> None:
+        if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in MARKS:
+            found.append(call)
+
+    structural_walk(node, (Call, visit))
+    return found
+
+
+def _name(call: Call) -> str:
+    return str(getattr(call.op, "name", ""))
+
+
+def _tested(loop: For, store: BufferStore) -> Stmt:
+    made, lanes = choices(store), int(loop.extent)
+    if not made:
+        return _loop(loop, store, ForKind.VECTORIZED)
+    tests = [call.args[0].args[0] for call in made]
+    if _bound(store) & set().union(*map(variables, tests)):
+        return _loop(loop, store, ForKind.SERIAL)
+    found = emit.scratch([lanes], "int32", "rare", "local")
+    one, zero = (tirx.const(value, "int32") for value in (1, 0))
+    noted = emit.store(found, tirx.Select(tirx.all(*tests), zero, one), [loop.loop_var - loop.min])
+    vector = emit.load(found, [tirx.Ramp(index(0), index(1), lanes)])
+    some = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", vector), zero)
+    common = _chosen(store, made, 1)
+    either = IfThenElse(some, _loop(loop, store, ForKind.SERIAL), _loop(loop, common, ForKind.VECTORIZED))
+    return emit.sequence([emit.allocate(found), _loop(loop, noted, ForKind.VECTORIZED), either])
+
+
+def _chosen(store: BufferStore, made: list[Call], way: int) -> BufferStore:
+    """The store with one side of the choices."""
+    return structural_map(store, (Call, lambda call: call.args[way] if _is_in(call, made) else call))  # type: ignore[no-any-return]
+
+
+def _by_statement(store: BufferStore) -> Stmt:
+    """A store whose choices are all the same as a choice of two: TVM takes long over names within expressions."""
+    made = choices(store)
+    if not made or not all(_is_in(call, made[:1]) for call in made):
+        return store
+    test = made[0].args[0].args[0]
+    if _bound(store) & set(variables(test)):
+        return store
+    return IfThenElse(test, _chosen(store, made, 1), _chosen(store, made, 2))
+
+
+def _loop(like: For, body: Stmt, kind: ForKind) -> For:
+    lane = Var(like.loop_var.name, like.loop_var.ty)
+    return For(lane, like.min, like.extent, kind, substitute(body, {like.loop_var: lane}))
+
+
+def _is_in(call: Call, calls: list[Call]) -> bool:
+    return any(tvm_ffi.structural_equal(call, other) for other in calls)
+
+
+def _bound(store: BufferStore) -> set[Var]:
+    found: set[Var] = set()
+    structural_walk(store, (tirx.Let, lambda let: found.add(let.var)))
+    return found

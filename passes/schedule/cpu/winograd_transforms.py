@@ -1,0 +1,198 @@
+"""Winograd's transforms of windows of 3 by 3 and 5 by 5: sparse matrices, applied to squares of vectors in registers.
+
+Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016. Squares of six inputs interpolate at
+0, ±1/√2, ±√2 and infinity, where the numbers stay small: at the usual 0, ±1, ±2 their worst error is three times this
+one's (on choosing points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution", 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from tvtf.passes.schedule.cpu import emit
+
+Matrix = Sequence[Sequence[float]]
+Column = Callable[[int, ir.Expr], ir.Expr]
+Read = Callable[[int, int, ir.Expr], ir.Expr]
+Write = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """How a square of inputs and a window become `size` squared results: `results(filters * inputs)`.
+
+    Each is a row of matrices, the first of which is applied first.
+    """
+
+    size: int
+    inputs: tuple[Matrix, ...]
+    filters: tuple[Matrix, ...]
+    results: tuple[Matrix, ...]
+
+    @property
+    def side(self) -> int:
+        """How many inputs a square has each way."""
+        return len(self.inputs[0][0])
+
+    @property
+    def products(self) -> int:
+        return self.side**2
+
+
+# Values at a point and at its negative: the sum and the difference of what even and odd powers give.
+_BUTTERFLY = ((1, 0, 0, 0), (0, 1, 1, 0), (0, 1, -1, 0), (0, 0, 0, 1))
+_BUTTERFLIES = (
+    (1, 0, 0, 0, 0, 0),
+    (0, 1, 1, 0, 0, 0),
+    (0, 1, -1, 0, 0, 0),
+    (0, 0, 0, 1, 1, 0),
+    (0, 0, 0, 1, -1, 0),
+    (0, 0, 0, 0, 0, 1),
+)
+_NEAR, _FAR = 0.5**0.5, 2**0.5
+OF_TWO = Transforms(
+    2,
+    (((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, -1, 0, 1)),),
+    (((1, 0, 0), (0.5, 0, 0.5), (0, 0.5, 0), (0, 0, 1)), _BUTTERFLY),
+    (_BUTTERFLY, ((1, 1, 0, 0), (0, 0, 1, 1))),
+)
+OF_FOUR = Transforms(
+    4,
+    (
+        (
+            (1, 0, -2.5, 0, 1, 0),
+            (0, 0, -2, 0, 1, 0),
+            (0, -2 * _NEAR, 0, _NEAR, 0, 0),
+            (0, 0, -0.5, 0, 1, 0),
+            (0, -0.5 * _FAR, 0, _FAR, 0, 0),
+            (0, 1, 0, -2.5, 0, 1),
+        ),
+        _BUTTERFLIES,
+    ),
+    (
+        (
+            (1, 0, 0),
+            (-2 / 3, 0, -1 / 3),
+            (0, -2 / 3 * _NEAR, 0),
+            (1 / 6, 0, 1 / 3),
+            (0, 1 / 6 * _FAR, 0),
+            (0, 0, 1),
+        ),
+        _BUTTERFLIES,
+    ),
+    (
+        _BUTTERFLIES,
+        (
+            (1, 1, 0, 1, 0, 0),
+            (0, 0, _NEAR, 0, _FAR, 0),
+            (0, 0.5, 0, 2, 0, 0),
+            (0, 0, 0.5 * _NEAR, 0, 2 * _FAR, 1),
+        ),
+    ),
+)
+
+
+# At the points of tiles of four: what is multiplied are values there, whichever factor has the more terms.
+TWO_OF_FIVE = Transforms(
+    2,
+    OF_FOUR.inputs,
+    (
+        (
+            (1, 0, 0, 0, 0),
+            (-2 / 3, 0, -1 / 3, 0, -1 / 6),
+            (0, -2 / 3 * _NEAR, 0, -1 / 3 * _NEAR, 0),
+            (1 / 6, 0, 1 / 3, 0, 2 / 3),
+            (0, 1 / 6 * _FAR, 0, 1 / 3 * _FAR, 0),
+            (0, 0, 0, 0, 1),
+        ),
+        _BUTTERFLIES,
+    ),
+    (_BUTTERFLIES, ((1, 1, 0, 1, 0, 0), (0, 0, _NEAR, 0, _FAR, 1))),
+)
+BY_WINDOW = {3: (OF_TWO, OF_FOUR), 5: (TWO_OF_FIVE,)}
+
+
+def _turned(matrix: Matrix) -> Matrix:
+    return tuple(zip(*matrix, strict=True))
+
+
+def _gradient(of: Transforms) -> Transforms:
+    """A sum over three indices is the same whichever of its factors is asked for: the transforms of the others, turned over."""
+    return Transforms(
+        of.size, of.inputs, tuple(map(_turned, reversed(of.results))), tuple(map(_turned, reversed(of.filters)))
+    )
+
+
+GRADIENTS = {window: _gradient(known[-1]) for window, known in BY_WINDOW.items()}
+"""How a square of six inputs and one of results' gradients become what they add to a window."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A column of vectors in registers."""
+
+    buffer: Var
+    lanes: int
+
+    def __call__(self, at: int, lane: ir.Expr) -> ir.Expr:
+        return emit.load(self.buffer, [lane + at * self.lanes])
+
+    def filled(self, at: int, value: Callable[[ir.Expr], ir.Expr]) -> Stmt:
+        start = at * self.lanes
+        return emit.vectorized(self.lanes, lambda lane: emit.store(self.buffer, value(lane), [lane + start]))
+
+
+def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lanes: int, dtype: str) -> Stmt:
+    """Apply the matrices to the columns of a square, then to the rows of what that gives.
+
+    `read(row, column, lane)` gives an item, `write(row, column, lane, item)` stores one; both run along vectors.
+    """
+    parts: list[Stmt] = []
+    columns = [
+        _applied(matrices, partial(_of_column, read, column), parts, lanes, dtype)
+        for column in range(len(matrices[0][0]))
+    ]
+    for row in range(len(matrices[-1])):
+        held = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
+        parts += [_written(write, row, column, held) for column in range(len(matrices[-1]))]
+    return emit.sequence(parts)
+
+
+def _of_column(read: Read, column: int, row: int, lane: ir.Expr) -> ir.Expr:
+    return read(row, column, lane)
+
+
+def _of_row(columns: Sequence[_Held], row: int, column: int, lane: ir.Expr) -> ir.Expr:
+    return columns[column](row, lane)
+
+
+def _written(write: Write, row: int, column: int, held: _Held) -> Stmt:
+    return emit.vectorized(held.lanes, lambda lane: write(row, column, lane, held(column, lane)))
+
+
+def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Held:
+    """Add the statements that multiply a column of vectors by all matrices; where the product is then."""
+    for matrix in matrices:
+        held = _Held(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
+        parts.append(emit.allocate(held.buffer))
+        parts += [held.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
+        read = held
+    return held
+
+
+def _sum(row: Sequence[float], read: Column, dtype: str, lane: ir.Expr) -> ir.Expr:
+    """A row of a matrix times a column; terms with a factor come last, where they are one instruction each."""
+    terms = sorted((abs(factor) != 1, at, factor) for at, factor in enumerate(row) if factor)
+    total: ir.Expr = tirx.const(0, dtype)
+    for number, (_has_factor, at, factor) in enumerate(terms):
+        part = read(at, lane) if abs(factor) == 1 else read(at, lane) * tirx.const(abs(factor), dtype)
+        if not number:
+            total = part if factor > 0 else part * tirx.const(-1, dtype)
+        else:
+            total = total + part if factor > 0 else total - part
+    return total

@@ -1,0 +1,38 @@
+"""Kernels and targets as records of tuning name them, and what the records decide for a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm_ffi
+from tvm.target import Target
+from tvm.tirx import PrimFunc
+
+from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS
+from tvtf.passes.schedule.tuning_records import Record
+
+FACTS = ("mcpu", "mattr", "mtriple", "num-cores")
+
+
+def describe(target: Target) -> str:
+    """What a target is to a schedule, in words that are the same on all machines.
+
+    >>> describe(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 4, "mtriple": "x86_64-linux-gnu"}))
+    'llvm mcpu=x86-64-v3 mtriple=x86_64-linux-gnu num-cores=4'
+    """
+    known = [f"{name}={target.attrs[name]}" for name in FACTS if name in target.attrs]
+    return " ".join([target.kind.name, *known])
+
+
+def workload_key(func: PrimFunc) -> str:
+    """A kernel's structure, whatever its names are, and which operands are constants."""
+    attrs = func.attrs
+    constants = [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
+    bare = PrimFunc(func.params, func.body, func.ty.ret)
+    structure = tvm_ffi.structural_hash(bare) % (1 << 64)
+    return "-".join([f"{structure:016x}", *map(str, constants)])
+
+
+def record_for(func: PrimFunc, known: Mapping[str, Record]) -> Record | None:
+    """The record of a kernel; its key is computed only where there are any."""
+    return known.get(workload_key(func)) if known else None
