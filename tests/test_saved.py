@@ -15,7 +15,7 @@ import pytest
 import tvtf as tf
 from tvtf import saved
 from tvtf.saved import library
-from tvtf.saved.batches import run_batched
+from tvtf.saved.batched_run import run_batched
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 

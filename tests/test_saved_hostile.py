@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import tvtf as tf
 from tvtf.cli import main
 from tvtf.core.primitive import Primitive, table
-from tvtf.saved import allowed, schema
+from tvtf.saved import allowed_ops, schema
 from tvtf.saved.description import checksum
 
 MUTATE = Path(__file__).with_name("saved_model_mutants.py")
@@ -195,11 +195,11 @@ def test_a_function_that_reads_files_is_not_saved(tmp_path):
 
 def test_nothing_with_effects_is_allowed():
     """By the records: of primitives only pure ones may be deferred; public functions come from files that only compute."""
-    found = allowed.functions()
+    found = allowed_ops.functions()
     assert len(found) > 800
     primitives = [each for each in found.values() if isinstance(each, Primitive)]
     assert all(each.pure for each in primitives)
-    refused = {name for name, each in table.items() if not allowed.is_allowed(each)}
+    refused = {name for name, each in table.items() if not allowed_ops.is_allowed(each)}
     assert {"call_python", "recall_python", "read_file", "file_written", "file_names"} <= refused
     outside = (
         "io.gfile.",
@@ -223,7 +223,7 @@ CALLS = {"open", "eval", "exec", "__import__"}
 def test_allowed_functions_name_no_files_processes_or_code():
     """In their own bodies."""
     touching = []
-    for name, each in allowed.functions().items():
+    for name, each in allowed_ops.functions().items():
         bare = each.front if isinstance(each, Primitive) else inspect.unwrap(each)
         tree = ast.parse(textwrap.dedent(inspect.getsource(bare)))
         used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

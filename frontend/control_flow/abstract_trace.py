@@ -17,7 +17,7 @@ from tvtf.frontend.control_flow.rematerialize import QuietWalk, walk
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, number
-from tvtf.ops.told import dims_of
+from tvtf.ops.runtime_dims import dims_of
 
 MSG_EFFECTS = (
     "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "

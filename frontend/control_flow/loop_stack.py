@@ -15,8 +15,8 @@ from tvtf.dtypes import int64
 from tvtf.frontend.control_flow.rematerialize import is_given
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
+from tvtf.ops.runtime_dims import dims_of
 from tvtf.ops.stack import new_stack
-from tvtf.ops.told import dims_of
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:

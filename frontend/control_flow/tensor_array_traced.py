@@ -15,8 +15,8 @@ from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
+from tvtf.ops.runtime_dims import dims_of
 from tvtf.ops.stack import new_stack, stack_of
-from tvtf.ops.told import dims_of
 
 COUNT = "count"
 """Among what a loop's arrays have room for: the number of their elements."""

@@ -13,7 +13,7 @@ from tvtf.frontend.gradient.custom_gradient import custom_gradient
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
-from tvtf.ops.convolution import depthwise_conv2d
+from tvtf.ops.conv_api import depthwise_conv2d
 from tvtf.ops.create import zeros
 from tvtf.ops.operands import attributes, operand, operands, word_of
 from tvtf.ops.rules import bind, require_dtype, require_same_dtype

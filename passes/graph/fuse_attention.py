@@ -16,7 +16,7 @@ from tvm import ir, relax, tirx
 from tvtf.core.tensor import Tensor
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import reemit
-from tvtf.ops.attended import rows_first
+from tvtf.ops.fused_attention import rows_first
 from tvtf.passes.analysis.causal_mask import Known, triangle_of
 from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use

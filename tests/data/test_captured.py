@@ -5,7 +5,7 @@ import functools
 import pytest
 
 import tvtf as tf
-from tvtf.data.captured import captured_tensors
+from tvtf.data.captured_tensors import captured_tensors
 
 
 def elements():

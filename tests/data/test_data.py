@@ -208,7 +208,7 @@ def test_a_damaged_record_is_told(tmp_path):
 
 
 def test_loops_that_fail_let_their_iterators_go():
-    from tvtf.data.loops import _running
+    from tvtf.data.traced_iteration import _running
 
     def inner(n):
         with pytest.raises(tf.errors.InvalidArgumentError):
@@ -294,9 +294,9 @@ def test_nested_loops_and_breaks_in_a_traced_function():
 
     expected = sum(a * b for a, b in itertools.product(range(4), range(10)) if b <= a)
     assert pairs(Dataset.range(4), Dataset.range(10)).numpy() == expected
-    from tvtf.data import loops
+    from tvtf.data import traced_iteration
 
-    assert not loops._running
+    assert not traced_iteration._running
 
 
 def test_older_functions_do_what_the_methods_do():

@@ -12,7 +12,7 @@ from tvm import te
 from tvm.target import Target
 
 import tvtf as tf
-from tvtf.ops.attended import _attention_array, _grad_array
+from tvtf.ops.fused_attention import _attention_array, _grad_array
 from tvtf.ops.kernels.attention import attention, attention_grad
 from tvtf.passes.analysis.causal_mask import TRIANGLES, Triangle, described, triangle_of
 from tvtf.passes.graph.fuse_attention import fuse_attention

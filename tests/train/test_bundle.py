@@ -8,7 +8,7 @@ import pytest
 
 from tvtf import dtypes, errors
 from tvtf.train import bundle, table
-from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
+from tvtf.train.checkpoint_protos import BundleEntryProto, BundleHeaderProto
 
 KEY = "w"
 ADVICE = "Restore an older checkpoint."

@@ -14,7 +14,7 @@ from tvtf.state.autotrackable import AutoTrackable, Trackable
 from tvtf.state.module import Module
 from tvtf.state.variable import Variable
 from tvtf.train import bundle, object_graph
-from tvtf.train.messages import TrackableObjectGraph
+from tvtf.train.checkpoint_protos import TrackableObjectGraph
 from tvtf.train.restoration import restore_slot
 
 ZEROS = np.zeros(2, np.float32)

@@ -12,7 +12,7 @@ from tvtf.fileio import crc32c
 from tvtf.state.module import Module
 from tvtf.state.variable import Variable
 from tvtf.train import bundle, strings, table
-from tvtf.train.messages import BundleEntryProto
+from tvtf.train.checkpoint_protos import BundleEntryProto
 from tvtf.train.object_graph import GRAPH_KEY
 
 mutations = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4)

@@ -1,11 +1,11 @@
 import pytest
 
 from tvtf import errors, train
-from tvtf.train import bundle, state
+from tvtf.train import bundle, checkpoint_state
 
 
 def test_paths_below_the_folder_are_relative_in_the_file_and_joined_when_read(tmp_path):
-    state.update_checkpoint_state(
+    checkpoint_state.update_checkpoint_state(
         tmp_path, str(tmp_path / "b"), [str(tmp_path / "a"), str(tmp_path / "b")], [1.5, 2.0], 0.5
     )
     assert (tmp_path / "checkpoint").read_text() == (
@@ -50,7 +50,7 @@ def test_a_state_file_without_a_newest(tmp_path):
 
 
 def test_the_newest_is_gone(tmp_path, caplog):
-    state.update_checkpoint_state(tmp_path, str(tmp_path / "ckpt-1"))
+    checkpoint_state.update_checkpoint_state(tmp_path, str(tmp_path / "ckpt-1"))
     assert train.latest_checkpoint(tmp_path) is None
     assert caplog.records[0].message == f"Couldn't match files for checkpoint {tmp_path}/ckpt-1"
 
@@ -63,7 +63,7 @@ def test_another_state_file(tmp_path):
 
 def test_numbers_of_paths_and_times_differ(tmp_path):
     with pytest.raises(ValueError) as refusal:
-        state.update_checkpoint_state(tmp_path, "b", ["a", "b"], [1.0])
+        checkpoint_state.update_checkpoint_state(tmp_path, "b", ["a", "b"], [1.0])
     assert str(refusal.value) == (
         "Checkpoint timestamps, if provided, must match checkpoint paths (got paths ['a', 'b'] and timestamps [1.0])"
     )
@@ -72,7 +72,7 @@ def test_numbers_of_paths_and_times_differ(tmp_path):
 def test_a_checkpoint_called_as_the_state_file(tmp_path):
     path = str(tmp_path / "checkpoint")
     with pytest.raises(RuntimeError) as refusal:
-        state.update_checkpoint_state(tmp_path, path)
+        checkpoint_state.update_checkpoint_state(tmp_path, path)
     assert str(refusal.value) == (
         f"Save path '{path}' conflicts with path used for checkpoint state. Please use a different save path."
     )
@@ -81,7 +81,7 @@ def test_a_checkpoint_called_as_the_state_file(tmp_path):
 class TestReaders:
     def test_a_folder_means_its_newest(self, tmp_path):
         bundle.write(str(tmp_path / "ckpt-1"), {"b": [1.0, 2.0], "a": 3})
-        state.update_checkpoint_state(tmp_path, str(tmp_path / "ckpt-1"))
+        checkpoint_state.update_checkpoint_state(tmp_path, str(tmp_path / "ckpt-1"))
         assert train.list_variables(tmp_path) == [("a", []), ("b", [2])]
         assert train.load_variable(tmp_path, "b:0").tolist() == [1.0, 2.0]
         assert train.load_checkpoint(tmp_path / "ckpt-1").get_tensor("a") == 3

@@ -109,7 +109,7 @@ LATE = {
         "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
         "fake_quant_with_min_max_vars_per_channel_gradient",
     },
-    "ops.frames": {
+    "ops.stft": {
         "signal": "dct frame idct inverse_mdct inverse_stft mdct mfccs_from_log_mel_spectrograms overlap_and_add stft",
     },
     "ops.incomplete": {
@@ -166,8 +166,8 @@ LATE = {
         "to_hash_bucket_fast to_hash_bucket_strong to_number unicode_script unicode_transcode unsorted_segment_join "
         "upper",
     },
-    "ops.sound": {"audio": "decode_wav encode_wav"},
-    "ops.tapers": {
+    "ops.wav": {"audio": "decode_wav encode_wav"},
+    "ops.window_functions": {
         "signal": "hamming_window hann_window inverse_stft_window_fn kaiser_bessel_derived_window kaiser_window "
         "linear_to_mel_weight_matrix vorbis_window",
     },

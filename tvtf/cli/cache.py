@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tvtf.cli.told import told
+from tvtf.cli.failures import told
 
 
 @click.command()

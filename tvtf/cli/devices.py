@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.told import told
+from tvtf.cli.failures import told
 
 GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl")
 MOST_GPUS = 16

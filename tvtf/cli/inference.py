@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.told import told
+from tvtf.cli.failures import told
 
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 DEFAULT_BATCH = 256
@@ -72,7 +72,7 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     outputs, give each with its name.
     """
     from tvtf.cli import arrays
-    from tvtf.saved.batches import run_batched
+    from tvtf.saved.batched_run import run_batched
     from tvtf.saved.description import SavedModuleError
 
     program = opened(model)

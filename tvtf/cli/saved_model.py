@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.told import told
+from tvtf.cli.failures import told
 
 DIR = click.option("--dir", "folder", required=True, type=click.Path(path_type=Path), help="The saved model's folder.")
 SIGNATURE = click.option("--signature_def", help="A signature's name.")
@@ -29,7 +29,7 @@ def saved_model() -> None:
 def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
     from tvtf.saved.layout import damage_named
-    from tvtf.saved.show import Shown
+    from tvtf.saved.show_cli import Shown
 
     with damage_named(folder):
         shown = Shown(folder)

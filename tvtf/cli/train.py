@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.told import told
+from tvtf.cli.failures import told
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C ended: 128 and the signal's number."""

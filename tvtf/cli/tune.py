@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from tvtf.cli.failures import told
 from tvtf.cli.inference import MODEL
-from tvtf.cli.told import told
 
 DEFAULT_ROWS = 32
 

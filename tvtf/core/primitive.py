@@ -261,7 +261,7 @@ def primitive(
       pure, tf_name, why_not: effect-free; TensorFlow's op name; reasons for gaps.
       heavy: eager runs the compiled kernel on large operands, "always", or when "repeated" where NumPy does well enough.
       host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
-      broadcasts: its operands broadcast, elementwise, or the "batches" before two last axes (see ``tvtf/ops/common_dims.py``).
+      broadcasts: its operands broadcast, elementwise, or the "batches" before two last axes (see ``tvtf/ops/broadcast_dims.py``).
 
     Raises:
       ValueError: when the name is taken.

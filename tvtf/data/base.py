@@ -13,7 +13,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export, patient
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
-from tvtf.data.held import Held
+from tvtf.data.dataset_arguments import Held
 from tvtf.data.random import SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
@@ -82,7 +82,7 @@ class Dataset(Held, abc.ABC):
 
     def _traced_steps(self) -> Any:
         """What a loop of a traced function runs over."""
-        from tvtf.data.loops import DatasetSteps
+        from tvtf.data.traced_iteration import DatasetSteps
 
         return DatasetSteps(self)
 
@@ -287,13 +287,13 @@ def _generators(dataset: Any) -> Iterator[SeedGenerator]:
 
 
 def _begun_traced(dataset: Dataset) -> OwnedIterator:
-    from tvtf.data.loops import begun_at_each_run
+    from tvtf.data.traced_iteration import begun_at_each_run
 
     return begun_at_each_run(dataset)
 
 
 def _next_traced(iterator: OwnedIterator) -> Element:
-    from tvtf.data.loops import next_of
+    from tvtf.data.traced_iteration import next_of
 
     return next_of(iterator)
 

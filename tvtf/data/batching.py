@@ -13,9 +13,9 @@ from tvtf.core.argument_error import Refused
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
-from tvtf.data.numbers import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
 from tvtf.data.specs import DatasetSpec

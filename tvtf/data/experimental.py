@@ -12,11 +12,11 @@ from tvtf.core import nest
 from tvtf.core.primitive import export, exports
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch, Given
+from tvtf.data.element_order import Concatenate
 from tvtf.data.mapped import Map, Traced
-from tvtf.data.numbers import flag, number
-from tvtf.data.order import Concatenate
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError

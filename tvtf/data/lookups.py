@@ -12,9 +12,9 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import Dataset
-from tvtf.data.numbers import number
-from tvtf.data.order import Take
+from tvtf.data.element_order import Take
 from tvtf.dtypes import string
 from tvtf.lookup.initializers import Initializer
 from tvtf.lookup.tables import StaticHashTable, StaticVocabularyTable

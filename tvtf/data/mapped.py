@@ -12,8 +12,8 @@ from tvtf.core.argument_error import Refused
 from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import UNKNOWN, Dataset, method
-from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_unused
 from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
@@ -510,7 +510,7 @@ class Cache(Dataset):
 
     def handles(self) -> Iterator[Any]:
         if self.kept is None and self.path:
-            from tvtf.data.stored import load
+            from tvtf.data.saved_elements import load
 
             self.kept = load(self.path, self.element_spec)
         return self._first() if self.kept is None else iter(self.kept)
@@ -522,7 +522,7 @@ class Cache(Dataset):
             yield element
         self.kept = seen
         if self.path:
-            from tvtf.data.stored import store
+            from tvtf.data.saved_elements import store
 
             store(self.path, seen)
 

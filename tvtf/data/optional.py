@@ -14,8 +14,8 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import OwnedIterator
-from tvtf.data.loops import next_or
 from tvtf.data.structure import Element, packer, spec_of, tensors_of
+from tvtf.data.traced_iteration import next_or
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError

@@ -12,8 +12,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import Full, Queue
 from typing import Any
 
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import Dataset
-from tvtf.data.numbers import number
 from tvtf.errors import InvalidArgumentError
 
 BRIEF = 1e-4

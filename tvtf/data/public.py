@@ -11,19 +11,19 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.primitive import export, exports
 from tvtf.core.thread_state import state
-from tvtf.data import batching, choice, order, parallel, readers, sources, stored
-from tvtf.data import composed as _composed  # noqa: F401 - adds methods
+from tvtf.data import batching, choose_datasets, element_order, parallel, readers, saved_elements, sources
+from tvtf.data import composite_batches as _composed  # noqa: F401 - adds methods
 from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
 from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
+from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
-from tvtf.data.loops import single_of
-from tvtf.data.made import deferring
-from tvtf.data.numbers import flag, number
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
+from tvtf.data.traced_datasets import deferring
+from tvtf.data.traced_iteration import single_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError, NotFoundError
 
@@ -97,7 +97,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     if args and datasets is not None:
         raise TypeError("Both `*args` and `datasets` cannot be set.")
     given = datasets if datasets is not None else args[0] if len(args) == 1 else args
-    return order.Zip(given)
+    return element_order.Zip(given)
 
 
 def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:
@@ -111,7 +111,7 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None 
     """
     kind = as_dtype(dtype)
     first, by = (np.asarray(n, kind.np).item() for n in (start, step))
-    return order.Counter(first, by, kind)
+    return element_order.Counter(first, by, kind)
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
@@ -138,7 +138,7 @@ def load(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#load
     """
-    found = stored.load_dataset(os.fspath(path), element_spec)
+    found = saved_elements.load_dataset(os.fspath(path), element_spec)
     if found is None:
         raise NotFoundError(None, None, f"Could not find a saved dataset in {path}")
     return batching.Given(*found)
@@ -146,7 +146,7 @@ def load(
 
 for _function in (
     from_tensors, from_tensor_slices, from_generator, zip_, counter, random, load,
-    readers.list_files, choice.choose_from_datasets, choice.sample_from_datasets,
+    readers.list_files, choose_datasets.choose_from_datasets, choose_datasets.sample_from_datasets,
 ):  # fmt: skip
     setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(deferring(_function)))
 Dataset.range = staticmethod(deferring(sources.Range))  # type: ignore[attr-defined]
@@ -168,7 +168,7 @@ def save(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#save
     """
-    stored.save_dataset(os.fspath(path), list(self.elements()), self.element_spec)
+    saved_elements.save_dataset(os.fspath(path), list(self.elements()), self.element_spec)
 
 
 @method
@@ -182,7 +182,7 @@ def get_single_element(self: Dataset, name: str | None = None) -> Element:
     """
     if state.trace is not None:
         return single_of(self, get_single_element)
-    found = list(order.Take(self, 2).elements())
+    found = list(element_order.Take(self, 2).elements())
     if len(found) != 1:
         many = "had more than one element" if found else "was empty"
         raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {many}. [Op:DatasetToSingleElement]")
@@ -256,7 +256,7 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#with_options
     """
-    made = order.Take(self, -1)
+    made = element_order.Take(self, -1)
     made.shown = "_OptionsDataset"
     made._options = self.options().merge(options)  # type: ignore[attr-defined]
     return made
@@ -289,7 +289,7 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset
     return lambda dataset: Counted(dataset, number(expected_cardinality))
 
 
-class Counted(order.Through):
+class Counted(element_order.Through):
     def handles(self) -> Any:
         count = 0
         for handle in self.source.handles():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.data.numbers import number
+from tvtf.data.argument_conversion import number
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
 from tvtf.rng.rng_streams import DEFAULT_SEED

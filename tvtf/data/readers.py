@@ -16,9 +16,9 @@ import numpy as np
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import UNKNOWN, Dataset
-from tvtf.data.numbers import number
-from tvtf.data.order import Shuffle
+from tvtf.data.element_order import Shuffle
 from tvtf.data.sources import Slices
 from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string

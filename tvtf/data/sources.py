@@ -10,8 +10,8 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
-from tvtf.data.numbers import number
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64

@@ -13,7 +13,7 @@ from tvtf.core.composite import CompositeTensor
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
-from tvtf.data.held import Held
+from tvtf.data.dataset_arguments import Held
 
 Element = Any
 

@@ -16,8 +16,8 @@ from tvtf.core.tensor import EagerTensor, Tensor, constant
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch
+from tvtf.data.element_order import Prefetch, Repeat, Shuffle
 from tvtf.data.mapped import IgnoreErrors, Interleave, Map
-from tvtf.data.order import Prefetch, Repeat, Shuffle
 from tvtf.data.readers import Csv, file_names, matching, opened, rows_of
 from tvtf.data.sources import Slices
 from tvtf.data.structure import Element

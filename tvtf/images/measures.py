@@ -13,11 +13,11 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
-from tvtf.ops.convolution import depthwise_conv2d
+from tvtf.ops.conv_api import depthwise_conv2d
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.math import squared_difference
 from tvtf.ops.pad import pad
-from tvtf.ops.pooling import avg_pool2d
+from tvtf.ops.pool_api import avg_pool2d
 from tvtf.ops.reduce import reduce_mean, reduce_sum
 from tvtf.ops.rules import bind, number, zeros_like
 

@@ -200,7 +200,9 @@ def _save_weights(module: Any) -> None:
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
         if not _is_place(filepath) or max_shard_size is not None:
             return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
-        from tvtf.train.state import update_checkpoint_state  # protocol buffers, which importing Keras doesn't need
+        from tvtf.train.checkpoint_state import (
+            update_checkpoint_state,  # protocol buffers, which importing Keras doesn't need
+        )
 
         if not self.built and not self.weights:
             raise ValueError(MSG_NO_WEIGHTS.format(self.name))

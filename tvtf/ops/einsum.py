@@ -15,7 +15,7 @@ from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC, int32
-from tvtf.ops.common_dims import common, stretched
+from tvtf.ops.broadcast_dims import common, stretched
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide

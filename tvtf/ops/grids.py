@@ -18,8 +18,8 @@ from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
+from tvtf.ops.broadcast_dims import broadcast_dims
 from tvtf.ops.cast import cast_tensor
-from tvtf.ops.common_dims import broadcast_dims
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes, word_of

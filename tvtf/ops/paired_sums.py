@@ -10,7 +10,7 @@ from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, same_shape, show_shape
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import float32, float64
-from tvtf.ops.attended import MADE_LATE
+from tvtf.ops.fused_attention import MADE_LATE
 from tvtf.ops.rules import bind, draw, kernel, reduction, require_same_dtype, stretch
 
 

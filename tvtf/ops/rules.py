@@ -354,7 +354,7 @@ def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     if count > MOST_SIZES:
         raise Refused(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
     flat = bind.reshape(values, shape=(count,))
-    dims = importlib.import_module("tvtf.ops.told").dims_of(flat)
+    dims = importlib.import_module("tvtf.ops.runtime_dims").dims_of(flat)
     return np.array(dims, object).reshape(shape)
 
 

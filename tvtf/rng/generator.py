@@ -16,8 +16,8 @@ from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
 from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast
-from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
+from tvtf.ops.random_distributions import stateless_binomial
 from tvtf.ops.rules import bind, drawn_dims, static_value
 from tvtf.state.autotrackable import AutoTrackable
 from tvtf.state.variable import Variable

@@ -8,9 +8,9 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
-from tvtf.ops.draws import gamma_parameters, scaled_gamma
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
+from tvtf.ops.random_distributions import gamma_parameters, scaled_gamma
 from tvtf.ops.rules import bind, drawn_dims
 from tvtf.rng.rng_streams import advanced
 

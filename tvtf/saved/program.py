@@ -24,12 +24,12 @@ from tvtf.ir import dialect
 from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
-from tvtf.saved import allowed, calls, schema, waiting
+from tvtf.saved import allowed_ops, deferred_calls, program_checks, schema
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
 from tvtf.state.variable import Variable
 
-PYTHON = calls.PYTHON
+PYTHON = program_checks.PYTHON
 OP_NAME = re.compile(r'"tvtf\.(\w+)"')
 
 
@@ -68,8 +68,8 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
 def _check_saveable(name: str, program: Any) -> None:
     """What could not be loaded again is told when it is saved."""
     try:
-        allowed.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
-    except (schema.Misfit, allowed.NotAllowed) as why:
+        allowed_ops.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
+    except (schema.Misfit, allowed_ops.NotAllowed) as why:
         raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
@@ -77,7 +77,7 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
     """Whether tables are read where a loaded program may read them: in no branch and no loop."""
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
-            calls.tables(module)
+            program_checks.tables(module)
         except schema.Misfit as why:
             raise NotSaveable(
                 f"{concrete.name} can't be saved: it looks things up in a table in a branch or a loop; do that outside"
@@ -109,7 +109,9 @@ def _arguments(concrete: ConcreteFunction) -> Any:
 def _waiting(concrete: ConcreteFunction) -> Any:
     """The calls that the program makes, in its branches and bodies, and in those of such calls, too."""
     try:
-        return waiting.describe(waiting.made_in(concrete.graph.module()) | (concrete.graph.root.waiting or {}))
+        return deferred_calls.describe(
+            deferred_calls.made_in(concrete.graph.module()) | (concrete.graph.root.waiting or {})
+        )
     except NotPlain as cause:
         raise NotSaveable(f"{concrete.name} waits for a rank with {cause}, which no file holds") from None
 
@@ -252,7 +254,7 @@ def _read(data: Mapping[str, Any]) -> Program:
     name = str(data["name"])
     if data["sha256"] != checksum(data["program"]):
         raise SavedModuleError(f"the program of {name} is not the one that was saved")
-    deferred = waiting.read(data.get("waiting", {}), lambda program, keys: _module(program, name, keys))
+    deferred = deferred_calls.read(data.get("waiting", {}), lambda program, keys: _module(program, name, keys))
     program = Program(
         name=name,
         arguments=_read_arguments(*data["arguments"]),
@@ -268,7 +270,7 @@ def _read(data: Mapping[str, Any]) -> Program:
         tables=[],
     )
     _check(program)
-    program.tables = [position - len(program.inputs) for position in calls.tables(program.mod)]
+    program.tables = [position - len(program.inputs) for position in program_checks.tables(program.mod)]
     return program
 
 
@@ -293,14 +295,14 @@ def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool =
     """
     try:
         ops = schema.check(program)
-        allowed.check_ops(ops - {PYTHON} if reads_tables else ops)
+        allowed_ops.check_ops(ops - {PYTHON} if reads_tables else ops)
         for op in ops:
             dialect.relax_op(table[op])
         mod = _loaded(json.dumps(program))
         if PYTHON in ops:
-            calls.tables(mod)
-        calls.check(mod, keys)
-    except (schema.Misfit, allowed.NotAllowed) as why:
+            program_checks.tables(mod)
+        program_checks.check(mod, keys)
+    except (schema.Misfit, allowed_ops.NotAllowed) as why:
         raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
     return mod
 
@@ -370,7 +372,7 @@ def bind(program: Program, things: Sequence[Any], place: str) -> None:
     program.bound = [_thing(things, number, place) for number in program.captures]
     for position in program.tables:
         if position < 0 or not isinstance(program.bound[position], TableRead):
-            raise SavedModuleError(f"the program of {program.name} can't be run: {calls.MSG_PYTHON}")
+            raise SavedModuleError(f"the program of {program.name} can't be run: {program_checks.MSG_PYTHON}")
     for thing, param in zip(program.bound, params):
         _check_capture(program.name, param.ty, thing)
     for kind, which in program.results:

@@ -22,7 +22,7 @@ from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError, entry
 from tvtf.saved.program import Program
-from tvtf.saved.restored import RestoredFunction
+from tvtf.saved.restored_functions import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
 from tvtf.state.autotrackable import wrap

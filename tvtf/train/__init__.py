@@ -25,6 +25,8 @@ from tvtf.api.namespaces import install as _install
 from tvtf.api.namespaces import refusing as _refusing
 from tvtf.train import python_state as _python_state  # noqa: F401
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
+from tvtf.train.checkpoint_state import get_checkpoint_state, latest_checkpoint
+from tvtf.train.checkpoint_views import CheckpointView, TrackableView
 from tvtf.train.coordinator import Coordinator
 from tvtf.train.examples import (
     BytesList,
@@ -40,9 +42,7 @@ from tvtf.train.examples import (
 from tvtf.train.manager import CheckpointManager
 from tvtf.train.moving_average import ExponentialMovingAverage
 from tvtf.train.reader import list_variables, load_checkpoint, load_variable
-from tvtf.train.state import get_checkpoint_state, latest_checkpoint
-from tvtf.train.views import CheckpointView, TrackableView
-from tvtf.train.waiting import checkpoints_iterator
+from tvtf.train.wait_for_checkpoint import checkpoints_iterator
 
 __all__ = [
     "BytesList",

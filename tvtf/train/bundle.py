@@ -24,7 +24,7 @@ from tvtf.core.variable_lock import Lock
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 from tvtf.fileio import atomic_file, crc32c
 from tvtf.train import strings, table
-from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
+from tvtf.train.checkpoint_protos import BundleEntryProto, BundleHeaderProto
 
 HEADER_KEY: Final = b""
 PRODUCER: Final = 1

@@ -11,7 +11,7 @@ from tvtf.core.variable_lock import Lock
 from tvtf.errors import NotFoundError
 from tvtf.state.autotrackable import AutoTrackable, NoDependency, Trackable
 from tvtf.state.variable import Variable
-from tvtf.train import bundle, object_graph, state
+from tvtf.train import bundle, checkpoint_state, object_graph
 from tvtf.train.by_name import NameBasedStatus
 from tvtf.train.restoration import Restoration, outside_trace
 from tvtf.train.status import CheckpointLoadStatus, InitializationOnlyStatus
@@ -147,7 +147,7 @@ class Checkpoint(AutoTrackable):
         prefix = os.fspath(file_prefix)
         with self._counted() as number:
             path = self.write(f"{prefix}-{number}", options)
-            state.update_checkpoint_state(os.path.dirname(path), path)
+            checkpoint_state.update_checkpoint_state(os.path.dirname(path), path)
         return path
 
     def _counted(self) -> _Counted:

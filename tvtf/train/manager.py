@@ -11,7 +11,7 @@ from typing import Any, Final
 from tvtf.core.log import logger
 from tvtf.errors import DataLossError, NotFoundError
 from tvtf.fileio import atomic_file
-from tvtf.train import bundle, state
+from tvtf.train import bundle, checkpoint_state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
 
 SECONDS_AN_HOUR: Final = 3600.0
@@ -64,7 +64,7 @@ class CheckpointManager:
         self._active: dict[str, float] = {}
         self._latest: str | None = None
         self._last_preserved = time.time() - 1.0
-        self._recover(state.get_checkpoint_state(self._directory))
+        self._recover(checkpoint_state.get_checkpoint_state(self._directory))
 
     def _recover(self, recorded: Any) -> None:
         """Go on from the folder's state file; timestamps from the future count as now."""
@@ -151,7 +151,7 @@ class CheckpointManager:
             self._write_state()
 
     def _write_state(self) -> None:
-        state.update_checkpoint_state(
+        checkpoint_state.update_checkpoint_state(
             self._directory,
             self._latest or "",
             list(self._active),

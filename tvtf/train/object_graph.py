@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from tvtf.errors import DataLossError
 from tvtf.state.trackable import Trackable
-from tvtf.train.messages import TrackableObjectGraph
+from tvtf.train.checkpoint_protos import TrackableObjectGraph
 
 GRAPH_KEY: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 TABLE_SUFFIXES: Final = ("-keys", "-values")

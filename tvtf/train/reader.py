@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from tvtf.train.bundle import Reader
-from tvtf.train.state import PathLike, latest_checkpoint
+from tvtf.train.checkpoint_state import PathLike, latest_checkpoint
 
 
 def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:

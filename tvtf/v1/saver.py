@@ -13,8 +13,8 @@ from tvtf.core.thread_state import state
 from tvtf.errors import NotFoundError
 from tvtf.fileio import atomic_file
 from tvtf.train import bundle
+from tvtf.train.checkpoint_state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
 from tvtf.train.reader import load_checkpoint
-from tvtf.train.state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
 from tvtf.v1.graph import GraphTrace, get_default_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, value_in

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tvtf.core.log import logger
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.fileio.atomic_file import named_failures
+from tvtf.train.checkpoint_state import latest_checkpoint
 from tvtf.train.coordinator import Coordinator
-from tvtf.train.state import latest_checkpoint
 from tvtf.v1.decays import get_global_step
 from tvtf.v1.graph import get_default_graph
 from tvtf.v1.registry import v1

@@ -17,8 +17,8 @@ from tvtf.dtypes import FLOATING, REAL, int32, int64
 from tvtf.ops.indexing import gather, gather_densely
 from tvtf.ops.operands import attributes, flag, operand
 from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
+from tvtf.ops.runtime_dims import dims_of
 from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
-from tvtf.ops.told import dims_of
 
 
 @export("sparse.reduce_sum")

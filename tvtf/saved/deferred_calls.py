@@ -20,7 +20,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.frontend.function.deferred_call import Call, calls
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import Subfunction
-from tvtf.saved import allowed
+from tvtf.saved import allowed_ops
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
 
@@ -120,7 +120,7 @@ def _path(function: Any) -> list[str]:
         return ["primitive", function.name]
     if isinstance(owner := getattr(function, "__self__", None), Primitive):
         return ["bind", owner.name]
-    for path, public in allowed.functions().items():
+    for path, public in allowed_ops.functions().items():
         if _bare(public) is function:
             return ["function", path]
     raise NotPlain(f"a call of {getattr(function, '__name__', function)}")
@@ -130,8 +130,8 @@ def _function(kind: str, name: str) -> Callable[..., Any]:
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is no kind of function")
     try:
-        found = allowed.function(name) if kind == "function" else allowed.primitive(name)
-    except allowed.NotAllowed as refused:
+        found = allowed_ops.function(name) if kind == "function" else allowed_ops.primitive(name)
+    except allowed_ops.NotAllowed as refused:
         raise SavedModuleError(str(refused)) from None
     return found.bind if kind == "bind" else _bare(found)  # type: ignore[no-any-return]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from os import PathLike
 
 from tvtf.core.log import logger
-from tvtf.train.state import latest_checkpoint
+from tvtf.train.checkpoint_state import latest_checkpoint
 
 POLL_SECONDS = 1.0
 """How long a folder is left alone between two looks, as in TensorFlow."""

@@ -10,7 +10,7 @@ from tvm import ir, relax
 from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType
 from tvtf.ir import dialect
-from tvtf.saved.allowed import STREAMS
+from tvtf.saved.allowed_ops import STREAMS
 from tvtf.saved.schema import Misfit
 
 PYTHON = "call_python"

@@ -10,8 +10,8 @@ from tvtf.core.log import logger
 from tvtf.errors import NotFoundError
 from tvtf.state.trackable import Trackable
 from tvtf.train import bundle
+from tvtf.train.checkpoint_state import PathLike
 from tvtf.train.object_graph import GRAPH_KEY, View, parse
-from tvtf.train.state import PathLike
 
 Matches = dict[int, Trackable]
 

@@ -13,8 +13,8 @@ from tvtf.core import nest
 from tvtf.core.argument_error import Refused
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import number
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
-from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, Ready, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed

@@ -14,9 +14,9 @@ from tvtf.core.tensor import Tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset, OwnedIterator
-from tvtf.data.held import number_of, object_of
-from tvtf.data.made import MadeDataset
+from tvtf.data.dataset_arguments import number_of, object_of
 from tvtf.data.structure import Element, arrays
+from tvtf.data.traced_datasets import MadeDataset
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError

@@ -14,8 +14,8 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import UNKNOWN, Dataset
-from tvtf.data.captured import captured_tensors, is_function, with_values
-from tvtf.data.held import number_of
+from tvtf.data.captured_tensors import captured_tensors, is_function, with_values
+from tvtf.data.dataset_arguments import number_of
 from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
 from tvtf.frontend.control_flow.control_dependencies import init_scope

@@ -12,8 +12,8 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.batching import Batch
+from tvtf.data.element_order import Take, Zip
 from tvtf.data.mapped import Map
-from tvtf.data.order import Take, Zip
 from tvtf.data.sources import Random
 from tvtf.data.structure import Element, relaxed
 from tvtf.dtypes import float32, float64, int64

@@ -41,7 +41,7 @@ class Held:
         """The object of a number; while tracing, what stands for all objects of this one's type."""
         if isinstance(number, EagerTensor):
             return object_of(number.eager_array())
-        from tvtf.data.loops import HeldDataset, HeldIterator
+        from tvtf.data.traced_iteration import HeldDataset, HeldIterator
 
         return (HeldDataset if self.held_kind == "dataset" else HeldIterator)(number, self.element_spec)
 

@@ -19,7 +19,7 @@ from tvtf.ops.operands import scalar_int
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.spectrum import irfft, rfft
-from tvtf.ops.tapers import hann_window, vorbis_window
+from tvtf.ops.window_functions import hann_window, vorbis_window
 
 
 @export("signal.frame")

@@ -21,8 +21,8 @@ from tvtf.core.shape import Dim, TensorType, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64
 from tvtf.ops import philox
+from tvtf.ops.broadcast_dims import met
 from tvtf.ops.cast import cast
-from tvtf.ops.common_dims import met
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, one_of, told
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64

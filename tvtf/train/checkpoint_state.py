@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from tvtf.core.log import logger
 from tvtf.fileio import atomic_file
 from tvtf.train import bundle
-from tvtf.train.messages import CheckpointState
+from tvtf.train.checkpoint_protos import CheckpointState
 
 STATE_FILE: Final = "checkpoint"
 

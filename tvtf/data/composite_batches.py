@@ -12,9 +12,9 @@ from tvtf.composites.sparse.tensor import SparseTensor, SparseTensorSpec
 from tvtf.core import nest
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import Dataset, method
 from tvtf.data.batching import Batch
-from tvtf.data.numbers import flag, number
 from tvtf.data.structure import Element
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import DataLossError
