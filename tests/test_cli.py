@@ -229,7 +229,7 @@ def test_tune_prints_a_table_and_says_where_records_are(model, place, monkeypatc
         return [[0.5 if c.asked["tile"].answer == c.asked["tile"].labels[1] else 1.0] * rounds for c in candidates]
 
     monkeypatch.setattr(tune.Bench, "measure", measure)
-    monkeypatch.setattr(tune.busy, "others_share", lambda start, end: 0.0)
+    monkeypatch.setattr(tune.cpu_load, "others_share", lambda start, end: 0.0)
     monkeypatch.setenv("TVTF_TUNED", str(place / "records"))
     monkeypatch.setenv("COLUMNS", "200")
     result = tvtf("tune", model, "--trials", 4, "--input", "rows.npy")
