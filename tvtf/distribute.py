@@ -11,6 +11,7 @@ from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, hooks
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
+from tvtf.frontend.configuration.device import device
 from tvtf.ops.rules import bind
 from tvtf.state.variable import ResourceVariable, Variable
 from tvtf.state.variable_options import VariableSynchronization
@@ -241,8 +242,6 @@ class OneDeviceStrategy(Strategy):
         self._devices = (device,)
 
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        from tvtf.frontend.configuration.device import device
-
         with device(self._devices[0]):
             return super().run(fn, args, kwargs, options)
 

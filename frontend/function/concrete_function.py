@@ -19,6 +19,7 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_ten
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
+from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
 from tvtf.frontend.control_flow.closure_conversion import capture_dims
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function import executor
@@ -26,7 +27,7 @@ from tvtf.frontend.function.bind_arguments import bind_call, described, require_
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.host_plan import Plan, planned
 from tvtf.frontend.function.inline_call import inlined
-from tvtf.frontend.function.polymorphic_function import found_running
+from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, found_running
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
@@ -379,8 +380,6 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
 def _for_users(needed: UnknownSizes, name: str) -> Exception:
     """The error of sizes that nobody tells, with the user's lines."""
-    from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
-
     error = needed.error
     if isinstance(error, Refused):
         error = error.graph(error.traced.replace("{op}", name))
@@ -511,8 +510,6 @@ class variables_allowed:
 
 def check_variable_creation(_: Variable) -> None:
     """Raises ValueError where a Variable is made in a later trace of a function."""
-    from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES
-
     scope = getattr(_creation, "scope", None)
     if scope is None:
         return

@@ -29,8 +29,9 @@ from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.function.sample_shapes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.frontend.function.signature import spec_if_composite
 from tvtf.frontend.host.python_call import by_python
+from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import Subfunction
-from tvtf.ir.trace import example_shape
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
@@ -220,8 +221,6 @@ class Call:
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, calls_tell: bool = False) -> Example:
-        from tvtf.ir.trace import Trace, tracing
-
         with tracing(Trace("example")) as trace:
             trace.example = example
             trace.calls_tell = calls_tell

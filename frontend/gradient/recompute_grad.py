@@ -19,6 +19,7 @@ from tvtf.frontend.control_flow.cond_while import repack
 from tvtf.frontend.control_flow.variable_effects import traced_assign
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops.control import call
 from tvtf.ops.custom import recompute
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff.reverse_mode import Recorder
@@ -87,8 +88,6 @@ def _traced(name: str, run: Callable[[], Any], given: Sequence[Any]) -> Any:
 
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
     """The function bound again, on values that no pass takes for those of the forward's."""
-    from tvtf.ops.control import call
-
     again = [bind.apart(x) for x in inputs]
     return _swept(lambda: call(forward, again)[:count], again, cts)
 

@@ -23,6 +23,7 @@ from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, t
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.ir.batching import as_told, encoding, leading, rows, without_leading
+from tvtf.ops.rules import bind
 
 
 class Groups(Iterator[list[Any]]):
@@ -404,8 +405,6 @@ def bucket_by_sequence_length(
     boundaries = np.asarray(bucket_boundaries, np.int64)
 
     def bucket_of(*element: Any) -> Any:
-        from tvtf.ops.rules import bind
-
         length = convert_to_tensor(element_length_func(*element))
         below = bind.less_equal(convert_to_tensor(boundaries.astype(length.dtype.np)), length)
         return bind.reduce_sum(bind.cast(below, dtype=int64), axis=(0,), keepdims=False)

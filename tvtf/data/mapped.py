@@ -18,6 +18,8 @@ from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_un
 from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
+from tvtf.errors import OpError
+from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
 
 
@@ -439,8 +441,6 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _reduced_when_run(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    from tvtf.frontend.control_flow.cond_while import while_loop
-
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _settled(reduce_func, source, spec_of(start), lambda result: result)
 
@@ -473,8 +473,6 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        from tvtf.errors import OpError
-
         source = self.source.elements()
         while True:
             try:

@@ -13,6 +13,7 @@ from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, int32, int64
 from tvtf.ops.cast import cast, defaulted
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
@@ -189,8 +190,6 @@ def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor
 
 
 def _scalar(dim: Dim) -> Tensor:
-    from tvtf.ops.dims import scalar_of
-
     return scalar_of(dim)
 
 

@@ -10,6 +10,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float16, float32
+from tvtf.errors import FailedPreconditionError
 from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import operand
@@ -22,8 +23,6 @@ def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
     if not x.ndim:
         raise Refused("input must be at least 1D[]").told_by(what)
     if x.shape[-1] not in (3, None):
-        from tvtf.errors import FailedPreconditionError
-
         raise FailedPreconditionError(
             None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"
         )

@@ -15,6 +15,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, u
 from tvtf.errors import InvalidArgumentError
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.images import codecs
+from tvtf.ops.getitem import slice as slice_
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
@@ -270,8 +271,6 @@ def decode_and_crop_jpeg(
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_and_crop_jpeg
     """
     whole = decode_jpeg(contents, channels, ratio)
-    from tvtf.ops.getitem import slice as slice_
-
     window = convert_to_tensor(crop_window, dtype_hint=int32)
     zero, rest = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
     return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], rest, axis=0))

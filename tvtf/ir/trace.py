@@ -12,16 +12,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf.core.allocation_check import require_countable
-from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import Primitive, as_tuple, hooks, table
-from tvtf.core.shape import TensorShape, TensorType, fresh_dim, same_dim, solved, substitute_dim
+from tvtf.core.shape import TensorShape, TensorType, same_dim, solved, substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision, state
 from tvtf.core.variable_lock import cached_property
@@ -29,6 +29,8 @@ from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError, OpError
 from tvtf.ir import dialect
 from tvtf.ir.computed_constants import ComputedConstants
+from tvtf.ir.dialect import example_shape, filled_in
+from tvtf.ir.graph_def import graph_def
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type it computes products in."""
@@ -81,8 +83,7 @@ class Graph:
         Raises:
           ImportError: without the ``tensorboard`` extra.
         """
-        nodes: Any = importlib.import_module("tvtf.summary.nodes")  # a room above: imported when it is asked for
-        return nodes.graph_def([self])
+        return graph_def([self])
 
     @property
     def inputs(self) -> list[SymbolicTensor]:
@@ -274,6 +275,8 @@ class PythonCalls:
 class Trace:
     """One function being traced; see the module's docstring."""
 
+    copy_graph: ClassVar[Callable[[Graph, Trace], Graph]]
+    """Re-emits a graph of another trace in this one; `interpreter`, which builds on traces, enters it."""
     has_keys = False
     """Whether its tensors are keys of dictionaries, by identity."""
     make_variable: Any = None
@@ -576,9 +579,9 @@ class Trace:
         if self.root.has_sizes:
             return variable._type  # type: ignore[no-any-return]
         if declared.rank is not None:
-            return TensorType(_filled_in(name, declared), dtype)
+            return TensorType(filled_in(name, declared), dtype)
         if self.root.has_ranks:
-            return TensorType(_filled_in(name, [None] * len(shape)), dtype)
+            return TensorType(filled_in(name, [None] * len(shape)), dtype)
         return TensorType(example_shape(name, len(shape)), dtype)
 
     def memory_of(self, variable: Any) -> SymbolicTensor:
@@ -718,7 +721,7 @@ class Trace:
             if known is graph:
                 return var
         if graph.root is not self.root:
-            graph = graph_copier(graph, self)
+            graph = Trace.copy_graph(graph, self)
         var = relax.GlobalVar(self.root.unique(graph.name))
         _set_type(var, graph.function.ty)
         self.subgraphs[var] = graph
@@ -726,18 +729,6 @@ class Trace:
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         return Graph(self, [self.own(t) for t in outputs])
-
-
-def _filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
-    """A shape with new symbols for its unknown dims."""
-    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
-
-
-def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
-    """The shape of what may have any rank; the first example is of the given one."""
-    apart = rank - RANKS[0]
-    ranks = (rank, RANKS[1] + apart, *RANKS[2:])
-    return AnyShape(lambda index: _filled_in(name, [None] * ranks[index]))
 
 
 def _with_sizes(value: Any, sizes: Mapping[tirx.Var, int]) -> Any:
@@ -759,16 +750,6 @@ def _is_plain(tensor: EagerTensor) -> bool:
 def _is_function(value: Any) -> bool:
     """Whether an attribute is a graph, or a function of a module that is evaluated."""
     return isinstance(value, Graph) or hasattr(value, "mod")
-
-
-def graph_copier(graph: Graph, trace: Trace) -> Graph:
-    """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
-    from tvtf.ir.interpreter import evaluate
-
-    with tracing(Trace(graph.name, trace)) as inner:
-        params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
-        outputs = evaluate(graph.module(), "main", params)
-    return inner.finish(outputs)
 
 
 @contextmanager

@@ -8,9 +8,8 @@ or moves.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -79,11 +78,6 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
         return tuple(t.eager_array() for t in call(function, [EagerTensor(a) for a in arrays]))
     finally:
         state.tapes = tapes
-
-
-def late(room: str, name: str) -> Callable[..., Any]:
-    """A rule of ``tvtf.frontend``, imported when first used: it traces functions, which the core does not."""
-    return lambda *args, **attrs: getattr(importlib.import_module(f"tvtf.frontend.{room}"), name)(*args, **attrs)
 
 
 def require_condition(pred: TensorType, what: str) -> None:
@@ -202,15 +196,19 @@ def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tu
 
 
 class Flow(Primitive[Any]):
-    """Control flow: effects in it that give something are done once, whatever tapes are asked."""
+    """Control flow: effects in it that give something are done once, whatever tapes are asked.
+
+    Its gradients and its rules for batches trace functions: the frontend enters them when it is imported.
+    """
+
+    bind_once: ClassVar[Callable[..., Any]] = staticmethod(lambda *_: NotImplemented)
+    """Binds a call whose effects must not be done twice; NotImplemented where there are none. The frontend enters it."""
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         if state.trace is None or not state.tapes or (state.batches and any(x.is_batched for x in inputs)):
             return super().bind(*inputs, **attrs)
-        once: Any = importlib.import_module("tvtf.frontend.control_flow.effects_once")  # a room above
-        if once.told(inputs) and once.is_flow(self, attrs):
-            return once.bound_once(self, inputs, attrs)
-        return super().bind(*inputs, **attrs)
+        bound = Flow.bind_once(self, inputs, attrs)
+        return super().bind(*inputs, **attrs) if bound is NotImplemented else bound
 
 
 _COND: dict[str, Any] = {
@@ -218,8 +216,6 @@ _COND: dict[str, Any] = {
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
-    "vjp": late("control_flow.cond_grad", "cond_vjp"),
-    "batch": late("control_flow.batched_control_flow", "cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -229,8 +225,6 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "operands": _while_operands,
     "numpy": _while_numpy,
-    "vjp": late("control_flow.while_grad", "while_vjp"),
-    "batch": late("control_flow.batched_control_flow", "while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -279,7 +273,7 @@ def while_(
     }
 
 
-@primitive(name="effect_while", pure=False, **_WHILE | {"vjp": late("control_flow.while_grad", "effect_while_vjp")})
+@primitive(name="effect_while", pure=False, **_WHILE)
 def effect_while(
     *inputs: Tensor,
     condition: Any,

@@ -12,7 +12,17 @@ import numpy as np
 from tvtf.core.argument_error import Refused
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, of_any_rank, unknown, until_told
 from tvtf.core.primitive import Sample, patient, table
-from tvtf.core.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
+from tvtf.core.shape import (
+    Dim,
+    TensorType,
+    broadcast_shapes,
+    fresh_dim,
+    is_dim,
+    is_static_shape,
+    same_dim,
+    same_shape,
+    show_shape,
+)
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import Dimension
@@ -354,8 +364,19 @@ def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     if count > MOST_SIZES:
         raise Refused(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
     flat = bind.reshape(values, shape=(count,))
-    dims = importlib.import_module("tvtf.ops.runtime_dims").dims_of(flat)
-    return np.array(dims, object).reshape(shape)
+    return np.array(dims_of(flat), object).reshape(shape)
+
+
+def dims_of(vector: Tensor) -> tuple[Dim, ...]:
+    """The dims that an integer vector holds: ints where they are known by now, else symbols that running it binds."""
+    if isinstance(vector, EagerTensor):
+        return tuple(vector.eager_array().tolist())
+    if isinstance(vector, SymbolicTensor) and vector.known is not None:
+        return tuple(vector.known.tolist())
+    names = vector._trace.root.unique  # type: ignore[attr-defined]
+    dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
+    found = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
+    return tuple(found._type.shape[:-1])
 
 
 # -- type rules

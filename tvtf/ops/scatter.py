@@ -33,6 +33,7 @@ from tvtf.ops.rules import (
     number,
     require_dtype,
     require_same_dtype,
+    size_argument,
     static_dims,
     stretch,
     zeros_like,
@@ -183,8 +184,6 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    from tvtf.ops.rules import size_argument
-
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
         "num_segments": size_argument(num_segments, "num_segments", of_any_dtype=True)
     }

@@ -11,7 +11,7 @@ from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float64
-from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int
+from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 
 
 def wide(x: np.ndarray) -> np.ndarray:
@@ -103,8 +103,6 @@ def batch_rows(name: str) -> Any:
 
 
 def _stretched(size: Any, inputs: Any, batched: Any) -> list[Tensor]:
-    from tvtf.ops.rules import stretch
-
     return [stretch(size, x, b) for x, b in zip(inputs, batched)]
 
 

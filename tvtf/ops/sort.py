@@ -25,6 +25,7 @@ from tvtf.ops.rules import (
     require_dtype,
     require_rank,
     require_same_dtype,
+    size_argument,
     static_int,
     static_value,
     stretch,
@@ -282,8 +283,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
 
 
 def _count(k: Any) -> Dim:
-    from tvtf.ops.rules import size_argument
-
     return size_argument(k, "k")
 
 

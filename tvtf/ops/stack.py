@@ -19,6 +19,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
+from tvtf.ops.scatter import gathered
 
 INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/control_flow/tensor_array_traced.py)"
 EXPORT = "loops are exported as a whole"
@@ -201,8 +202,6 @@ def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> n
 
 
 def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
-    from tvtf.ops.scatter import gathered
-
     return ct, None, gathered(ct, places)
 
 

@@ -13,7 +13,7 @@ from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import table
 from tvtf.core.shape import Dim, simplify_dim
 from tvtf.core.tensor import Tensor
-from tvtf.errors import InvalidArgumentError
+from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.ops.rules import attribute_int, static_value
 
 Padding = tuple[tuple[int, int], ...]
@@ -73,8 +73,6 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
 
 
 def _no_steps_there(name: str, op: str) -> Exception:
-    from tvtf.errors import UnimplementedError
-
     return UnimplementedError(
         None, op, f"Current implementation does not yet support {name} in the batch and depth dimensions. [Op:{op}]"
     )

@@ -16,6 +16,7 @@ from tvtf.core.shape import brackets, broadcast_shapes
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType, float32, int64
+from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
@@ -397,8 +398,6 @@ def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
     """The loss and its tape; a function is recorded now."""
     if not callable(loss):
         return loss, tape
-    from tvtf.frontend.gradient.tape import GradientTape
-
     with GradientTape() as recorded:
         value = loss()
     return value, recorded

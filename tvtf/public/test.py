@@ -18,6 +18,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
+from tvtf.dtypes import as_dtype
 from tvtf.errors import OpError
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.state.seeds import set_seed
@@ -228,8 +229,6 @@ class TestCase(_Case):  # type: ignore[misc]
         self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
-        from tvtf.dtypes import as_dtype
-
         self.assertEqual(as_dtype(convert_to_tensor(target).dtype), as_dtype(expected_dtype))
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
+from tvtf.composites.value_json import CapturedDefault, NotPlain, decode, encode
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import table
 from tvtf.core.shape import TensorShape, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.frontend.function.signature import Arguments, Leaf, flatten_up_to
@@ -25,8 +27,7 @@ from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
 from tvtf.saved import allowed_ops, deferred_calls, program_checks, schema
-from tvtf.saved.description import SavedModuleError, checksum
-from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
+from tvtf.saved.description import checksum
 from tvtf.state.variable import Variable
 
 PYTHON = program_checks.PYTHON

@@ -12,7 +12,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.core import aligned_array
 from tvtf.core.argument_error import Refused
-from tvtf.core.primitive import hooks
+from tvtf.core.primitive import hooks, table
 from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.core.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.core.thread_state import state
@@ -272,8 +272,6 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
-        from tvtf.core.primitive import table
-
         with self.lock:
             delta = self._increment(delta, op)
             tapes, state.tapes = state.tapes, []

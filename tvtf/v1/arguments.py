@@ -11,8 +11,10 @@ import numpy as np
 from tvtf.core.argument_error import Refused
 from tvtf.core.shape import agree_dim, agree_shape, as_shape, brackets
 from tvtf.core.tensor import convert_to_tensor, to_array
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
+from tvtf.frontend.host.python_call import numpy_function
 from tvtf.ops.operands import operands
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -259,8 +261,6 @@ def print_tensor(
     name: str | None = None,
 ) -> Any:
     """``input_``; when it is computed, ``data`` are printed to stderr."""
-    from tvtf.frontend.host.python_call import numpy_function
-
     count = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
     most = 3 if summarize is None else summarize
 
@@ -277,8 +277,6 @@ def print_tensor(
 
 
 def _ran(function: Any, show: Any, tensors: Any) -> Any:
-    from tvtf.core.tensor_spec import TensorSpec
-
     def run(*arrays: Any) -> Any:
         show(*arrays)
         import numpy as np

@@ -18,6 +18,7 @@ from tvtf.core.graph_operation import Operation as AnyOperation
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.polymorphic_function import unknown_rank
@@ -543,8 +544,6 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         Raises:
           ImportError: without the ``tensorboard`` extra.
         """
-        from tvtf.summary.protos import proto
-
         made = proto("compat.proto.graph_pb2").GraphDef()
         for operation in self.operations.values():
             inputs = [t.name.removesuffix(":0") for t in operation.inputs]

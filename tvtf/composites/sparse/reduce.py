@@ -13,11 +13,11 @@ from tvtf.core.argument_error import Refused
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
-from tvtf.dtypes import FLOATING, REAL, int32, int64
-from tvtf.ops.indexing import gather, gather_densely
+from tvtf.dtypes import FLOATING, REAL, as_dtype, int32, int64
+from tvtf.ops.array import matrix_transpose
+from tvtf.ops.indexing import gather, gather_densely, gather_nd
 from tvtf.ops.operands import attributes, flag, operand
-from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of, number, require_dtype, size_argument, static_value
 from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
 
 
@@ -287,10 +287,6 @@ def sampled_addmm(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sampled_addmm
     """
-    from tvtf.dtypes import as_dtype, int32
-    from tvtf.ops.array import matrix_transpose
-    from tvtf.ops.indexing import gather_nd
-
     kind = as_dtype(output_type)
     at, old = convert_to_tensor(indices), convert_to_tensor(values, kind)
     shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, kind), convert_to_tensor(mat2, kind)

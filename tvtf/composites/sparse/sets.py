@@ -16,8 +16,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import places
 from tvtf.ops.operands import attributes
-from tvtf.ops.rules import bind
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of
 
 DTYPES: tuple[DType, ...] = (
     *(as_dtype(f"int{n}") for n in (8, 16, 32, 64)),
