@@ -14,7 +14,7 @@ from tvtf.linear.operator import LinearOperator
 from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
-from tvtf.shape import Dim, agree_dim, simplify_dim, size_of
+from tvtf.shape import Dim, may_be_same, simplify_dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -121,7 +121,7 @@ class LinearOperatorComposition(LinearOperator):
     def _dims(self) -> tuple[Dim, ...]:
         for left, right in zip(self.operators, self.operators[1:]):
             columns, rows = left._dims()[-1], right._dims()[-2]
-            if not agree_dim(columns, rows):
+            if not may_be_same(columns, rows):
                 raise ValueError(f"Dimensions {columns} and {rows} are not compatible")
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 
