@@ -690,7 +690,10 @@ class FunctionGraph(Graph):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.name, self.building_function, self.seed = trace.name, True, seeds.seed
-        self.outer_graph = _graph_of(trace.parent)
+        self.outer_graph, self._traced = _graph_of(trace.parent), trace
+
+    def get_operations(self) -> list[Any]:
+        return self._traced.operations()
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
