@@ -306,7 +306,7 @@ class Counting(Layer):
     lines = printed(
         tmp_path,
         """
-import os
+import pickle
 import tensorflow.compat.v2 as tf
 import layers, tensors
 from tensors import Later
@@ -338,6 +338,11 @@ print(found[0] is layer, [edge.name for edge in paths[layer.parts[0]]])
 options = tf.data.Options()
 options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
 print(tf.distribute.get_strategy()._should_use_with_coordinator, tf.distribute.get_strategy().extended.variable_created_in_scope(layer.parts[0]))
+graph = tf.__internal__.FuncGraph("scratch")
+with graph.as_default():
+    print(tf.compat.v1.get_default_graph() is graph, graph.unique_name("a"), tf.ones(2).graph is graph)
+    print(len(graph.get_operations()), graph._get_control_flow_context())
+print(pickle.loads(pickle.dumps([tf, tf.nn])) == [tf, tf.nn])
 print(tf.__internal__.ops.broadcast_weights([[1.0], [2.0]], tf.ones([2, 2])).numpy().tolist(), tf.__internal__.get_name_scope() == "")
 """,
     )
@@ -352,6 +357,9 @@ print(tf.__internal__.ops.broadcast_weights([[1.0], [2.0]], tf.ones([2, 2])).num
         "[2. 2.]",
         "True ['total']",
         "False True",
+        "True a True",
+        "1 None",
+        "True",
         "[[1.0, 1.0], [2.0, 2.0]] True",
     ]
 

@@ -22,7 +22,7 @@ from tvtf.ops.rules import attribute_int, bind
 from tvtf.seeds import MAX_INT32, seeds
 from tvtf.shape import Dim
 from tvtf.tensor import EagerTensor, Tensor
-from tvtf.variable import Variable
+from tvtf.variable import ResourceVariable
 
 DEFAULT_SEED = 87654321
 """TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""
@@ -36,7 +36,8 @@ class Stream:
         self.position = position
         trace, thread.trace = thread.trace, None
         try:
-            self.variable = Variable(self._start(), trainable=False, name="random_state")
+            # nobody's own: creators of Variables are not asked
+            self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
         finally:
             thread.trace = trace
         seeds.functions.add(self)

@@ -92,9 +92,9 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """A session of TensorFlow 1 for the graph around; None outside graphs, where programs are eager."""
+        """A session of TensorFlow 1 for the graph around; outside graphs, where programs are eager, what looks like one."""
         if state.trace is None:
-            yield None
+            yield _EagerSession(self)
         else:
             with _v1().Session(graph=graph, config=config) as session:
                 yield session
@@ -103,7 +103,7 @@ class TestCase(_Case):  # type: ignore[misc]
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
         """The same session each time in a test."""
         if state.trace is None:
-            yield None
+            yield _EagerSession(self)
             return
         if not hasattr(self, "_cached_session"):
             self._cached_session = _v1().Session(graph=graph, config=config)
@@ -283,6 +283,19 @@ class TestCase(_Case):  # type: ignore[misc]
         self, exception_type: Any = OpError, expected_err_re_or_predicate: str = "Incompatible shapes"
     ) -> Any:
         return self.assertRaisesWithPredicateMatch((exception_type, ValueError), expected_err_re_or_predicate)
+
+
+class _EagerSession:
+    """What a test that is for both finds in place of a session where programs are eager."""
+
+    def __init__(self, case: TestCase) -> None:
+        self._case = case
+
+    def run(self, fetches: Any, feed_dict: Any = None, **_: Any) -> Any:
+        """Raises RuntimeError where something is fed: there are no placeholders."""
+        if feed_dict:
+            raise RuntimeError("sess.run() for eager mode does not support feed_dict")
+        return self._case.evaluate(fetches)
 
 
 def _value(tensor: Any) -> Any:

@@ -158,6 +158,25 @@ def _test_cases(tf):
         "values, ragged": lambda c: c.evaluate(ragged()),
         "values, slices": lambda c: c.evaluate(tf.IndexedSlices(x(), tf.constant([0, 1]))),
     }
+
+    def in_a_session(case):
+        with case.cached_session() as session:
+            return session.run({"a": x()})
+
+    def made_inside():
+        """The Variables that creators see while random numbers are drawn."""
+        found = []
+
+        def creator(make, **options):
+            found.append(options["name"])
+            return make(**options)
+
+        with tf.Graph().as_default(), tf.variable_creator_scope(creator):
+            tf.Variable(1.0, name="own")
+            tf.random.normal([2])
+            return found
+
+    checks["in a session"] = in_a_session
     alone = {
         "values of nothing": lambda c: c.evaluate(None),
         "values of an array": lambda c: c.evaluate(np.ones(2)),
@@ -165,7 +184,8 @@ def _test_cases(tf):
         "values of a function": lambda c: c.evaluate(lambda: [x(), x()]),
     }
     return (
-        {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
+        {"creators are not asked for random numbers": made_inside}
+        | {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
         | {f"test case in a graph, {name}": lambda check=check: in_a_graph(check) for name, check in checks.items()}
     )  # fmt: skip
 

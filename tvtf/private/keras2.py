@@ -16,13 +16,14 @@ from typing import Any
 
 import tvtf
 from tvtf import nest
-from tvtf.containers import TrackableDataStructure, wrap, wrap_and_track
+from tvtf.containers import TrackableDataStructure, wrap
 from tvtf.frontend.autograph.calls import converted_call
 from tvtf.frontend.function import Function
 from tvtf.module import current_scope
 from tvtf.primitive import Primitive, fallbacks, overridden, public_names
 from tvtf.private import nest as private_nest
 from tvtf.private.ops import assign_moving_average
+from tvtf.private.platform import sticky_attribute_assignment
 from tvtf.private.util import make_decorator, unwrap
 from tvtf.trackable import Trackable
 from tvtf.train.state import update_checkpoint_state
@@ -310,7 +311,7 @@ _INTERNAL: dict[str, dict[str, Any]] = {
         "TrackableDataStructure": TrackableDataStructure,
         "register_session_provider": as_it_is,
         "saveable_objects_from_trackable": lambda trackable, **_: trackable._serialize_to_tensors(),
-        "sticky_attribute_assignment": lambda trackable, name, value: wrap_and_track(trackable, name, value),
+        "sticky_attribute_assignment": sticky_attribute_assignment,
         "wrap": wrap,
     },
     "train": {

@@ -490,6 +490,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """The ops, in the order in which they were added."""
         return list(self.operations.values())
 
+    def _get_control_flow_context(self) -> None:
+        """None, as where control flow is functions, which libraries look for."""
+        return
+
     def get_operation_by_name(self, name: str) -> Operation:
         """Raises KeyError where there is none of this name."""
         if not isinstance(name, str):
