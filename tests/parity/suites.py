@@ -176,6 +176,18 @@ def _test_cases(tf):
             tf.random.normal([2])
             return found
 
+    def by_a_tape():
+        """Gradients of what is done where the graph is entered again."""
+        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+            v = tf.Variable(3.0)
+            with tf.GradientTape() as tape:
+                with graph.as_default():
+                    y = v * v
+                y += v
+            slope = tape.gradient(y, v)
+            session.run(tf.compat.v1.global_variables_initializer())
+            return session.run(slope), [each is v for each in tape.watched_variables()]
+
     checks["in a session"] = in_a_session
     alone = {
         "values of nothing": lambda c: c.evaluate(None),
@@ -184,7 +196,7 @@ def _test_cases(tf):
         "values of a function": lambda c: c.evaluate(lambda: [x(), x()]),
     }
     return (
-        {"creators are not asked for random numbers": made_inside}
+        {"creators are not asked for random numbers": made_inside, "a tape in a graph that is entered again": by_a_tape}
         | {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
         | {f"test case in a graph, {name}": lambda check=check: in_a_graph(check) for name, check in checks.items()}
     )  # fmt: skip

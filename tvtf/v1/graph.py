@@ -432,7 +432,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         outer, tapes, scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        state.trace, state.tapes = self.trace, [self.records]
+        is_in_force = any(tape is self.records for tape in tapes)
+        state.trace, state.tapes = self.trace, tapes if is_in_force else [self.records]
         try:
             yield self
         except UnknownRank as needed:
