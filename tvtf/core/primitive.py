@@ -123,6 +123,8 @@ class Primitive(Generic[P]):
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
             found = overridden(self.composites, args, kwargs)
+            if found is NotImplemented and fallbacks:
+                found = _by_others(self, args, kwargs)
             if found is NotImplemented:
                 raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
             return found
@@ -347,6 +349,15 @@ def is_named(kwargs: Any) -> bool:
     return bool(state.trace.has_keys and not state.trace.is_naming)
 
 
+fallbacks: list[Rule] = []
+"""What others have any function do on arguments that it can't work with; asked with the function and its arguments."""
+
+
+def _by_others(function: Any, args: Any, kwargs: Any) -> Any:
+    """What the first of the fallbacks that takes the arguments gives; NotImplemented where none does."""
+    return next((f for rule in fallbacks if (f := rule(function, args, kwargs)) is not NotImplemented), NotImplemented)
+
+
 def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
     """What the first rule that takes the arguments gives; NotImplemented where none does."""
     for rule in rules:
@@ -372,6 +383,9 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
         except Refused as refusal:
             raise refusal.told_by(name) from None
         except MISTAKES as error:
+            found = _by_others(run, args, kwargs) if fallbacks and op is None else NotImplemented
+            if found is not NotImplemented:
+                return found  # type: ignore[no-any-return]
             told = args if op is None else args[1:]  # a method's first is its owner
             raise instead(error, name, (*told, *kwargs.values())) from None
 

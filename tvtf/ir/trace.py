@@ -361,8 +361,15 @@ class Trace:
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
         """The op that gives a tensor."""
+        return self._operation(tensor, {b.var: b.value for b in self.bindings}.get(tensor._var))
+
+    def operations(self) -> list[Operation]:
+        """The ops that give its tensors, in the order in which they were traced."""
+        made = {b.var: b.value for b in self.bindings}
+        return [self._operation(tensor, made.get(var)) for var, tensor in self.tensors.items()]
+
+    def _operation(self, tensor: SymbolicTensor, made: Any) -> Operation:
         name = self.name_of(tensor).removesuffix(":0")
-        made = {b.var: b.value for b in self.bindings}.get(tensor._var)
         known = made is not None and dialect.is_dialect(made)
         return Operation.of(name, dialect.read(made).primitive.tf_name if known else "Placeholder", self, [], [tensor])
 

@@ -10,7 +10,16 @@ import numpy as np
 from tvtf.core.allocation_check import require_room
 from tvtf.core.argument_error import Refused, RefusedValue
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorShape, TensorType, as_shape, brackets, show_shape, simplify_dim
+from tvtf.core.shape import (
+    Dim,
+    TensorShape,
+    TensorType,
+    as_shape,
+    brackets,
+    is_static_shape,
+    show_shape,
+    simplify_dim,
+)
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
@@ -21,7 +30,7 @@ from tvtf.ops.array import reshape
 from tvtf.ops.broadcast_dims import broadcast_dims
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.create import arange, checked_dims
-from tvtf.ops.dims import scalar_of
+from tvtf.ops.dims import dim_max, scalar_of
 from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.required import is_permutation, required
 from tvtf.ops.rules import (
@@ -282,6 +291,8 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_dynamic_shape
     """
+    if _is_of_any_length(shape_x) or _is_of_any_length(shape_y):
+        return _broadcast_sizes(shape_x, shape_y)
     first, second = static_dims(shape_x), static_dims(shape_y)
     wide = broadcast_dims(first, second)
     if wide is None:
@@ -293,6 +304,34 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     if isinstance(vector, SymbolicTensor):
         vector.known = np.array([*wide], object)
     return vector
+
+
+def _is_of_any_length(sizes: Any) -> bool:
+    """Whether how many sizes there are is known only when the program runs, so that they are no dims while it is traced."""
+    return isinstance(sizes, SymbolicTensor) and sizes.known is None and not is_static_shape(sizes._type.shape)
+
+
+def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
+    """The same of numbers: short vectors are filled up with ones in front."""
+    kind = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
+    vectors = [convert_to_tensor(s, kind) for s in (shape_x, shape_y)]
+    one = constant(np.array(1, kind.np))
+    size = dim_max(*(v._type.shape[0] for v in vectors))
+    lacking = [simplify_dim(size - v._type.shape[0]) for v in vectors]
+    first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(lacking, vectors))
+    first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
+    return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
+
+
+def _broadcasts(first: Tensor, second: Tensor) -> Tensor:
+    one = constant(np.array(1, first.dtype.np))
+    ones = bind.logical_or(bind.equal(first, one), bind.equal(second, one))
+    return bind.logical_or(ones, bind.equal(first, second))  # type: ignore[no-any-return]
+
+
+def _check_broadcast(first: np.ndarray, second: np.ndarray) -> None:
+    if not ((first == second) | (first == 1) | (second == 1)).all():
+        raise Refused(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
 
 
 # -- blocks of space

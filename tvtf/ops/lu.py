@@ -13,6 +13,7 @@ from tvtf.core.primitive import export, table
 from tvtf.core.shape import TensorType, agree_dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
+from tvtf.ops.dims import dim_min
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import (
@@ -75,7 +76,7 @@ def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
-    small = min(rows, columns)
+    small = dim_min(rows, columns)
     lower, upper = _unit_lower(factors[..., :small, :small]), upper_part(factors[..., :small, :small])
     beside, below = ct[0][..., :small, small:], ct[0][..., small:, :small]
     right = bind.matrix_triangular_solve(adjoint(lower), beside, lower=False)
@@ -155,7 +156,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     """
     factors, order = _factors(lower_upper, perm)
     rows, columns = factors._type.shape[-2:]
-    small = min(rows, columns)
+    small = dim_min(rows, columns)
     lower, upper = _unit_lower(factors[..., :, :small]), upper_part(factors[..., :small, :])
     places = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
     return gather(product(lower, upper), places, batch_dims=factors.ndim - 2)

@@ -12,9 +12,10 @@ import numpy as np
 from tvtf.core.argument_error import Refused
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, brackets, simplify_dim
+from tvtf.core.shape import Dim, brackets, is_static_shape, same_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
+from tvtf.ops.dims import at_least_zero, dim_min, scalar_of
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 
@@ -149,6 +150,8 @@ def diag_part(
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
     """
     x = convert_to_tensor(input)
+    if (line := _line_of_any_size(x, k, align)) is not None:
+        return _line(x, line)
     band = _band(x, k, align)
     flat = bind.reshape(x, shape=(*x._type.shape[:-2], band.rows * band.columns))
     return _picked(flat, band.places(), _shape_of(band), _padding(padding_value, x))
@@ -199,12 +202,13 @@ def diag(
 
 def _sized_late(x: Tensor, k: int, outside: Tensor) -> Tensor:
     """One diagonal of a length that only a call tells, in a square matrix."""
-    size = x._type.shape[-1]
-    wide = bind.pad(x, outside, paddings=(*((0, 0),) * (x.ndim - 1), (max(k, 0), max(-k, 0))))
-    total = simplify_dim(size + abs(k))
+    wide = _widened(x, outside, k)
+    return bind.select(_is_on_line(wide._type.shape[-1], k), wide, outside)  # type: ignore[no-any-return]
+
+
+def _is_on_line(size: Dim, k: int) -> Tensor:
     on, off = (EagerTensor(np.array(v)) for v in (True, False))
-    mask = bind.one_hot(bind.range(size=total, start=k, delta=1, dtype=int64), on, off, depth=total, axis=1)
-    return bind.select(mask, bind.reshape(wide, shape=(*x._type.shape[:-1], 1, total)), outside)
+    return bind.one_hot(_counted(size, k), on, off, depth=size, axis=1)  # type: ignore[no-any-return]
 
 
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
@@ -258,5 +262,41 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """
-    x = convert_to_tensor(input)
-    return _placed(convert_to_tensor(diagonal, x.dtype), _band(x, k, align), x, "MatrixSetDiagV3")
+    x, diagonals = convert_to_tensor(input), convert_to_tensor(diagonal, convert_to_tensor(input).dtype)
+    if (line := _line_of_any_size(x, k, align)) is not None and diagonals.ndim:
+        rows, columns = x._type.shape[-2:]
+        if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(line))):
+            return _on_line(diagonals, x, line)
+    return _placed(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")
+
+
+def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
+    """The one diagonal that is meant of matrices whose size only a call tells: it needs no places known before."""
+    if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
+        return None
+    low, high = _bounds(k, align)
+    return low if low == high else None
+
+
+def _line(x: Tensor, k: int) -> Tensor:
+    *lead, rows, columns = x._type.shape
+    flat = bind.reshape(x, shape=(*lead, simplify_dim(rows * columns)))
+    length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
+    steps = bind.multiply(_counted(length), scalar_of(simplify_dim(columns + 1)))
+    places = bind.add(steps, scalar_of(simplify_dim(max(-k, 0) * columns + max(k, 0))))
+    return bind.gather(flat, places, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
+
+
+def _counted(size: Dim, start: int = 0) -> Tensor:
+    return bind.range(size=size, start=start, delta=1, dtype=int64)  # type: ignore[no-any-return]
+
+
+def _on_line(diagonals: Tensor, x: Tensor, k: int) -> Tensor:
+    mask = _is_on_line(x._type.shape[-1], k)
+    return bind.select(mask, _widened(diagonals, _padding(0, x), k), x)  # type: ignore[no-any-return]
+
+
+def _widened(diagonals: Tensor, outside: Tensor, k: int) -> Tensor:
+    """A diagonal as a row of its matrix: each element in its column."""
+    wide = bind.pad(diagonals, outside, paddings=(*((0, 0),) * (diagonals.ndim - 1), (max(k, 0), max(-k, 0))))
+    return bind.reshape(wide, shape=(*wide._type.shape[:-1], 1, wide._type.shape[-1]))  # type: ignore[no-any-return]

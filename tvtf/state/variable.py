@@ -483,6 +483,10 @@ class UnreadVariable(Variable):
     def name(self) -> str:
         return "UnreadVariable"
 
+    @property
+    def op(self) -> None:
+        """None, as of what was done eagerly: libraries return it for the assignment."""
+
     def _as_tensor(self) -> Tensor:
         return self._original._as_tensor()
 

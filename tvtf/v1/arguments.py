@@ -440,7 +440,7 @@ def sparse_to_dense(
 def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> Any:
     """The values of ``x`` that ``y`` lacks, and where they are."""
     x, y = (tf_("reshape")(v, [-1]) for v in operands(x, y))
-    kept = tf_("math.logical_not")(tf_("reduce_any")(x[:, None] == y[None, :], axis=1))
+    kept = tf_("math.logical_not")(tf_("reduce_any")(tf_("equal")(x[:, None], y[None, :]), axis=1))
     places = tf_("reshape")(tf_("where")(kept), [-1])
     return tf_("gather")(x, places), tf_("cast")(places, as_dtype(index_dtype))
 

@@ -68,7 +68,7 @@ def _polynomial(
 ) -> Tensor:
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
-        times = _tf("where", step == 0, _tf("ones_like", step), _tf("math.ceil", step / steps))
+        times = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
         steps = steps * times
     else:
         step = _tf("minimum", step, steps)

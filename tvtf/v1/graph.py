@@ -433,7 +433,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         outer, tapes, scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        state.trace, state.tapes = self.trace, [self.records]
+        is_in_force = any(tape is self.records for tape in tapes)
+        state.trace, state.tapes = self.trace, tapes if is_in_force else [self.records]
         try:
             yield self
         except UnknownRank as needed:
@@ -490,6 +491,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     def get_operations(self) -> list[Operation]:
         """The ops, in the order in which they were added."""
         return list(self.operations.values())
+
+    def _get_control_flow_context(self) -> None:
+        """None, as where control flow is functions, which libraries look for."""
+        return
 
     def get_operation_by_name(self, name: str) -> Operation:
         """Raises KeyError where there is none of this name."""
@@ -689,7 +694,10 @@ class FunctionGraph(Graph):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.name, self.building_function, self.seed = trace.name, True, seeds.seed
-        self.outer_graph = _graph_of(trace.parent)
+        self.outer_graph, self._traced = _graph_of(trace.parent), trace
+
+    def get_operations(self) -> list[Any]:
+        return self._traced.operations()
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
