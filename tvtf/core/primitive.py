@@ -216,6 +216,8 @@ class Hooks:
     import_room: Rule = staticmethod(lambda path: None)
     declared: Rule = staticmethod(lambda values: None)
     """Told what became public."""
+    find_v1: Rule
+    """What a name of ``tf.compat.v1`` is."""
 
 
 hooks = Hooks()
