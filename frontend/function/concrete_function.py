@@ -12,7 +12,7 @@ import numpy as np
 from tvm import ir
 
 from tvtf.core import function_types, nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import UnknownSizes
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -101,11 +101,11 @@ class ConcreteFunction(function_types.ConcreteFunction):
         What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
         """
         trace = Trace(name, caller=state.trace)
-        around = state.trace is not None and state.trace.root.calls_tell
+        around = state.trace is not None and state.trace.root.may_specialize
         told = around or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
         trace.may_wait = not trace.has_ranks
-        trace.calls_tell = told or not has_sizes
+        trace.may_specialize = told or not has_sizes
         trace.has_sizes = has_sizes
         trace.is_for_shapes = arguments.are_of_sizes
         trace.ranks = ranks or {}
@@ -381,7 +381,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 def _for_users(needed: UnknownSizes, name: str) -> Exception:
     """The error of sizes that nobody tells, with the user's lines."""
     error = needed.error
-    if isinstance(error, Refused):
+    if isinstance(error, ArgumentError):
         error = error.graph(error.traced.replace("{op}", name))
     told = getattr(needed, ATTRIBUTE, None)
     if told is not None:

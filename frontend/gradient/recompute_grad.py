@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf.core import nest
-from tvtf.core.primitive import as_tuple, export, patient
+from tvtf.core.primitive import as_tuple, defer_unknown_rank, export
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.cond_while import repack
@@ -60,7 +60,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
             return _traced(name, functools.partial(f, *args, **kwargs), given)
         return _recorded(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
 
-    return patient(decorated)
+    return defer_unknown_rank(decorated)
 
 
 # -- traced

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvtf.composites.sparse.dense import to_dense
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -102,7 +102,7 @@ def ctc_loss(
 def _check_frames(lengths: np.ndarray, count: int) -> None:
     for i, length in enumerate(lengths):
         if length > count:
-            raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+            raise ArgumentError(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:

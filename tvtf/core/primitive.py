@@ -25,7 +25,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from tvtf.core.allocation_check import require_room
-from tvtf.core.argument_error import MISTAKES, Refused, instead
+from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
 from tvtf.core.deferred_shape import NoRank, UnknownRank, UnknownSizes, of_any_rank
 from tvtf.core.shape import TensorType, is_static_shape, show_shape
 from tvtf.core.thread_state import state
@@ -119,7 +119,7 @@ class Primitive(Generic[P]):
             return hooks.wait(self, args, kwargs, needed)
         except NoRank as refusal:
             return _when_told(self, args, kwargs, refusal)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
             found = overridden(self.composites, args, kwargs)
@@ -149,7 +149,7 @@ class Primitive(Generic[P]):
             return hooks.run_compiled(self, inputs, attrs, expected)
         try:
             results = quietly(self.numpy, arrays, attrs)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
             raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
@@ -170,11 +170,13 @@ class Primitive(Generic[P]):
         """The result type(s) by the type rule, its refusals told in this op's name."""
         try:
             return self.type(*types, **attrs)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except IndexError:
             shapes = ", ".join(show_shape(t.shape) for t in types)
-            raise Refused(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(self.tf_name) from None
+            raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(
+                self.tf_name
+            ) from None
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -291,7 +293,7 @@ def export(*paths: str, waits: bool = True) -> Callable[[Callable[P, Any]], Call
 
     One that reads the program around it, not its arguments alone, must not be called later: it does not ``wait``.
     """
-    wrap = patient if waits else refusing
+    wrap = defer_unknown_rank if waits else refusing
 
     def record(function: Callable[P, Any]) -> Callable[P, Any]:
         public = wrap(function) if isfunction(function) else refusing_methods(function)
@@ -304,7 +306,7 @@ def export(*paths: str, waits: bool = True) -> Callable[[Callable[P, Any]], Call
     return record
 
 
-def patient(function: Callable[P, R]) -> Callable[P, R]:
+def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/core/deferred_shape.py``)."""
     refusing_function = refusing(function)
 
@@ -382,7 +384,7 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
             return function(*args, **kwargs)
         except (UnknownRank, UnknownSizes, NoRank):
             raise
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(name) from None
         except MISTAKES as error:
             found = _by_others(run, args, kwargs) if fallbacks and op is None else NotImplemented

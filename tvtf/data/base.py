@@ -11,7 +11,7 @@ import numpy as np
 
 from tvtf.composites.sparse.dense import to_dense
 from tvtf.core import nest
-from tvtf.core.primitive import export, patient
+from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.data.dataset_arguments import Held, in_traces
@@ -134,7 +134,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def method(function: Method) -> Method:
     """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
     function.__name__ = function.__name__.rstrip("_")
-    setattr(Dataset, function.__name__, patient(function))
+    setattr(Dataset, function.__name__, defer_unknown_rank(function))
     methods.append(function.__name__)
     return function
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core import nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -268,7 +268,7 @@ class Window(Dataset):
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
-                raise Refused(f"Window {what} must be greater than zero.").told_by("WindowDataset")
+                raise ArgumentError(f"Window {what} must be greater than zero.").told_by("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         reach = (size - 1) * stride + 1 if drop_remainder else 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf.core import nest, thread_state
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
@@ -133,7 +133,7 @@ class Map(Dataset):
         self.source = source
         self.function = Traced(user, source)
         if isinstance(self.function.spec, NoneTensorSpec):
-            raise Refused("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
+            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -346,7 +346,7 @@ def interleave(
     block = 1 if block_length is None else number(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
-            raise Refused(f"{what} must be greater than zero.").told_by("InterleaveDataset")
+            raise ArgumentError(f"{what} must be greater than zero.").told_by("InterleaveDataset")
     cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)

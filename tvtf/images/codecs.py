@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.errors import OpError
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.images.png import PNG, decode_png, encode_png
@@ -49,12 +49,12 @@ def pillow(kind: str) -> Any:
     """Pillow's ``Image`` module.
 
     Raises:
-      Refused: it is not installed.
+      ArgumentError: it is not installed.
     """
     try:
         from PIL import Image
     except ImportError:
-        raise Refused(NEEDS_PILLOW.format(kind)) from None
+        raise ArgumentError(NEEDS_PILLOW.format(kind)) from None
     return Image
 
 
@@ -65,19 +65,21 @@ def decode_bmp(data: bytes) -> np.ndarray:
     """A BMP file of 8, 24 or 32 bits a pixel as an array of shape (height, width, channels).
 
     Raises:
-      Refused: no such file.
+      ArgumentError: no such file.
     """
     if len(data) < 32 or data[:2] != b"BM":
-        raise Refused(
+        raise ArgumentError(
             f"Incomplete bmp content, requires at least 32 bytes to find the header size, got {len(data)} bytes"
         )
     start, width, height, bits = struct.unpack("<10xI4xii2xH", data[:30])
     channels, rows = bits // 8, abs(height)
     if bits not in (8, 24, 32) or width < 0:
-        raise Refused(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
+        raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
     row = -(-width * channels // 4) * 4
     if len(data) < start + row * rows:
-        raise Refused(f"Incomplete bmp content, requires at least {start + row * rows} bytes, got {len(data)} bytes")
+        raise ArgumentError(
+            f"Incomplete bmp content, requires at least {start + row * rows} bytes, got {len(data)} bytes"
+        )
     lines = np.frombuffer(data, np.uint8, row * rows, start).reshape(rows, row)[:, : width * channels]
     image = lines.reshape(rows, width, channels)[:: -1 if height > 0 else 1]
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
@@ -91,7 +93,7 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
     """A JPEG file as an array, grey for one channel; ``ratio`` makes it smaller.
 
     Raises:
-      Refused: no JPEG file, or no Pillow.
+      ArgumentError: no JPEG file, or no Pillow.
     """
 
     def read(image: Any) -> np.ndarray:
@@ -109,7 +111,7 @@ def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
     """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
 
     Raises:
-      Refused: it can't be read, or there is no Pillow.
+      ArgumentError: it can't be read, or there is no Pillow.
       ResourceExhaustedError: the image is larger than what may be decoded.
     """
     module = pillow(kind)
@@ -121,7 +123,7 @@ def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
     except (OpError, MemoryError):
         raise
     except Exception as error:  # Pillow raises many kinds
-        raise Refused(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
+        raise ArgumentError(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
 
 
 def _shown(op: str, image: Any) -> str:
@@ -177,4 +179,4 @@ def _webp_size(data: bytes) -> tuple[int, int]:
         if kind == b"VP8L":
             bits = int.from_bytes(head[1:5], "little")
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-    raise Refused(f"Invalid WebP data or crop window, data size {len(data)}")
+    raise ArgumentError(f"Invalid WebP data or crop window, data size {len(data)}")

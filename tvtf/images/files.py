@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -28,7 +28,7 @@ OPAQUE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 
 def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: Any, **_: Any) -> TensorType:
     if contents.shape:
-        raise Refused(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
+        raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
     return TensorType((*sizes, channels), dtype)
 
 
@@ -39,7 +39,7 @@ def _read(
     found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
     if len(sizes) == 2 and found.ndim == 4:
         if kind and len(found) > 1:
-            raise Refused(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
+            raise ArgumentError(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
         found = found[0]
     if len(sizes) == 3 and found.ndim == 3:
         found = found[None]
@@ -86,7 +86,7 @@ def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
         return codecs.decode_gif(data)
     if kind == "webp":
         return codecs.decode_webp(data, channels)
-    raise Refused("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
+    raise ArgumentError("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
 
 
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
@@ -140,7 +140,7 @@ def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: 
 def _dct_method(value: Any, what: str) -> str:
     found = attribute_text(value, what)
     if found not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
-        raise RefusedValue(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
+        raise ArgumentValueError(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
     return found
 
 
@@ -350,7 +350,7 @@ def decode_image(
 
 def _file_type(image: TensorType, *rest: TensorType, **_: Any) -> TensorType:
     if len(image.shape) < 3:
-        raise Refused(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
+        raise ArgumentError(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
     return TensorType(image.shape[:-3], string)
 
 
@@ -399,7 +399,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
 
 def _jpeg(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
     if not 0 <= int(quality) <= 100:
-        raise Refused(f"quality must be in [0,100], got {int(quality)}")
+        raise ArgumentError(f"quality must be in [0,100], got {int(quality)}")
     return _each(image, lambda one: codecs.encode_jpeg(one, quality=int(quality), **json.loads(options)))
 
 
@@ -467,9 +467,9 @@ def encode_jpeg(
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
     if x.ndim != 3:
-        raise Refused(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
     if quality.ndim:
-        raise RefusedValue(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
     if x.shape[-1] not in (1, 3, None):
         told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
         raise InvalidArgumentError(None, "EncodeJpeg", told)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.errors import DataLossError
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.fileio.inflate import Inflated, read_fully
@@ -63,7 +63,7 @@ def decode_png(data: bytes) -> np.ndarray:
     """A PNG file as an array of shape (height, width, channels), uint8 or uint16.
 
     Raises:
-      Refused: no PNG file, or a damaged one.
+      ArgumentError: no PNG file, or a damaged one.
       ResourceExhaustedError: the image is larger than what may be decoded.
     """
     chunks, body = _chunks(data)
@@ -74,7 +74,7 @@ def decode_png(data: bytes) -> np.ndarray:
     try:
         _fill(image, head, Inflated(io.BytesIO(body), "ZLIB", ""), pixels)
     except DataLossError as error:
-        raise Refused(f"Invalid PNG data: {error}") from None
+        raise ArgumentError(f"Invalid PNG data: {error}") from None
     return image
 
 
@@ -86,7 +86,7 @@ def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
         size, kind = struct.unpack_from(">I4s", data, place)
         end = place + 8 + size
         if end + 4 > len(data) or struct.unpack_from(">I", data, end)[0] != zlib.crc32(data[place + 4 : end]):
-            raise Refused(f"Invalid PNG data, size {len(data)}: a chunk is damaged")
+            raise ArgumentError(f"Invalid PNG data, size {len(data)}: a chunk is damaged")
         if kind == b"IDAT":
             parts.append(data[place + 8 : end])
         elif kind in (b"IHDR", b"PLTE", b"tRNS", b"IEND"):
@@ -97,12 +97,12 @@ def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
 
 def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
     if len(chunks.get(b"IHDR", b"")) != 13:
-        raise Refused(f"Invalid PNG data, size {size}")
+        raise ArgumentError(f"Invalid PNG data, size {size}")
     head = _Head(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
     if head.depth not in DEPTHS.get(head.colour, ()):
-        raise Refused(f"Invalid PNG data: colour type {head.colour} of {head.depth} bits")
+        raise ArgumentError(f"Invalid PNG data: colour type {head.colour} of {head.depth} bits")
     if not 0 < head.width <= WIDEST or not head.height or head.compression or head.filters or head.interlaced > 1:
-        raise Refused(f"Invalid PNG data: its header is {head}")
+        raise ArgumentError(f"Invalid PNG data: its header is {head}")
     return head
 
 
@@ -110,7 +110,7 @@ def _check_size(head: _Head, channels: int, compressed: int) -> None:
     told = f"{head.width} x {head.height} pixels"
     raw = sum(height * (1 + row) for *_, height, row in head.passes())
     if raw > MOST_EXPANSION * compressed + BLOCK // 1024:
-        raise Refused(f"Invalid PNG data: {compressed} compressed bytes can't hold {told}")
+        raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {told}")
     size = head.width * head.height * channels * (2 if head.depth == 16 else 1)
     require_decodable(size, f"DecodePng: an image of {told}")
 
@@ -123,7 +123,7 @@ def _fill(image: np.ndarray, head: _Head, stream: Any, pixels: Callable[[np.ndar
             lines = min(count, height - top)
             raw = read_fully(stream, lines * (row + 1))
             if len(raw) < lines * (row + 1):
-                raise Refused("Invalid PNG data: it ends within the image")
+                raise ArgumentError("Invalid PNG data: it ends within the image")
             rows = unfiltered(np.frombuffer(raw, np.uint8).reshape(lines, row + 1), above, step)
             part[top : top + lines] = pixels(rows, width)
             above = rows[-1]
@@ -158,7 +158,7 @@ def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
     """The colours of all numbers of so many bits; those that the file has no colour for are black, as libpng has it."""
     given, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
     if not given or len(given) % 3 or len(given) > 3 << depth or len(opacity or b"") > len(given) // 3:
-        raise Refused(f"Invalid PNG data: a palette of {len(given)} bytes")
+        raise ArgumentError(f"Invalid PNG data: a palette of {len(given)} bytes")
     palette = np.zeros((1 << depth, 3), np.uint8)
     palette.ravel()[: len(given)] = np.frombuffer(given, np.uint8)
     if opacity is None:

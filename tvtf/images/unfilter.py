@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 
 NONE, SUB, UP, AVERAGE, PAETH = range(5)
 MODES: Final = {1: ("L", ["L"]), 2: ("LA", ["LA"]), 3: ("RGB", ["RGB"]), 4: ("RGBA", ["RGBA"])}
@@ -32,11 +32,11 @@ def unfiltered(lines: np.ndarray, above: np.ndarray, step: int) -> np.ndarray:
       step: bytes of a pixel.
 
     Raises:
-      Refused: a filter that there is none of.
+      ArgumentError: a filter that there is none of.
     """
     filters = lines[:, 0]
     if filters.max(initial=0) > PAETH:
-        raise Refused(f"Invalid PNG data: filter {filters.max()}")
+        raise ArgumentError(f"Invalid PNG data: filter {filters.max()}")
     if not filters.any():
         return lines[:, 1:]
     module = _pillow()

@@ -127,26 +127,26 @@ class Graph:
 
     def hopeful(self) -> ir.IRModule:
         """:meth:`module` for arguments whose dims are equal where those that differ would broadcast."""
-        return self._module(_with_dims(self.function, self.hopes))
+        return self._module(_with_dims(self.function, self.speculated_equalities))
 
     @cached_property
-    def hopes(self) -> dict[tirx.Var, Any]:
+    def speculated_equalities(self) -> dict[tirx.Var, Any]:
         """What unknown dims of the parameters are where no axis is repeated for others."""
-        if not self.root.hopes:
+        if not self.root.speculated_equalities:
             return {}
         own = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
         symbols = [d for d in own if isinstance(d, tirx.Var)]
-        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.hopes], symbols)
+        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
 
     def hoped_sizes(self) -> list[tuple[int, int, int]]:
-        """The sizes among :attr:`hopes`, by parameter and axis: nobody checks these by themselves."""
+        """The sizes among :attr:`speculated_equalities`, by parameter and axis: nobody checks these by themselves."""
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
-        known = [(i, axis, self.hopes.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
+        known = [(i, axis, self.speculated_equalities.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
         return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
 
     @cached_property
-    def told_sizes(self) -> list[tuple[int, int, int]]:
+    def inferred_sizes(self) -> list[tuple[int, int, int]]:
         """What tracing told of unknown dims of the parameters, by parameter and axis: code trusts its caller on sizes."""
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
@@ -168,7 +168,9 @@ class Graph:
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
-        return self.with_attributes({**attrs, **(known or {})}, bare=single, dims=self.hopes if hopeful else {})
+        return self.with_attributes(
+            {**attrs, **(known or {})}, bare=single, dims=self.speculated_equalities if hopeful else {}
+        )
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
         """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""
@@ -312,10 +314,10 @@ class Trace:
         self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
-        self.hopes: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
+        self.speculated_equalities: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
         self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
-        self.calls_tell = False  # whether sizes that it needs may be had by a trace for each shape
+        self.may_specialize = False  # whether sizes that it needs may be had by a trace for each shape
         self.may_wait = False  # whether calls that need sizes may wait for them
         self.shapes_apart = False  # whether one does
         self.has_sizes = False  # whether it is the instance of a function for the shapes of a call
@@ -676,7 +678,7 @@ class Trace:
         root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
         symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
-        assumed = root.assumptions, list(root.hopes), list(self.common)
+        assumed = root.assumptions, list(root.speculated_equalities), list(self.common)
         try:
             shown = prim.typed(
                 *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
@@ -684,7 +686,7 @@ class Trace:
         except (TypeError, ValueError, OpError, UnknownRank, UnknownSizes):
             return  # what is claimed does not fit: what is so holds
         finally:
-            root.assumptions, root.hopes, self.common = assumed
+            root.assumptions, root.speculated_equalities, self.common = assumed
         for each, result in zip([shown] if type(shown) is TensorType else shown, results):
             shape = TensorShape(each.shape)
             if (

@@ -124,7 +124,7 @@ class _Signature:
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
         graph = self.concrete.graph
-        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.hopes else graph.module()
+        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.speculated_equalities else graph.module()
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Primitive, Sample, primitive
 from tvtf.core.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -83,7 +83,7 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 def require_condition(pred: TensorType, what: str) -> None:
     """Refuses anything but a scalar boolean."""
     if not pred.dtype.is_bool or pred.shape:
-        raise Refused(
+        raise ArgumentError(
             f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
             f"{pred.dtype.name}; "
             "reduce it with tf.reduce_all or tf.reduce_any",
@@ -101,7 +101,7 @@ def _cond_type(
     types, others = result_types(then_branch, captured), result_types(else_branch, captured)
     for i, (mine, other) in enumerate(zip(types, others, strict=True)):
         if mine.dtype is not other.dtype or not (shapes or same_shape(mine.shape, other.shape)):
-            raise Refused(
+            raise ArgumentError(
                 f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but "
                 "shape "
                 f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
@@ -136,7 +136,7 @@ def _while_type(
     types = given[:carried]
     for i, (entry, left) in enumerate(zip(types, result_types(body, given), strict=True)):
         if entry.dtype is not left.dtype or not _same_but(varying_dims(inputs[i], shapes, i), entry.shape, left.shape):
-            raise Refused(
+            raise ArgumentError(
                 f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but "
                 "has shape "
                 f"{show_shape(left.shape)} and dtype {left.dtype.name} after one iteration; both must be the same"
@@ -296,7 +296,7 @@ def effect_while(
 
 def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:
     if not ran:
-        raise Refused(message)
+        raise ArgumentError(message)
     return x
 
 

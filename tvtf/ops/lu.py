@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, table
 from tvtf.core.shape import TensorType, agree_dim, show_shape
@@ -58,7 +58,7 @@ def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
         factors, pivots = scipy.linalg.lu_factor(x, check_finite=False)
     if not np.all(np.diagonal(factors)):
-        raise Refused(NOT_INVERTIBLE)
+        raise ArgumentError(NOT_INVERTIBLE)
     order = np.arange(len(x), dtype=np.int32)
     for i, k in enumerate(pivots):
         order[[i, k]] = order[[k, i]]
@@ -172,7 +172,7 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
         raise ValueError("`lower_upper` must be square.")
     if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
         told = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
-        raise Refused(told, ValueError)
+        raise ArgumentError(told, ValueError)
     return factors, order
 
 

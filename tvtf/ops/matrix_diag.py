@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, brackets, is_static_shape, same_dim, simplify_dim
@@ -62,16 +62,20 @@ class Band(NamedTuple):
 
 def _bounds(k: Any, align: str) -> tuple[int, int]:
     if align not in ALIGNMENTS:
-        raise Refused(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by(
+            "MatrixDiagPartV3"
+        )
     given = static_value(convert_to_tensor(k))
     if given is None or given.ndim > 1 or given.size not in (1, 2):
-        raise Refused(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by(
+            "MatrixDiagPartV3"
+        )
     return int(given.reshape(-1)[0]), int(given.reshape(-1)[-1])
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
     if low > high:
-        raise Refused(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
+        raise ArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
             "MatrixDiagV3"
         )
     return low, high
@@ -93,7 +97,9 @@ def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwis
 
 def _known_dims(x: Tensor) -> tuple[int, int]:
     if x.ndim < 2:
-        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
+            "MatrixDiagPartV3"
+        )
     rows, columns = x._type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise until_told(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
@@ -109,7 +115,7 @@ def _band(x: Tensor, k: Any, align: str) -> Band:
     band = Band(*_bounds(k, align), *_known_dims(x), align)
     for name, bound in (("lower", band.low), ("upper", band.high)):
         if bound and not -band.rows < bound < band.columns:
-            raise Refused(
+            raise ArgumentError(
                 f"{name}_diag_index is out of bound: {bound}. It must be between {-band.rows} and {band.columns}"
             ).told_by("MatrixDiagPartV3")
     _ordered(band.low, band.high)
@@ -215,12 +221,12 @@ def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tup
     least_rows, least_columns = size - min(high, 0), size + max(low, 0)
     for name, given, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
         if given != NOWHERE and given < least:
-            raise Refused(f"The number of {name} is too small.").told_by("MatrixDiagV3")
+            raise ArgumentError(f"The number of {name} is too small.").told_by("MatrixDiagV3")
     if rows == columns == NOWHERE:
         rows = columns = max(least_rows, least_columns)
     rows, columns = (least_rows if rows == NOWHERE else rows), (least_columns if columns == NOWHERE else columns)
     if rows != least_rows and columns != least_columns:
-        raise Refused(
+        raise ArgumentError(
             "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
         ).told_by("MatrixDiagV3")
     return rows, columns
@@ -234,7 +240,7 @@ def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
     """``matrix`` with its diagonals replaced."""
     shape = _shape_of(band)
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
-        raise Refused(
+        raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).told_by(op)
     flat = bind.reshape(diagonals, shape=(*_lead(diagonals, band), int(np.prod(shape))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -68,7 +68,7 @@ def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 def _refuse_repeated(axes: Any, rank: int) -> None:
     seen = [int(a) % rank for a in axes]
     twice = next(a for i, a in enumerate(seen) if a in seen[:i])
-    raise Refused(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
+    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
 
 
 _LONG_ROW = 4096
@@ -409,10 +409,10 @@ def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
     require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+        raise ArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(rest) != 0:
-        raise Refused(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
+        raise ArgumentError(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
     return TensorType(rest, output_type)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType
 from tvtf.core.tensor import Tensor
@@ -20,7 +20,7 @@ def _type(vector: TensorType, *, dims: tuple[Dim, ...]) -> TensorType:
 
 def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
     if (vector < 0).any():
-        raise Refused(f"Dimension {vector.min()} must be >= 0")
+        raise ArgumentError(f"Dimension {vector.min()} must be >= 0")
     return np.empty((*vector.tolist(), 0), bool)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export
 from tvtf.core.shape import brackets, broadcast_shapes
@@ -378,7 +378,7 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
         return
     wide = broadcast_shapes(wanted, given)
     if wide is None or len(wide) != len(wanted):
-        raise Refused(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
+        raise ArgumentError(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
@@ -387,7 +387,7 @@ def _require_rows(indices: Tensor, variable: Variable) -> None:
         return
     for at in indices.eager_array().ravel().tolist():
         if not 0 <= at < rows:
-            raise Refused(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
+            raise ArgumentError(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
 
 
 def _cast(grad: Any, dtype: DType) -> Any:

@@ -70,7 +70,7 @@ def _check_saveable(name: str, program: Any) -> None:
     """What could not be loaded again is told when it is saved."""
     try:
         allowed_ops.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
-    except (schema.Misfit, allowed_ops.NotAllowed) as why:
+    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
         raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
@@ -79,7 +79,7 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
-        except schema.Misfit as why:
+        except schema.SchemaError as why:
             raise NotSaveable(
                 f"{concrete.name} can't be saved: it looks things up in a table in a branch or a loop; do that outside"
             ) from why
@@ -303,7 +303,7 @@ def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool =
         if PYTHON in ops:
             program_checks.tables(mod)
         program_checks.check(mod, keys)
-    except (schema.Misfit, allowed_ops.NotAllowed) as why:
+    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
         raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
     return mod
 
@@ -313,9 +313,9 @@ def _loaded(text: str) -> ir.IRModule:
         mod = tvm.ir.load_json(text)
         main = mod["main"]
     except Exception as cause:  # TVM raises many types for JSON that is not its own
-        raise schema.Misfit(f"TVM does not read it ({type(cause).__name__})") from cause
+        raise schema.SchemaError(f"TVM does not read it ({type(cause).__name__})") from cause
     if not isinstance(main, relax.Function):
-        raise schema.Misfit("it has no main function")
+        raise schema.SchemaError("it has no main function")
     return mod
 
 

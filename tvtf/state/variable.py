@@ -11,7 +11,7 @@ import numpy as np
 
 from tvtf import dtypes
 from tvtf.core import aligned_array
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import hooks, table
 from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.core.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
@@ -36,7 +36,7 @@ class ReadVariable:
         return ct
 
 
-class Sightings:
+class AliasCounter:
     """A number that changes each time that any Variable's memory is handed out: while it is the same, nobody has seen more."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Sightings:
         self.count = next(self._numbers)
 
 
-sightings = Sightings()
+sightings = AliasCounter()
 
 
 class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
@@ -288,7 +288,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         if state.trace is not None:
             return self._fitting(tensor)
         if tensor.shape != self._memory.shape:
-            raise Refused(
+            raise ArgumentError(
                 f"Cannot update variable with shape {brackets(self._memory.shape)} using a Tensor with shape "
                 f"{brackets(tensor.shape)}, shapes must be equal."
             ).told_by("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")

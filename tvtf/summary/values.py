@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import RefusedValue
+from tvtf.core.argument_error import ArgumentValueError
 from tvtf.core.primitive import export, refusing
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
 from tvtf.core.tensorboard_protos import proto
@@ -160,7 +160,7 @@ def audio(
     def build(tag: str, values: np.ndarray) -> Any:
         rate = scalar_int(sample_rate, "sample_rate")
         if rate <= 0:
-            raise RefusedValue(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
+            raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
         clips = [_wav(clip, rate) for clip in values[:max_outputs]]
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))

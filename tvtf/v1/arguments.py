@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import agree_dim, agree_shape, as_shape, brackets
 from tvtf.core.tensor import convert_to_tensor, to_array
 from tvtf.core.tensor_spec import TensorSpec
@@ -223,7 +223,7 @@ def _require_selectable(truth: Any, x: Any, y: Any) -> None:
             f"Input 0: {shown[0]} != input 1: {shown[1]}"
         )
     if wrong:
-        raise Refused(wrong).told_by("Select")
+        raise ArgumentError(wrong).told_by("Select")
 
 
 @v1("cond")

@@ -126,7 +126,7 @@ class _Part:
         part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         part.bindings = list(self._bindings())
         part.subgraphs, part.assumptions, part.holds_texts = whole.subgraphs, whole.assumptions, whole.holds_texts
-        part.hopes = whole.hopes
+        part.speculated_equalities = whole.speculated_equalities
         part.pure = not any(e.var in self.needed for e in whole.effects if e.variable is None)
         return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
 
