@@ -1,4 +1,7 @@
-"""Image files as arrays and back: BMP by NumPy, PNG in a file of its own, others by Pillow, where it is installed.
+"""Image files as arrays and back, by Pillow where it is installed; BMP by NumPy, PNG in a file of its own.
+
+Pillow would not do for BMP: TensorFlow gives 32 bits with their opacity, which Pillow drops, and 8 bits as they are stored,
+for which Pillow has the colours of a palette.
 
 Source: https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
 """
@@ -8,14 +11,13 @@ from __future__ import annotations
 import io
 import math
 import struct
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.errors import OpError
 from tvtf.fileio.decode_limits import require_decodable
+from tvtf.images.pillow import by_pillow, pillow
 from tvtf.images.png import PNG, decode_png, encode_png
 
 __all__ = [
@@ -31,7 +33,6 @@ __all__ = [
     "kind_of",
     "pillow",
 ]
-NEEDS_PILLOW: Final = "{} files are read and written by Pillow, which is not installed: pip install tvtf[image]"
 
 
 def kind_of(data: bytes) -> str:
@@ -43,19 +44,6 @@ def kind_of(data: bytes) -> str:
     heads = {PNG: "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"BM": "bmp"}
     found = next((kind for head, kind in heads.items() if data.startswith(head)), "")
     return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else found
-
-
-def pillow(kind: str) -> Any:
-    """Pillow's ``Image`` module.
-
-    Raises:
-      ArgumentError: it is not installed.
-    """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ArgumentError(NEEDS_PILLOW.format(kind)) from None
-    return Image
 
 
 # -- BMP
@@ -105,25 +93,6 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         return found[..., None] if found.ndim == 2 else found
 
     return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
-
-
-def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
-
-    Raises:
-      ArgumentError: it can't be read, or there is no Pillow.
-      ResourceExhaustedError: the image is larger than what may be decoded.
-    """
-    module = pillow(kind)
-    module.init()
-    try:
-        opener, _ = module.OPEN[kind.upper()]
-        with opener(io.BytesIO(data), None) as image:
-            return read(image)
-    except (OpError, MemoryError):
-        raise
-    except Exception as error:  # Pillow raises many kinds
-        raise ArgumentError(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
 
 
 def _shown(op: str, image: Any) -> str:

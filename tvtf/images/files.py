@@ -154,7 +154,7 @@ def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
 @export("io.decode_png", "image.decode_png")
 @attributes(channels=int, dtype=one_of(uint8, uint16))
 def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
-    """A PNG file's contents as an image.
+    """A PNG file's contents as an image; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
@@ -169,7 +169,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
     array([1, 2], dtype=uint8)
 
     Raises:
-      InvalidArgumentError: no PNG file, or a damaged one.
+      InvalidArgumentError: no PNG file, a damaged one, or no Pillow.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_png
     """
@@ -319,7 +319,7 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """The image of a BMP, GIF, JPEG or PNG file; JPEG and GIF need Pillow (``pip install tvtf[image]``).
+    """The image of a BMP, GIF, JPEG or PNG file; all but BMP need Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
