@@ -1,7 +1,8 @@
-"""What has effects done once, whatever gradients are taken of it: what it gave becomes a result beside the others.
+"""Runs effects once, whatever gradients are taken: their results become further results of the control flow.
 
-A ``cond`` or ``while`` under tapes whose functions have such effects is bound with these results. Tapes are told of one
-without effects instead, which is given them; so is a gradient of a whole function (:class:`Once`).
+Under tapes, a ``cond`` or ``while`` whose functions have effects with results is bound with these as extra results.
+The tapes record a ``cond`` or ``while`` without effects instead, which takes them as operands. Gradients of whole
+functions do the same (:class:`Once`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
     Quiet,
     dims_in,
-    gives,
+    has_effect_results,
     is_given,
     tell_tapes,
     used_by,
@@ -35,37 +36,37 @@ from tvtf.ops.control import call, own_dims, varying_dims, while_
 from tvtf.ops.rules import bind
 
 Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
-"""Results, and what effects gave besides."""
+"""The results, and the results of effects."""
 
 
 def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """The results of control flow with effects, of which tapes are told what has none."""
+    """Binds control flow with effects; the tapes record its counterpart without them."""
     return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bound(inputs)[0])
 
 
-def gives_any(function: Any) -> bool:
-    """Whether a function attribute has effects that give something, in functions within it too."""
+def calls_effect_results(function: Any) -> bool:
+    """Whether a function attribute has effects with results, in nested functions too."""
     if hasattr(function, "all_params"):
-        return not function.pure and _gives(function.function, function.reachable())
-    return _gives(function.mod[function.name], function.mod.functions)
+        return not function.pure and _calls_effect_results(function.function, function.reachable())
+    return _calls_effect_results(function.mod[function.name], function.mod.functions)
 
 
-def _gives(function: Any, others: Any) -> bool:
+def _calls_effect_results(function: Any, others: Any) -> bool:
     calls = (dialect.read(b.value) for block in function.body.blocks for b in block.bindings if _is_impure(b.value))
-    return any(gives(call.primitive, call.attrs) or _within(call, others) for call in calls)
+    return any(has_effect_results(call.primitive, call.attrs) or _nested_effect_results(call, others) for call in calls)
 
 
 def _is_impure(value: Any) -> bool:
     return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure
 
 
-def _within(call: Any, others: Any) -> bool:
+def _nested_effect_results(call: Any, others: Any) -> bool:
     names = [f for f in call.attrs.values() if isinstance(f, ir.GlobalVar)] if call.primitive.name in CONTROL else []
-    return any(_gives(others[name], others) for name in names)
+    return any(_calls_effect_results(others[name], others) for name in names)
 
 
 class _Effect(NamedTuple):
-    """What has effects and gives so many results; as a tuple, or one."""
+    """An effect with ``size`` results, as a tuple or as one; whether any of them is needed."""
 
     size: int
     is_tuple: bool
@@ -73,29 +74,34 @@ class _Effect(NamedTuple):
 
 
 class Once:
-    """A function whose effects give something; first it is run ``keeping`` that, then without effects, ``given`` it."""
+    """A function with effects that have results.
+
+    First it runs with its effects, :meth:`keeping` their results; later without effects, :meth:`given` these.
+    """
 
     def __init__(self, function: Any) -> None:
         self.function = function
         self.parts: list[Any] = []
 
     def keeping(self, inputs: Sequence[Tensor]) -> Bound:
-        """In a trace."""
+        """Runs it with its effects, in a trace; returns its outputs and the needed results of the effects."""
         run = walk(self.function, inputs, _Keeping)
         run.found = found = list[tuple[Any, Sequence[Tensor]]]()
         outputs = [state.trace.own(x) for x in run.run()]
         used = used_by(state.trace, outputs)
         self.parts = [_settled(part, values, used) for part, values in found]
-        kept = [x for part, (_, values) in zip(self.parts, found) if _is_needed(part) for x in values]
-        return outputs, [state.trace.own(x) for x in kept]
+        effect_results = [x for part, (_, values) in zip(self.parts, found) if _is_needed(part) for x in values]
+        return outputs, [state.trace.own(x) for x in effect_results]
 
-    def given(self, inputs: Sequence[Tensor], kept: Sequence[Tensor]) -> Sequence[Tensor]:
+    def given(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Runs it without its effects, which are given their results."""
         run = walk(self.function, inputs, _Given)
-        run.parts, run.left = iter(self.parts), iter(kept)
+        run.parts, run.remaining = iter(self.parts), iter(effect_results)
         return run.run()  # type: ignore[no-any-return]
 
 
 def _settled(part: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
+    """Returns the description of an effect, now that it is known whether its results are used."""
     if part is None or isinstance(part, bool):
         return _Effect(len(values), bool(part), any(x._var in used for x in values))  # type: ignore[attr-defined]
     return part
@@ -106,7 +112,7 @@ def _is_needed(part: Any) -> bool:
 
 
 class _Keeping:
-    """A run that notes what effects gave, in order."""
+    """An evaluation that notes the results of effects, in order."""
 
     found: list[tuple[Any, Sequence[Tensor]]] | None = None  # None in the functions within
 
@@ -115,30 +121,30 @@ class _Keeping:
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         if is_flow(prim, attrs):
             flow = _FLOWS[prim.name.removeprefix("effect_")](attrs)
-            outputs, kept = flow.bound(inputs)
-            self.found.append((flow, kept))
+            outputs, effect_results = flow.bound(inputs)
+            self.found.append((flow, effect_results))
             return tuple(outputs)
         found = super().bind(prim, inputs, attrs)  # type: ignore[misc]
-        if gives(prim, attrs):
+        if has_effect_results(prim, attrs):
             self.found.append((type(found) is tuple, as_tuple(found)))
         return found
 
 
 class _Given(Quiet):
-    """A run that is given what effects gave."""
+    """An evaluation without effects that takes their results from ``remaining``."""
 
     parts: Iterator[Any] | None = None  # None in the functions within
-    left: Iterator[Tensor]
+    remaining: Iterator[Tensor]
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        if self.parts is None or not (gives(prim, attrs) or is_flow(prim, attrs)):
+        if self.parts is None or not (has_effect_results(prim, attrs) or is_flow(prim, attrs)):
             return super().bind(prim, inputs, attrs)
         part = next(self.parts)
         if not isinstance(part, _Effect):
-            return part.given(inputs, [next(self.left) for _ in range(part.count)])
+            return part.given(inputs, [next(self.remaining) for _ in range(part.count)])
         if not part.is_needed:
             return zeros_for(prim, inputs, attrs)
-        values = tuple(next(self.left) for _ in range(part.size))
+        values = tuple(next(self.remaining) for _ in range(part.size))
         if prim.name == "call_python" and attrs["differentiable"]:
             shapes = tuple(x._type.shape for x in values[:-1])
             return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
@@ -146,8 +152,8 @@ class _Given(Quiet):
 
 
 def is_flow(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether it is control flow with effects that give something."""
-    return prim.name in CONTROL and any(gives_any(f) for f in attrs.values() if _is_function(f))
+    """Whether a primitive is control flow with effects that have results."""
+    return prim.name in CONTROL and any(calls_effect_results(f) for f in attrs.values() if _is_function(f))
 
 
 def _is_function(value: Any) -> bool:
@@ -155,7 +161,7 @@ def _is_function(value: Any) -> bool:
 
 
 class _Cond:
-    """A cond; the branch that isn't taken gives zeros for what the effects of the other give."""
+    """A cond with effects; a branch returns zeros for the results of the other branch's effects."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self.branches = [Once(attrs["then_branch"]), Once(attrs["else_branch"])]
@@ -164,22 +170,22 @@ class _Cond:
     def bound(self, inputs: Sequence[Tensor]) -> Bound:
         types = [x._type for x in inputs[1:]]
         traces = [Trace("branch", state.trace) for _ in self.branches]
-        found = [_kept(trace, once, types) for trace, once in zip(traces, self.branches)]
-        kept = [[x._type for x in mine] for _, mine in found]
-        self.counts, self.count = [len(k) for k in kept], len(kept[0]) + len(kept[1])
-        given, outputs = dims_in(types), found[0][0]
+        traced = [_kept(trace, once, types) for trace, once in zip(traces, self.branches)]
+        effect_types = [[x._type for x in own] for _, own in traced]
+        self.counts, self.count = [len(k) for k in effect_types], len(effect_types[0]) + len(effect_types[1])
+        known, outputs = dims_in(types), traced[0][0]
         graphs = []
-        for i, (trace, (values, mine)) in enumerate(zip(traces, found)):
+        for i, (trace, (values, own)) in enumerate(zip(traces, traced)):
             with tracing(trace):
-                others = [trace.own(zeros_of(t, given)) for t in kept[1 - i]]
-            graphs.append(trace.finish([*values, *([*mine, *others] if i == 0 else [*others, *mine])]))
-        outside = [_with_own(t.shape, given) for t in (*kept[0], *kept[1])]
+                others = [trace.own(zeros_of(t, known)) for t in effect_types[1 - i]]
+            graphs.append(trace.finish([*values, *([*own, *others] if i == 0 else [*others, *own])]))
+        outside = [_with_own(t.shape, known) for t in (*effect_types[0], *effect_types[1])]
         shapes = (*(self.shapes or [x._type.shape for x in outputs]), *outside)
-        varies = bool(self.shapes) or any(s != t.shape for s, t in zip(outside, (*kept[0], *kept[1])))
+        varies = bool(self.shapes) or any(s != t.shape for s, t in zip(outside, (*effect_types[0], *effect_types[1])))
         attrs = {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes if varies else ()}
         results = state.trace.emit(table["cond"], inputs, attrs)
         outputs, effects = results[: len(outputs)], results[len(outputs) :]
-        if told(inputs):
+        if is_watched(inputs):
             tell_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
         return outputs, effects
 
@@ -198,22 +204,23 @@ class _Cond:
 
 
 def _kept(trace: Trace, once: Once, types: Sequence[TensorType]) -> Bound:
+    """Runs a function with its effects in ``trace``."""
     with tracing(trace):
         return once.keeping([trace.add_param(t) for t in types])
 
 
 def _with_own(shape: Any, given: Any) -> Any:
-    """A shape with symbols of its own for the dims that are not made of those given."""
+    """Returns a shape with new symbols for the dims that are not computable from those given."""
     return tuple(d if is_given(d, given) else fresh_dim(state.trace.root.unique("size")) for d in shape)
 
 
-def told(inputs: Sequence[Tensor]) -> bool:
-    """Whether a tape wants to know what is done to these."""
+def is_watched(inputs: Sequence[Tensor]) -> bool:
+    """Whether a tape watches any of these tensors."""
     return any(tape.watches(x) for tape in state.tapes for x in inputs)
 
 
 class _While:
-    """A while; it counts its iterations, and stacks what effects give in each."""
+    """A while with effects: it counts its iterations and stacks the results of the effects of each."""
 
     def __init__(self, attrs: dict[str, Any]) -> None:
         self.condition, self.once, self.size = attrs["condition"], Once(attrs["body"]), attrs["carried"]
@@ -245,13 +252,13 @@ class _While:
         count, *found = state.trace.emit(table["while"], [*first, *invariants], attrs)
         outputs, effects = found[: self.size], [count, *found[self.size :]]
         self.count = len(effects)
-        if told(inputs):
+        if is_watched(inputs):
             given, attrs = self.pure(inputs, effects)
             tell_tapes(table["while"], given, (count, *outputs), attrs)
         return outputs, effects
 
     def _counted(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
-        """The shapes and arrays of the loop with a counter before what it carries, and stacks after that."""
+        """Returns shapes and arrays for the loop with a counter in front and stacks at the end."""
         shapes = self.shapes or (tuple(t.shape for t in start) if stacks.vary else ())
         arrays = tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays)
         arrays += tuple((1 + self.size + i, 1, (0,)) for i in stacks.growing)
@@ -265,7 +272,7 @@ class _While:
         return while_.bind(*inputs, **attrs)[1:]
 
     def pure(self, inputs: Sequence[Tensor], effects: Sequence[Tensor]) -> tuple[Sequence[Tensor], dict[str, Any]]:
-        """Operands and attributes of the loop that is told how often it goes round, and what its effects gave."""
+        """Returns operands and attributes of the loop without effects, which takes their results and the trip count."""
         values, last = [convert_to_tensor(0), *inputs, *effects], len(inputs)
         shapes = ((), *self.shapes) if self.shapes else ()
         carried = self._own([x._type for x in values[: 1 + self.size]], shapes)

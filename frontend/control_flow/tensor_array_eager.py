@@ -1,4 +1,4 @@
-"""A ``tf.TensorArray`` of eager tensors: a list, changed by whoever writes it."""
+"""The ``tf.TensorArray`` of eager execution: a list that writes change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.ops.rules import bind
 
 
 class EagerArray:
-    """The elements, None where there is none; and the indices that were read, where reading clears."""
+    """The elements, None where unwritten; with ``clear``, the indices that have been read."""
 
     def __init__(
         self, dtype: DType, size: int, dynamic: bool, clear: bool, infer_shape: bool, element_shape: TensorShape
@@ -26,12 +26,12 @@ class EagerArray:
 
     @classmethod
     def made_of(cls, like: Any, components: Any) -> EagerArray:
-        """What a compiled function's array holds."""
+        """Returns the array that a compiled function returned."""
         buffer, *count = (c.eager_array() for c in components)
         rows = buffer[: int(count[0])] if count else buffer
-        made = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
-        made.items = [EagerTensor(np.array(row)) for row in rows]
-        return made
+        array = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
+        array.items = [EagerTensor(np.array(row)) for row in rows]
+        return array
 
     def components(self) -> tuple[Tensor, ...]:
         return ()
@@ -52,14 +52,14 @@ class EagerArray:
                 f"Could not read index {i} twice because it was cleared after a previous read (perhaps try setting "
                 "clear_after_read = false?)",
             )
-        found = self.element(i)
+        element = self.element(i)
         if self.clear:
             self.items[i] = None
             self.cleared.add(i)
-        return found
+        return element
 
     def element(self, i: int) -> Tensor:
-        """The element, zeros where none was written."""
+        """Returns the element; zeros if it was never written."""
         if self.items[i] is None:
             if not self.element_shape.is_fully_defined():
                 raise ValueError(f"Cannot convert a partially known TensorShape {self.element_shape} to a Tensor.")

@@ -287,7 +287,9 @@ def test_python_of_unknown_rank_has_gradients_in_branches_and_says_so_in_loops()
         return tf.function(run)
 
     assert slope(chosen)(tf.constant(3.0)).numpy() == 27.0
-    with pytest.raises(NotImplementedError, match=r"needs the rank of what Python gives in it.*tf.TensorSpec as Tout"):
+    with pytest.raises(
+        NotImplementedError, match=r"needs the ranks of the results of Python calls in it.*tf.TensorSpec as Tout"
+    ):
         slope(repeated)(tf.constant(3.0))
 
 
