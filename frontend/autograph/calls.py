@@ -28,7 +28,7 @@ LIBRARIES = sys.stdlib_module_names | {
 }  # fmt: skip
 """Packages whose functions are not converted: malt's list, the standard library, and array libraries."""
 OWN = frozenset(("tvtf", "tvm", "tvm_ffi", "malt"))
-"""Packages whose functions are not even converted if passed to ``tf.function``; TensorFlow converts the others' then."""
+"""Packages whose functions are not converted even if passed to ``tf.function``; TensorFlow converts the others'."""
 PROGRAMS = "tvtf.models"
 """A part of this package that is written like user code: its loops over tensors are converted."""
 
@@ -111,6 +111,7 @@ def _is_users(module: str | None, libraries: Set[str]) -> bool:
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls the converted function; unconverted, with a warning, if the conversion fails."""
     try:
         converted = transpiled(target)
     except (ConversionError, malt_errors.PyCTError, OSError, SyntaxError) as error:

@@ -215,6 +215,8 @@ class _Loop:
         return self.initialized(outputs[0], final) if carried.flags else final
 
     def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
+        """Returns the loop's condition as a function of the carried tensors."""
+
         def condition(*tensors: Any) -> Any:
             self.set_state(carried.restored(tensors))
             return require_condition(test(), "while loop")
@@ -222,6 +224,8 @@ class _Loop:
         return condition
 
     def step(self, body: Callable[[], None], carried: _Carried) -> Callable[..., list[Any]]:
+        """Returns the loop's body as a function of the carried tensors."""
+
         def step(*tensors: Any) -> list[Any]:
             start = carried.restored(tensors)
             if self.room is not None:
@@ -325,6 +329,7 @@ def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[
 
 
 def _claimed_in(code: CodeType) -> Iterator[str]:
+    """Yields the names that are loaded right before ``set_shape`` in byte code, nested functions included."""
     loaded = ""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
@@ -348,6 +353,7 @@ def _are_alike(zero: Tensor, inferred: Tensor) -> bool:
 
 
 def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
+    """Raises TensorFlow's error for a symbol that has no usable value before the loop."""
     if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
         raise NotImplementedError(
             "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement "

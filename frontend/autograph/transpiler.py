@@ -121,6 +121,7 @@ class Transpiler(api.PyToPy):
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
 
     def get_extra_locals(self) -> dict[str, Any]:
+        """Returns the module ``ag__``, which converted code calls."""
         if self._extra_locals is None:
             from tvtf.frontend.autograph import calls, operators
 
@@ -137,6 +138,7 @@ class Transpiler(api.PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
+        """Applies malt's passes in its order, with tvtf's replacements among them."""
         unsupported_features_checker.verify(node)
         node = functions.transform(self.initial_analysis(_ExceptNames().visit(node), ctx), ctx)
         node = _Directives(ctx).visit(node)
@@ -154,7 +156,7 @@ class Transpiler(api.PyToPy):
 
 _TRANSPILER = Transpiler()
 _converting = Lock()
-"""Serializes conversion: CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
+"""CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
 
 
 def refuse_unsupported(fn: Any) -> None:

@@ -42,8 +42,8 @@ class _Elements(level):
     def has(self, x: Tensor) -> bool:
         return x.is_batched and x.level == self.own  # type: ignore[attr-defined]
 
-    def whole(self, found: Sequence[Any]) -> list[Tensor]:
-        return [unwrapped(x, self.own, self.size) for x in found]
+    def whole(self, results: Sequence[Any]) -> list[Tensor]:
+        return [unwrapped(x, self.own, self.size) for x in results]
 
 
 def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:
@@ -107,11 +107,11 @@ class _Loop:
 
     def iterate(self, values: Raw) -> list[Tensor]:
         """Returns the values after an iteration; elements that are done keep theirs."""
-        (goes_on,) = call(self.condition, [*values, *self.invariants])
+        (continues,) = call(self.condition, [*values, *self.invariants])
         new = call(self.body, [*values, *self.invariants])
-        if not self.elements.has(goes_on):
+        if not self.elements.has(continues):
             return list(new)
-        return [bind.select(goes_on, after, before) for after, before in zip(new, values)]
+        return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
         """Whether any element goes on."""

@@ -71,6 +71,7 @@ def _indexed(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
 
 
 def _check_pairs(pairs: Sequence[Any]) -> None:
+    """Checks pairs of index and function, with TensorFlow's errors."""
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
@@ -81,9 +82,9 @@ def _check_pairs(pairs: Sequence[Any]) -> None:
             raise TypeError(f"fn for key {key} must be callable.")
     keys = [key for key, _ in pairs]
     if min(keys) < 0 or max(keys) >= len(keys) or len(set(keys)) != len(keys):
-        given = ",".join(map(str, sorted(keys)))
+        sorted_keys = ",".join(map(str, sorted(keys)))
         raise ValueError(
-            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{given}}}"
+            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{sorted_keys}}}"
         )
 
 
@@ -155,6 +156,7 @@ def case(
 
 
 def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    """Returns the pairs of predicate and function, checked with TensorFlow's errors."""
     if not isinstance(pairs, (list, tuple, dict)):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
     entries = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
@@ -189,6 +191,7 @@ def _any(preds: Sequence[Tensor]) -> Tensor:
 
 
 def _require_one(preds: Sequence[Tensor]) -> None:
+    """Adds run-time checks that no two predicates hold."""
     for i, pred in enumerate(preds[1:], 1):
         both = bind.logical_and(pred, _any(preds[:i]))
         bind.guard(bind.logical_not(both), message=f"assertion failed: [{MSG_MANY_TRUE}]")

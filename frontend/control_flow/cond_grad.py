@@ -32,7 +32,7 @@ def cond_vjp(
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
         return (None, *chosen.sweep(cts, chosen.inputs))
     if is_mapped(cts):
-        return by_element(lambda *given: cond_vjp(given, outputs, pred, *captured, **attrs), cts)
+        return by_element(lambda *element_cts: cond_vjp(element_cts, outputs, pred, *captured, **attrs), cts)
     return both_swept(cts, outputs, pred, *captured, **attrs)
 
 
@@ -76,8 +76,9 @@ class _Branch:
         return tuple(cotangents)
 
     def sweep(self, cts: Any, captured: Sequence[Tensor]) -> None:
+        """Traces the sweep of the branch."""
         self.inner = Inner("cond_grad", lambda: self.swept(cts, captured))
-        self.found = self.inner.structure
+        self.cotangents = self.inner.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:
         """Whether the other branch knows the shapes of the rows."""
@@ -100,8 +101,8 @@ class _Branch:
 
 def _by_cond(pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branch], shared: Shared | None) -> Any:
     """Binds the cond of the branches' sweeps and distributes its results."""
-    used = [i for i in range(len(captured)) if any(branch.found[i] is not None for branch in branches)]
-    dense = [[_or_zeros(branch.inner, branch.found[i], captured[i]) for i in used] for branch in branches]
+    used = [i for i in range(len(captured)) if any(branch.cotangents[i] is not None for branch in branches)]
+    dense = [[_or_zeros(branch.inner, branch.cotangents[i], captured[i]) for i in used] for branch in branches]
     parts = [
         [*grads, *(x for other in branches for x in branch.rows_of(other))] for branch, grads in zip(branches, dense)
     ]

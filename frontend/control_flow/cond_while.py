@@ -117,9 +117,9 @@ def traced_cond(
     from tvtf.frontend.control_flow.closure_conversion import assigned_variables, lift, variable_value
 
     branches = _traced_branches(op, true_fn, false_fn)
-    taken = _always_taken(pred) if _ranks_differ(*branches) else None
-    if taken is not None:
-        return true_fn() if taken else false_fn()
+    constant_pred = _always_taken(pred) if _ranks_differ(*branches) else None
+    if constant_pred is not None:
+        return true_fn() if constant_pred else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
@@ -252,8 +252,8 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
-        for mine, theirs in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
-            _check_leaves(mine, theirs)
+        for a, b in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
+            _check_leaves(a, b)
     except (TypeError, ValueError) as error:
         shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
         raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(shown) from None
@@ -263,15 +263,16 @@ class _RanksDiffer(ValueError):
     """Two branches return tensors of different ranks."""
 
 
-def _check_leaves(mine: Any, other: Any) -> None:
-    if mine is None or other is None:
-        if mine is not other:
-            raise TypeError(f"{mine} and {other} have different types")
+def _check_leaves(first: Any, other: Any) -> None:
+    """Checks that two results of branches have the same dtype and rank."""
+    if first is None or other is None:
+        if first is not other:
+            raise TypeError(f"{first} and {other} have different types")
         return
-    if mine.dtype is not other.dtype:
-        raise TypeError(f"{mine!r} and {other!r} have different types")
-    if not agree_rank(mine._type.shape, other._type.shape):
-        raise _RanksDiffer(f"{mine!r} and {other!r} have different ranks; compiled branches must return equal ranks")
+    if first.dtype is not other.dtype:
+        raise TypeError(f"{first!r} and {other!r} have different types")
+    if not agree_rank(first._type.shape, other._type.shape):
+        raise _RanksDiffer(f"{first!r} and {other!r} have different ranks; compiled branches must return equal ranks")
 
 
 @export("while_loop")
@@ -411,8 +412,8 @@ def traced_while(
     def traced() -> tuple[Inner, Inner, list[TensorType]]:
         types = _types(entry, shapes)
         test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-        own = _own_types(types, shapes)
-        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+        body_types = _own_types(types, shapes)
+        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), body_types)
         return test, step, types
 
     declared = list(shapes)
@@ -518,11 +519,11 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
     return TensorShape([a if isinstance(a, int) else None for a in shapes[0]])
 
 
-def _invariants(entry: Sequence[Tensor], loop_vars: Any, given: Any, names: Sequence[str]) -> list[Any]:
+def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
     """Returns the declared shape invariant of each loop tensor; None where the entry shape is invariant."""
-    if given is None:
+    if declared is None:
         return [None] * len(entry)
-    invariants = [_shape_of(s) for leaf in _leaves_like(given, loop_vars) for s in leaf]
+    invariants = [_shape_of(s) for leaf in _leaves_like(declared, loop_vars) for s in leaf]
     for t, shape, name in zip(entry, invariants, names):
         if shape is not None and shape.rank not in (None, t.ndim):
             raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
@@ -533,21 +534,21 @@ def _invariants(entry: Sequence[Tensor], loop_vars: Any, given: Any, names: Sequ
     return invariants
 
 
-def _leaves_like(given: Any, loop_vars: Any) -> list[list[Any]]:
+def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
     """Returns the shape invariants per leaf of the loop variables; a shape given as a list is a leaf."""
     if nest.is_nested(loop_vars):
-        parts = [given[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(given)
+        parts = [declared[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(declared)
         children = (
             [loop_vars[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(loop_vars)
         )
         if len(parts) != len(children):
-            nest.assert_same_structure(list(loop_vars), list(given))
+            nest.assert_same_structure(list(loop_vars), list(declared))
         return [leaf for part, child in zip(parts, children) for leaf in _leaves_like(part, child)]
     if nest.is_composite(loop_vars):
-        specs = nest.flatten(given, expand_composites=True) if isinstance(given, TypeSpec) else [None]
+        specs = nest.flatten(declared, expand_composites=True) if isinstance(declared, TypeSpec) else [None]
         count = len(nest.flatten(loop_vars, expand_composites=True))
         return [specs if len(specs) == count else [None] * count]
-    return [[given]]
+    return [[declared]]
 
 
 def _shape_of(invariant: Any) -> TensorShape | None:
@@ -585,18 +586,18 @@ def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Te
 
 def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
     """Raises TensorFlow's errors if a loop variable changes its dtype or shape."""
-    for before, given, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
+    for before, start, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
         if invariant is None and not keeps_shape(before._type.shape, after._type.shape):
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))
         if invariant is not None:
-            _check_within(before, given, after, name, invariant)
+            _check_within(before, start, after, name, invariant)
 
 
-def _check_within(before: Tensor, given: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
+def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
-    dims = [(a, b) for a, b, known in zip(given._type.shape, after._type.shape, invariant) if known is not None]
+    dims = [(a, b) for a, b, known in zip(start._type.shape, after._type.shape, invariant) if known is not None]
     if not all(agree_dim(a, b) for a, b in dims):
         raise ValueError(MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant))

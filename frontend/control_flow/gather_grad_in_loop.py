@@ -59,6 +59,7 @@ class Shared:
         return [self._replace_read(record, branches) for record in records]
 
     def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
+        """Returns a record with the read of a shared tensor replaced; a reshaped tensor is shared too."""
         prim, inputs, outputs, attrs = record
         if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
             return _Branches(self, branches), inputs, outputs, attrs
@@ -167,8 +168,8 @@ def _sliced(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> 
 
 def _cut(x: Tensor, begin: Any, size: Any) -> int:
     """Returns the number of leading axes up to the last one that is sliced."""
-    whole = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
-    return max((i + 1 for i, is_whole in enumerate(whole) if not is_whole), default=0)
+    is_whole_axis = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
+    return max((i + 1 for i, is_whole in enumerate(is_whole_axis) if not is_whole), default=0)
 
 
 READS = {

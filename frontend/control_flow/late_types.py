@@ -23,14 +23,14 @@ def is_untyped(value: Any) -> bool:
 
 def takes_type(value: Any, like: Any) -> bool:
     """Whether :func:`typed_as` would change the type of something in ``value``."""
-    mine, theirs = nest.flatten(value), nest.flatten(like)
-    return len(mine) == len(theirs) and any(map(_takes_type, mine, theirs))
+    leaves, other_leaves = nest.flatten(value), nest.flatten(like)
+    return len(leaves) == len(other_leaves) and any(map(_takes_type, leaves, other_leaves))
 
 
-def _takes_type(mine: Any, other: Any) -> bool:
-    if isinstance(mine, IndexedSlices) and isinstance(other, IndexedSlices):
-        return mine.indices.dtype is int32 and other.indices.dtype is int64
-    return is_untyped(mine) and not is_untyped(other)
+def _takes_type(value: Any, other: Any) -> bool:
+    if isinstance(value, IndexedSlices) and isinstance(other, IndexedSlices):
+        return value.indices.dtype is int32 and other.indices.dtype is int64
+    return is_untyped(value) and not is_untyped(other)
 
 
 def typed_as(value: Any, like: Any) -> Any:
@@ -41,10 +41,10 @@ def typed_as(value: Any, like: Any) -> Any:
     return nest.pack_sequence_as(value, [_typed(m, t) if _takes_type(m, t) else m for m, t in pairs])
 
 
-def _typed(mine: Any, other: Any) -> Any:
-    if isinstance(mine, IndexedSlices):
-        return IndexedSlices(mine.values, bind.cast(mine.indices, dtype=int64), mine.dense_shape)
-    return mine._typed_as(other)
+def _typed(value: Any, other: Any) -> Any:
+    if isinstance(value, IndexedSlices):
+        return IndexedSlices(value.values, bind.cast(value.indices, dtype=int64), value.dense_shape)
+    return value._typed_as(other)
 
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:

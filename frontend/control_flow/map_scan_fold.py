@@ -140,7 +140,7 @@ def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run:
     types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
     inner = Inner("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
     if assigned_variables([inner]):
-        raise UnknownRank("the rank of what a function that assigns Variables is mapped over")
+        raise UnknownRank("the rank of `elems` mapped by a function that assigns Variables")
     captured = lift([inner])
     results = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
     return repack(inner.structure, results)
@@ -262,6 +262,7 @@ def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
 
 
 def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
+    """Folds over the slices, eagerly in Python or as a loop of the graph."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
@@ -404,7 +405,7 @@ def _scan_of_any_rank(
 
     inner = Inner("scanned", step, types)
     if assigned_variables([inner]):
-        raise UnknownRank("the rank of what a function that assigns Variables goes over")
+        raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])
     options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
     return hooks.wait(scanned_rows, (list(flat), values, captured), options)

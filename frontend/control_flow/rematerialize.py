@@ -66,6 +66,10 @@ class Quiet:
     """An evaluation without effects: nothing is printed or checked again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive without its effects.
+
+        Control flow becomes pure, checks are dropped, and other effects are left out; unused results are zeros.
+        """
         if prim.name in CONTROL:
             prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
         elif prim.name == "effect_recompute":
@@ -96,19 +100,20 @@ class Walk:
         for (place, i), x in saved.items():
             self.saved[place][i] = x
         self.lasting = lasting
-        self.kept: Residuals = {}
+        self.residuals: Residuals = {}
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive, or takes its saved results; keeps the results of costly ones."""
         if self.saved is None:
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         self.place += 1
         if self.place in self.saved:
-            result = _taken(prim, inputs, attrs, self.saved[self.place])
+            result = _saved_result(prim, inputs, attrs, self.saved[self.place])
         else:
             result = super().bind(prim, inputs, attrs)  # type: ignore[misc]
         if prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
-            self.kept |= {(self.place, i): x for i, x in enumerate(as_tuple(result))}
+            self.residuals |= {(self.place, i): x for i, x in enumerate(as_tuple(result))}
         return result
 
     def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
@@ -120,7 +125,7 @@ class QuietWalk(Walk, Quiet):
     """An evaluation without effects that keeps or takes the results of costly primitives."""
 
 
-def _taken(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
+def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
     """Returns the saved results of a primitive, zeros for those that are unused, and has the tapes record it."""
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):

@@ -40,6 +40,7 @@ class EagerArray:
         return self
 
     def read(self, index: Any) -> Tensor:
+        """Returns the element; with ``clear`` it can be read only once, as in TensorFlow."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Reading from negative indices (index {i}) is not allowed.")
@@ -67,6 +68,7 @@ class EagerArray:
         return self.items[i]
 
     def write(self, index: Any, value: Any) -> EagerArray:
+        """Sets the element; an array of dynamic size grows to have it."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Writing to negative indices (index {i}) is not allowed.")
@@ -82,6 +84,7 @@ class EagerArray:
         return self
 
     def checked(self, value: Tensor) -> Tensor:
+        """Checks an element's dtype and shape against the array's."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -140,6 +143,7 @@ class EagerArray:
         return self
 
     def problem_of_split(self, value: Tensor, sizes: Any) -> str:
+        """Returns TensorFlow's error text for lengths that don't fit; empty if they do."""
         if np.ndim(sizes) != 1:
             return f"Expected lengths to be a vector, received shape: {list(np.shape(sizes))} "
         if not value.ndim:

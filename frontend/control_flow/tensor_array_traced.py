@@ -90,6 +90,7 @@ class TracedArray:
         return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
 
     def _filled(self) -> Tensor:
+        """Returns the buffer; zeros if nothing has been written."""
         if self.buffer is None and not self.element_shape.is_fully_defined():
             raise InvalidArgumentError(
                 None,
@@ -102,6 +103,7 @@ class TracedArray:
     # -- elements
 
     def write(self, index: Any, value: Any) -> TracedArray:
+        """Returns the array with ``value`` at ``index``."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
         array = self._with_buffer(value._type.shape)
         if self.dynamic:
@@ -116,6 +118,7 @@ class TracedArray:
         return array
 
     def checked(self, value: Tensor) -> Tensor:
+        """Checks an element's dtype and shape against the array's."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,

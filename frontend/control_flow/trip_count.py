@@ -53,6 +53,7 @@ def _comparisons(test: Inner, var: Any) -> Iterator[Comparison | None]:
 
 
 def _count(comparison: Comparison | None, entry: Sequence[Tensor], test: Inner, step: Inner) -> Dim | None:
+    """Returns the number of iterations for which a comparison holds; None if that is unknown."""
     if comparison is None:
         return None
     place = next((i for i, param in enumerate(test.params) if param._var.same_as(comparison.counter)), None)

@@ -276,11 +276,11 @@ class level:
         state.batches -= 1
 
 
-def unwrapped(result: Any, own: int, size: Any) -> Tensor:
+def unwrapped(result: Any, map_level: int, size: Any) -> Tensor:
     """Returns all elements of a mapped result; one that does not depend on the element is repeated."""
     result = convert_to_tensor(result)
-    mine = result.is_batched and result.level == own  # type: ignore[attr-defined]
-    return result.inner if mine else stretch(size, result, False)  # type: ignore[attr-defined]
+    is_batched_here = result.is_batched and result.level == map_level  # type: ignore[attr-defined]
+    return result.inner if is_batched_here else stretch(size, result, False)  # type: ignore[attr-defined]
 
 
 def basis(of: TensorType) -> Tensor:

@@ -50,7 +50,7 @@ from tvtf.passes.autodiff.reverse_mode import at_once
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """Returns the cotangents of a loop's inputs: adds stacks to the loop, then runs a loop backward over them."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *element_cts: at_once(while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     effects = has_effects(attrs["condition"], attrs["body"])
     kind = _LoopOnce if effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
     return kind(inputs, outputs, effects, **attrs).backward(cts, outputs)
@@ -59,7 +59,7 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """Returns the cotangents of a loop with effects, which only one run of the loop performs."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: at_once(effect_while_vjp)(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *element_cts: at_once(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 
@@ -114,8 +114,8 @@ class _Loop:
         count, stacks = self.forward(plan, outputs)
         entry = [cts[i] for i in self.active]
         sums = [plan.sum_start(k) for k in plan.summed]
-        around, before = self.types(), self.types()
-        types = [around[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
+        start_types, shape_types = self.types(), self.types()
+        types = [start_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
         step_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
             count._type, *types, *(s._type for s in sums)
         ])  # fmt: skip
@@ -132,7 +132,9 @@ class _Loop:
             body=step_back.graph(),
             carried=carried,
             bound=self.bound,
-            shapes=((), *(before[i].shape for i in self.active), *(s._type.shape for s in sums)) if self.vary else (),
+            shapes=((), *(shape_types[i].shape for i in self.active), *(s._type.shape for s in sums))
+            if self.vary
+            else (),
         )
         return self.gathered(plan, results[1 : 1 + len(entry)], results[1 + len(entry) :])
 
@@ -177,9 +179,9 @@ class _Loop:
         """Returns the number of iterations and the stacks: of the loop itself if this trace has it, else of a rerun."""
         bindings = state.trace.bindings
         position, first = position_of(bindings, outputs, self.effects), len(bindings)
-        count, found, stacks = self.stacked(plan, position is not None)
+        count, values, stacks = self.stacked(plan, position is not None)
         if position is not None:
-            put_instead(position, first, found)
+            put_instead(position, first, values)
         return count, stacks
 
     def stacked(self, plan: _Step, itself: bool) -> Run:
@@ -201,7 +203,7 @@ class _Loop:
         types = [
             x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
         ]
-        condition = Inner("while_again_cond", self.goes_on, types)
+        condition = Inner("while_again_cond", self.continues, types)
         body = Inner("while_again", partial(self.step, plan), types)
         shared = lift([condition, body])
         results = while_primitive.bind(
@@ -211,7 +213,7 @@ class _Loop:
         size = 1 + len(self.start)
         return results[0], results[1:size], results[size:]
 
-    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
+    def continues(self, count: Tensor, *values: Tensor) -> Tensor:
         return self.walk(self.condition, values[: len(self.start)]).run()[0]  # type: ignore[no-any-return]
 
     def step(self, plan: _Step, count: Tensor, *rest: Tensor) -> list[Tensor]:
@@ -219,7 +221,7 @@ class _Loop:
         size = len(self.start)
         run = self.walk(self.body, rest[:size])
         values = run.run()
-        residuals = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
+        residuals = [*(rest[j] for j in plan.needed), *(run.residuals[key] for key in plan.saved)]
         return [bind.add(count, _int(1)), *values, *self.written(rest[size:], count, residuals)]
 
     def walk(self, function: Any, values: Sequence[Tensor]) -> Any:
@@ -233,11 +235,12 @@ Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
 class _LoopOnce(_Loop):
     """A ``while`` whose trip count only running it tells: it has effects, or its arrays or variables change in size."""
 
-    def stacked(self, plan: _Step, itself: bool) -> Run:
+    def stacked(self, plan: _Step, is_original: bool) -> Run:
+        """Returns the trip count, the final values and the stacks; the original loop starts with unextended arrays."""
         known = dims_in(x._type for x in (*self.wide, *self.invariants))
         self.stacks = stacks = stacks_for(plan.stacked_types(), known, self.bound)
         start, shapes, growing = self.wide, [t.shape for t in self.types()], self.arrays[:0]
-        if itself:
+        if is_original:
             start, shapes, growing = self.start, self.shapes or shapes, self.arrays
         else:
             self.walk_kind = QuietWalk
@@ -327,11 +330,12 @@ class _Step:
         cotangents = replay.sweep(ends, sources, zeros=False)
         last = len(loop.active)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, cotangents[:last])]
-        return new_cts, cotangents[last:], shared.rows, replay.walk.kept
+        return new_cts, cotangents[last:], shared.rows, replay.walk.residuals
 
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
+        """Sweeps one iteration and adds the invariants' cotangents to their sums."""
         new_cts, invariant_cts, rows, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
         for part in rows:

@@ -69,6 +69,7 @@ def _by_name(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[An
 
 
 def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
+    """Converts a value to the tensor of a leaf, with TensorFlow's errors."""
     try:
         tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
     except (TypeError, ValueError) as error:
@@ -102,7 +103,7 @@ def _flattened(traced: Arguments, arguments: Any) -> list[Any]:
 def _fitted(leaf: Leaf, value: Any) -> Any:
     """Returns the value to pass for a leaf, checked against what was traced."""
     if leaf.is_held:
-        return _held(leaf, value)
+        return _dataset_number(leaf, value)
     if leaf.spec is not None:
         return _tensor(leaf, value)
     if value is leaf:
@@ -138,7 +139,7 @@ def _is_same(old: Any, new: Any) -> bool:
     return all(a is b for a, b in zip(nest.flatten(old), nest.flatten(new)))
 
 
-def _held(leaf: Leaf, value: Any) -> Any:
+def _dataset_number(leaf: Leaf, value: Any) -> Any:
     """Returns the tensor that stands for a dataset or an iterator."""
     actual = leaf if value is leaf else Leaf(leaf.name, value)
     if actual.key != leaf.key:

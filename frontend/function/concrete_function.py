@@ -104,11 +104,11 @@ class ConcreteFunction(function_types.ConcreteFunction):
         sizes.
         """
         trace = Trace(name, caller=state.trace)
-        around = state.trace is not None and state.trace.root.may_specialize
-        told = around or arguments.are_told_more_by(given)
+        enclosing_specializes = state.trace is not None and state.trace.root.may_specialize
+        may_specialize = enclosing_specializes or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
         trace.may_wait = not trace.has_ranks
-        trace.may_specialize = told or not has_sizes
+        trace.may_specialize = may_specialize or not has_sizes
         trace.has_sizes = has_sizes
         trace.is_for_shapes = arguments.are_of_sizes
         trace.ranks = ranks or {}
@@ -119,7 +119,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             if trace.caller is not None:
                 capture_dims(trace)
         except UnknownSizes as needed:
-            if told or (trace.has_ranks and not has_sizes):
+            if may_specialize or (trace.has_ranks and not has_sizes):
                 raise
             raise _for_users(needed, name) from None
         concrete = cls(name, arguments, trace.finish(results.computed), results)
@@ -195,7 +195,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._require_scope()
         if self._of_python.specs:
             raise ValueError(
-                f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
+                f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
         if self._waits:
@@ -267,8 +267,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if not self._waits or (self._of_python.specs and ranks is None):
             return self
         shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
-        own = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
-        key = (*shapes, *own, *sorted((ranks or {}).items()))
+        variable_shapes = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
+        key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
         instance = self._instances.get(key)
         if instance is None:
             instance = self._instances[key] = self._instantiated(tensors, ranks or {})

@@ -141,13 +141,13 @@ class Call:
         Raises:
           The function's error for the first example, if every other example fails too.
         """
-        inferred = [(x._type, x.known) for x in inputs]
+        arguments = [(x._type, x.known) for x in inputs]
         root = state.trace.root
         self.may_specialize, self.may_wait = root.may_specialize, root.may_wait
-        inferred = [_as_assumed(*each) for each in inferred]
+        arguments = [_as_assumed(*each) for each in arguments]
         self.dim_examples = root.dim_examples
-        self.examples = Examples(lambda index: self._traced_example(inferred, index))
-        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in inferred)
+        self.examples = Examples(lambda index: self._traced_example(arguments, index))
+        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
         first = self._first_example()
         second = self._example_or_none(1) if self.has_examples else first
@@ -398,17 +398,18 @@ class DeferredCall(Primitive[Any]):
     """The primitive of a deferred call: bound while ranks or sizes are unknown, run when they are known."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
+        """Runs the call if it can, in this trace or as Python; else binds it as deferred."""
         if not of_any_rank():
             try:
                 return bare(calls[key].checked(inputs))
             except UnknownSizes as needed:
                 if state.trace.root.has_sizes:
                     return bare(_by_python(calls[key], inputs, needed))
-                take_up(needed)
+                require_deferrable(needed)
         key = calls[key].key_here(key)
         if not calls[key].types:
             calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
-        begin(calls[key])
+        mark_deferring(calls[key])
         return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
@@ -471,13 +472,13 @@ calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 """The calls by key; a trace keeps the calls in its IR alive."""
 
 
-def take_up(needed: UnknownSizes) -> None:
+def require_deferrable(needed: UnknownSizes) -> None:
     """Raises ``needed`` unless the active trace may defer calls that need sizes."""
     if state.trace is None or not state.trace.root.may_wait:
         raise needed
 
 
-def begin(call: Call) -> None:
+def mark_deferring(call: Call) -> None:
     """Marks the active trace as one with deferred calls."""
     root = state.trace.root
     root.waiting = {} if root.waiting is None else root.waiting
@@ -499,18 +500,18 @@ def wait(
       UnknownSizes: the active trace cannot defer calls that need sizes.
     """
     if isinstance(needed, UnknownSizes):
-        return _waiting_for_sizes(function, args, kwargs, needed, recorded)
+        return _deferred_for_sizes(function, args, kwargs, needed, recorded)
     call = Call.of(function, args, kwargs)
     inputs = call.tensors()
     if not of_any_rank():
-        raise _left_over(inputs)
+        raise _rank_error(inputs)
     call.learn([state.trace.own(t) for t in inputs])
     return _bound(call, inputs, recorded)
 
 
-def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
+def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
     """Defers a call that needs sizes."""
-    take_up(needed)
+    require_deferrable(needed)
     try:
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
@@ -522,7 +523,7 @@ def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSiz
 
 def _bound(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
     """Binds the primitive of a deferred call and packs its results."""
-    begin(call)
+    mark_deferring(call)
     key = new_key(call)
     outputs: list[Any] = []
 
@@ -554,7 +555,7 @@ def new_key(call: Call) -> int:
     return key
 
 
-def _left_over(tensors: Sequence[Tensor]) -> Exception:
+def _rank_error(tensors: Sequence[Tensor]) -> Exception:
     """Returns the error for a tensor of unknown rank that is used outside of its function."""
     name = next((str(t) for t in tensors if isinstance(t._type.shape, AnyShape)), "a tensor of unknown rank")
     return InaccessibleTensorError(f"{name} is used outside the function that it belongs to: return it from there")
@@ -590,7 +591,7 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     if shape.rank is None:
         return
     if not of_any_rank():
-        raise _left_over([tensor])
+        raise _rank_error([tensor])
     call = Call.of(of_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
     trace = tensor._trace

@@ -20,7 +20,7 @@ from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.closure_conversion import define_dims
 from tvtf.frontend.control_flow.cond_grad import of_size
-from tvtf.frontend.control_flow.effects_once import Once
+from tvtf.frontend.control_flow.effects_once import EffectReplay
 from tvtf.frontend.control_flow.rematerialize import dims_in, is_given
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
@@ -164,8 +164,8 @@ class ForwardBackward:
         with tracing(Trace(self.graph.name)) as forward:
             params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
             recorder = _watching([params[i] for i in watched])
-            once = Once(self.graph)
-            outputs, effect_results = _recorded(recorder, lambda: once.keeping(params))
+            replay = EffectReplay(self.graph)
+            outputs, effect_results = _recorded(recorder, lambda: replay.run_with_effects(params))
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
                 seeds = [(outputs[i], _cotangent(backward, outputs[i], params)) for i in self.seeded]
                 gradients = sweep(recorder.records, seeds, [params[i] for i in watched])
@@ -175,13 +175,15 @@ class ForwardBackward:
         self.used = len(backward.captures)
         self._settle(forward, outputs, [*(outer for outer, _ in backward.captures.values()), *effect_results])
         self.backward = GraphFunction(Graph(backward, way_back.outputs))
-        self.pure = function if self.graph.pure else self._pure(once, [x._type for x in effect_results])
+        self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
 
-    def _pure(self, once: Once, effect_types: Sequence[TensorType]) -> GraphFunction:
+    def _pure(self, replay: EffectReplay, effect_types: Sequence[TensorType]) -> GraphFunction:
         """Returns the function without its effects; their results are further inputs."""
         types = [p._type for p in self.graph.all_params]
         count = len(types)
-        graph = trace_graph(self.graph.name, lambda *xs: once.given(xs[:count], xs[count:]), [*types, *effect_types])
+        graph = trace_graph(
+            self.graph.name, lambda *xs: replay.run_without_effects(xs[:count], xs[count:]), [*types, *effect_types]
+        )
         pure = GraphFunction(graph)
         pure.seeded = self.seeded
         return pure
@@ -204,9 +206,9 @@ class ForwardBackward:
         self.count = len(outputs)
         self.forward = GraphFunction(forward.finish(results))
 
-    def run(self, given: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Residuals]:
-        """Runs the forward code on ``given``; returns the outputs and the tapes' record of the call on ``inputs``."""
-        results = self.forward.run([*given, *self.constants])
+    def run(self, arguments: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Residuals]:
+        """Runs the forward code on ``arguments``; returns the outputs, and the residuals that tapes record."""
+        results = self.forward.run([*arguments, *self.constants])
         inputs = [*inputs, *self.constants]
         pick: dict[str, Callable[[Any], Any]] = {
             "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
@@ -408,42 +410,44 @@ class Compiled:
             return self._call_led((), tensors, variables)
         return self._call_led(self.leading.run([*tensors, *self.captures]), tensors, variables)
 
-    def _call_led(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
-        """Calls the code with ``led``, the results of the leading Python call."""
+    def _call_led(self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """Calls the code with the results of the leading Python call."""
         try:
             if self.simple:
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
                 with kept():
-                    return self._call_locked(led, tensors, variables)
-            return self._call_locked(led, tensors, variables)
+                    return self._call_locked(leading_results, tensors, variables)
+            return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:
-            return self._for_any_sizes._call_led(led, tensors, variables)
+            return self._for_any_sizes._call_led(leading_results, tensors, variables)
 
     @cached_property
     def _for_any_sizes(self) -> Compiled:
         return Compiled(self.concrete, speculative=False)
 
-    def _call_locked(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_locked(
+        self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]
+    ) -> Any:
         """Calls the code while holding the locks of its Variables."""
         if variables:
-            return self._call_bound(led, tensors, variables)
+            return self._call_bound(leading_results, tensors, variables)
         with self.lock:
             if self.calls_python:
-                return self._call_around_python(led, self.lock, tensors, self.captures, self.updates)
-            return self._call(led, tensors, self.captures, self.updates)
+                return self._call_around_python(leading_results, self.lock, tensors, self.captures, self.updates)
+            return self._call(leading_results, tensors, self.captures, self.updates)
 
-    def _call_bound(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_bound(self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Calls the code with Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
         with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:
             if self.calls_python:
-                return self._call_around_python(led, lock, tensors, captures, updates)
-            return self._call(led, tensors, captures, updates)
+                return self._call_around_python(leading_results, lock, tensors, captures, updates)
+            return self._call(leading_results, tensors, captures, updates)
 
     def _call_around_python(
-        self, led: Sequence[Any], lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any
+        self, leading_results: Sequence[Any], lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any
     ) -> Any:
         """Calls code that calls Python, which may assign its Variables, or wait for threads that use them.
 
@@ -452,19 +456,24 @@ class Compiled:
         before, so the lock is kept.
         """
         if updates:
-            return self._call(led, tensors, captures, updates)
+            return self._call(leading_results, tensors, captures, updates)
         for variable in self.settled:
             if variable._seen:
                 variable.own_memory()
         references = [c._show() for c in captures if isinstance(c, Variable)]
         with released_for_python(lock):
-            result = self._call(led, tensors, captures, updates)
+            result = self._call(leading_results, tensors, captures, updates)
         del references
         return result
 
     def _call(
-        self, led: Sequence[Any], tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]
+        self,
+        leading_results: Sequence[Any],
+        tensors: Sequence[Any],
+        captures: list[Any],
+        updates: list[tuple[Variable, int]],
     ) -> Any:
+        """Runs the code on tensors and captures, with its Variables' memory donated."""
         if updates and state.depth:
             for variable, _ in updates:
                 variable.require_assignable()
@@ -472,7 +481,7 @@ class Compiled:
             self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
-        handles += led
+        handles += leading_results
         code = self._codes.get(state.device) or self.code()
         handles += code.prepared
         outputs = self._execute(handles)
@@ -505,6 +514,7 @@ class Compiled:
         self._codes = {}
 
     def _execute(self, handles: list[Any]) -> Any:
+        """Runs the code on memory handles; raises OtherSizes if the speculated sizes don't hold."""
         executable = (self._codes.get(state.device) or self.code()).executable
         if executable is None:
             return ()

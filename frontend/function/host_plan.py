@@ -88,6 +88,7 @@ class Plan:
         return kind, outputs[which] if kind == "computed" else which
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
+        """Runs the steps on tensors; falls back to compiled code if an argument doesn't fit."""
         arrays = [t._array for t in tensors]
         if not all(param.fits(array) for param, array in zip(self.params, arrays)):
             return self.concrete.code()(tensors, variables)
@@ -216,6 +217,7 @@ class Step:
         )
 
     def __call__(self, values: Values) -> None:
+        """Runs the step: reads its inputs from the slots, writes its outputs and their sizes to theirs."""
         attrs = self.attrs
         if self.computed:
             attrs = attrs | {name: find(values) for name, find in self.computed.items()}

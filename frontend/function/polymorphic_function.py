@@ -103,6 +103,7 @@ class Function(PolymorphicFunction):
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function; eager calls outside of tapes and traces find their trace by a cheap key."""
         if not kwargs and state.trace is None and not state.tapes and not _run_eagerly[0]:
             concrete = self._fast.get(fast_key(args))
             if concrete is not None:
@@ -334,11 +335,11 @@ class Function(PolymorphicFunction):
         return arguments.of_sizes(arguments.tensors)
 
     def _trace_with_sizes(
-        self, arguments: Arguments, needed: UnknownSizes, refused: Exception | None
+        self, arguments: Arguments, needed: UnknownSizes, first_error: Exception | None
     ) -> ConcreteFunction:
         """Traces with known shapes; every later shape then has a trace of its own.
 
-        If it fails again, the error of the first trace (``refused``) is raised: the missing sizes were not the cause.
+        If it fails again, ``first_error`` (of the trace without sizes) is raised: sizes were not the cause.
         """
         try:
             concrete = self._trace_for(arguments)
@@ -347,7 +348,7 @@ class Function(PolymorphicFunction):
         except (TypeError, ValueError) as error:
             if needed.meant:
                 raise found_running(self.name, error) from None
-            raise (error if refused is None or isinstance(refused, ArgumentError) else refused) from None
+            raise (error if first_error is None or isinstance(first_error, ArgumentError) else first_error) from None
         if self._shapes_apart is None:
             self._shapes_apart = needed
             self.log.note(f"a size must be known, so each shape has its own trace: {needed}")

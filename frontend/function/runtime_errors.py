@@ -59,5 +59,5 @@ def raised_by(name: str, error: Exception) -> Exception:
 
 def _shape_in(annotation: str) -> str:
     """Returns the dims in a tensor type as the compiler prints it."""
-    found = re.match(r"R\.Tensor\((\(.*?\))", annotation)
-    return annotation if found is None else found[1]
+    match = re.match(r"R\.Tensor\((\(.*?\))", annotation)
+    return annotation if match is None else match[1]

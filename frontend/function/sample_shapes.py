@@ -26,42 +26,42 @@ MOST_INTEGERS = 64
 Sizes = Mapping[Any, int]
 
 
-def symbols_of(given: Sequence[tuple[TensorType, Any]]) -> list[Any]:
+def symbols_of(inputs: Sequence[tuple[TensorType, Any]]) -> list[Any]:
     """Returns the symbolic sizes in the types and the known values of tensors."""
     from tvm import tirx
 
     symbols: list[Any] = []
-    for dim in _dims(given):
+    for dim in _dims(inputs):
         for symbol in [] if isinstance(dim, int) else tirx.analysis.undefined_vars(dim):
             if not any(symbol.same_as(known) for known in symbols):
                 symbols.append(symbol)
     return symbols
 
 
-def _dims(given: Sequence[tuple[TensorType, Any]]) -> Iterator[Any]:
-    for (shape, _), known in given:
+def _dims(inputs: Sequence[tuple[TensorType, Any]]) -> Iterator[Any]:
+    for (shape, _), known in inputs:
         yield from shape
         if known is not None:
             yield from known.flat
 
 
-def with_sizes(given: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType, Any]:
+def with_sizes(typed: tuple[TensorType, Any], sizes: Sizes) -> tuple[TensorType, Any]:
     """Substitutes sizes in a type and a known value."""
-    (shape, dtype), known = given
+    (shape, dtype), known = typed
     dims = tuple(substitute_dim(d, sizes) for d in shape)
     value = None if known is None else np.array([substitute_dim(d, sizes) for d in known.flat], object)
     return TensorType(dims, dtype), None if value is None else value.reshape(known.shape)
 
 
-def is_small(given: Sequence[tuple[TensorType, Any]]) -> bool:
+def is_small(inputs: Sequence[tuple[TensorType, Any]]) -> bool:
     """Whether the integer tensors are small."""
-    return all(math.prod(shape) <= MOST_INTEGERS for (shape, dtype), _ in given if dtype.is_integer)
+    return all(math.prod(shape) <= MOST_INTEGERS for (shape, dtype), _ in inputs if dtype.is_integer)
 
 
-def found_for(given: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]) -> list[tuple[Sizes, Any]]:
+def found_for(inputs: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]) -> list[tuple[Sizes, Any]]:
     """Returns sample sizes that the call accepts, with its results; ``attempt`` returns None if it fails."""
-    symbols = symbols_of(given)
-    static = sorted({d for (shape, _), _ in given for d in shape if isinstance(d, int) and d > 0} - set(SIZES))
+    symbols = symbols_of(inputs)
+    static = sorted({d for (shape, _), _ in inputs for d in shape if isinstance(d, int) and d > 0} - set(SIZES))
     samples = [(sizes, result) for k in (*SIZES, *static) if (result := attempt(sizes := dict.fromkeys(symbols, k)))]
     return samples + list(_changed(samples[0][0], attempt)) if samples else []
 

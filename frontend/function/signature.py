@@ -333,9 +333,9 @@ class Signature:
         """Binds the arguments to ``input_signature``; arguments beyond its specs are fixed Python values."""
         values, extra = self._structure(args, kwargs)
         specs = self.specs or ()
-        given, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
+        specified, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
         flat_specs = nest.flatten(list(specs), expand_composites=True)
-        flat = self._flat(specs, given, args, kwargs) if len(given) == len(specs) else None
+        flat = self._flat(specs, specified, args, kwargs) if len(specified) == len(specs) else None
         if flat is None or args[len(specs) :]:
             reason = f"expected {len(specs)} arguments but got {len(args) + len(kwargs)}"
             raise self._misfit(reason, args, kwargs)
@@ -344,9 +344,9 @@ class Signature:
         fixed = [leaf for i, v in enumerate(nest.flatten((rest, extra))) for leaf in _leaves_of(f"default_{i}", v)]
         return Arguments(nest.map_structure(spec_if_composite, (specs + rest, extra)), leaves + fixed)
 
-    def _flat(self, specs: Any, given: Any, args: Any, kwargs: Any) -> list[Any] | None:
+    def _flat(self, specs: Any, values: Any, args: Any, kwargs: Any) -> list[Any] | None:
         try:
-            return flatten_up_to(list(specs), list(given))
+            return flatten_up_to(list(specs), list(values))
         except TypeError as error:
             raise self._misfit(error, args, kwargs) from None
 
@@ -377,6 +377,7 @@ class Signature:
         return leaf.with_spec(named)
 
     def _cast(self, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Tensor:
+        """Converts a value to a tensor that fits the spec."""
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:

@@ -45,6 +45,7 @@ class PythonCall(Call):
         return copy.key
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
+        """Calls Python now, or binds a call for the ranks that are known."""
         if state.trace is None:
             return self._now([x.eager_array() for x in inputs])
         root = state.trace.root
@@ -83,6 +84,7 @@ class Learning(Instance):
     """Evaluates a function on eager tensors; Variables are assigned before Python is called, as it may read them."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive eagerly; Python is called with pending assignments written."""
         call: Assignments = state.effects
         if prim is waiting and not isinstance(deferred := calls[attrs["key"]], PythonCall):
             prim = table["cond"] if deferred.function is one_of else getattr(deferred.function, "__self__", prim)

@@ -183,6 +183,7 @@ class _Hole:
 
 
 def _hole(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
+    """Returns a hole for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
     if is_ragged(leaf):
         from tvtf.composites.ragged.formatting import shown_ragged
 

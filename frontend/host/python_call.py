@@ -127,7 +127,9 @@ def _of_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str,
         return nest.flatten([] if results is None else results, expand_composites=True)
 
     if op == "PyFunc":
-        raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
+        raise TypeError(
+            f"{op} takes and returns arrays, but there is a composite tensor among them: use tf.py_function"
+        )
     parts = nest.flatten(out_types, expand_composites=True) if out_types is not None else None
     flat = nest.flatten(inp, expand_composites=True)
     results = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
@@ -209,6 +211,7 @@ def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tu
 
 
 def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
+    """Converts what the function returned to the declared tensors, with TensorFlow's errors."""
     values = nest.flatten([] if returned is None and not specs else returned)
     if op == "EagerPyFunc":  # TensorFlow ignores surplus values
         values = values[: len(specs)]
@@ -222,6 +225,7 @@ def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor
 
 
 def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
+    """Converts one returned value, and checks its dtype and shape against the declaration."""
     dtype: DType = spec.dtype
     is_array = isinstance(value, (np.ndarray, np.generic))
     if is_array and op == "EagerPyFunc":

@@ -86,6 +86,7 @@ class QueueBase:
     # -- in Python
 
     def _put(self, row: tuple[np.ndarray, ...]) -> None:
+        """Adds a row, waiting for room."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
             if self._closed:
@@ -94,6 +95,7 @@ class QueueBase:
             self._changed.notify_all()
 
     def _take(self, least: int, most: int) -> list[tuple[np.ndarray, ...]]:
+        """Removes ``most`` rows, waiting for them; at least ``least`` of them if the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._ready() >= most)
             count = min(most, len(self._rows))
@@ -212,10 +214,11 @@ class QueueBase:
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         if stacked and any(s.rank is None for s in self._shapes):
-            raise ValueError(f"{self._name} needs `shapes` to give several elements as one tensor")
+            raise ValueError(f"{self._name} needs `shapes` to return several elements as one tensor")
         return [TensorSpec(s, d) for s, d in zip(self._shapes, self._dtypes)]
 
     def _checked(self, vals: Any, lead: int) -> list[Any]:
+        """Converts values to the queue's tensors; checks their number, names and shapes after ``lead`` axes."""
         if isinstance(vals, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -265,6 +268,7 @@ def _single(vals: Any) -> list[Any]:
 
 
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
+    """Returns a shape per component."""
     if shapes is None:
         return [TensorShape(None)] * count
     several = isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
@@ -279,6 +283,7 @@ def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
 
 
 def _as_names(names: Any, count: int) -> list[str] | None:
+    """Returns a name per component, None if there are none."""
     if names is None or (isinstance(names, (list, tuple)) and not names):
         return None
     result = [names] if isinstance(names, str) else list(names)

@@ -68,7 +68,7 @@ def conjugate_gradient(
     direction0 = _improved(residual, preconditioner)
     state = CGState(convert_to_tensor(0), start, residual, direction0, _dot(residual, direction0))
 
-    def goes_on(i: Tensor, state: CGState) -> Tensor:
+    def continues(i: Tensor, state: CGState) -> Tensor:
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
@@ -80,7 +80,7 @@ def conjugate_gradient(
         direction = improved + column(gamma / state.gamma) * state.p
         return i + 1, CGState(i + 1, state.x + length * state.p, rest, direction, gamma)
 
-    _, result = while_loop(goes_on, step, [cast(0, "int32"), state])
+    _, result = while_loop(continues, step, [cast(0, "int32"), state])
     return result  # type: ignore[no-any-return]
 
 

@@ -190,26 +190,28 @@ def _loss_and_gradient(
     dtype = logits.dtype
     paths = _Paths(labels, counts, blank, classes, limit)
     scores = log_softmax(logits)
-    seen = paths.frame_scores(scores)
+    state_scores = paths.frame_scores(scores)
     ends = cast(paths.last, dtype)
     start = bind.broadcast_to(convert_to_tensor(limit, dtype), shape=ends._type.shape)
     first = bind.maximum(paths.forward(start), cast(paths.first, dtype))
 
     def step_back(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Returns the log-probabilities of what follows each frame, without and with the frame; past the last one, the end."""
+        """Returns the log-probabilities of all later frames, without and with this one; past the last, of the end."""
         score, index = frame
         after = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
         return after, paths.backward(after + score)
 
-    after, _ = scan(step_back, (seen, arange(_number(count))), initializer=(ends, ends), reverse=True)
-    total_score = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
+    after, _ = scan(step_back, (state_scores, arange(_number(count))), initializer=(ends, ends), reverse=True)
+    total_score = reduce_logsumexp(first + state_scores[0] + after[0], axis=-1)  # type: ignore[index]
     empty = bind.select(equal(counts, 0), convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
     likelihood = where(equal(lengths, 0), empty, total_score)
     loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
-        before = scan(lambda value, frame: paths.forward(value) + frame, seen[1:], initializer=first + seen[0])  # type: ignore[index]
-        both = bind.concat(bind.reshape(first + seen[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
+        before = scan(
+            lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
+        )  # type: ignore[index]
+        both = bind.concat(bind.reshape(first + state_scores[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
         total = reduce_logsumexp(both, axis=2, keepdims=True)
         shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
         by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.counted, _number(classes), dtype=dtype))

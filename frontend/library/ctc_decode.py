@@ -50,6 +50,7 @@ def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
 def _decoded_types(
     inputs: TensorType, lengths: TensorType, counts: tuple[Any, ...], **_: Any
 ) -> tuple[TensorType, ...]:
+    """Returns the result types of a decoder, with TensorFlow's errors."""
     require_dtype(inputs, (float32, float64), "inputs")
     if len(inputs.shape) != 3:
         raise ArgumentError("inputs is not a 3-Tensor")
@@ -71,6 +72,7 @@ def blank_class(value: Any, what: str) -> int | None:
 
 
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
+    """Decodes each row by the best class of each frame."""
     _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
     for i, length in enumerate(lengths):
@@ -131,6 +133,7 @@ def ctc_greedy_decoder(
 
 
 def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> tuple[np.ndarray, ...]:
+    """Decodes each row by a beam search."""
     _check(inputs, lengths, "CTCBeamSearchDecoder")
     best = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
     if any(len(labelling) < len(counts) for labelling in best):
@@ -220,9 +223,9 @@ def ctc_beam_search_decoder(
 def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     unique, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
     for row, unique_row, index_row in zip(labels.tolist(), unique, places):
-        seen = {label: i for i, label in enumerate(dict.fromkeys(row))}
-        unique_row[: len(seen)] = list(seen)
-        index_row[:] = [seen[label] for label in row]
+        index_of = {label: i for i, label in enumerate(dict.fromkeys(row))}
+        unique_row[: len(index_of)] = list(index_of)
+        index_row[:] = [index_of[label] for label in row]
     return unique, places
 
 

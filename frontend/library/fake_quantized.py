@@ -67,6 +67,7 @@ def _quantized(
     axis: int | None,
     passes_all: bool,
 ) -> Tensor:
+    """Rounds to quantization steps, with a gradient of its own (straight-through)."""
     x, low, high = operands(input, low, high)
     require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):

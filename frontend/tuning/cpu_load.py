@@ -36,15 +36,15 @@ def ticks(stat: str, cores: set[int], own: float) -> Ticks:
     return Ticks(total, total - sum(line[i] for line in counts for i in IDLE), own)
 
 
-def now() -> Ticks | None:
+def current_ticks() -> Ticks | None:
     """Returns the ticks until now; None if the system has no such file."""
     try:
         text = STAT.read_text()
     except OSError:
         return None
     times = os.times()
-    own = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
-    return ticks(text, os.sched_getaffinity(0), own)
+    used = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
+    return ticks(text, os.sched_getaffinity(0), used)
 
 
 def others_share(start: Ticks | None, end: Ticks | None) -> float:

@@ -82,7 +82,7 @@ def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
 
 def lowered_alone(alone: Alone, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
     """Returns the lowered module around a scheduled kernel, ready for `build_library`."""
-    mod = _around(alone, scheduled)
+    mod = _module_of(alone, scheduled)
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
             mod = phase.run(mod)
@@ -94,7 +94,8 @@ def compile_alone(lowered: tvm.IRModule, target: Target, out: Path) -> None:
     build_library(lowered, target, out, groups=1)
 
 
-def _around(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+def _module_of(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+    """Returns a module whose ``main`` calls the kernel once."""
     kernel = Bindings.typed(ir.GlobalVar(alone.name), alone.func.ty)
     params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(alone.call.args[1].fields)]
     call = alone.call

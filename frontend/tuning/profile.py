@@ -45,9 +45,7 @@ class KernelCost(NamedTuple):
 
 
 class KernelTime(NamedTuple):
-    """A kernel (or builtin of the virtual machine) in one call of the function: the number of its calls and their
-    seconds.
-    """
+    """A kernel (or builtin of the virtual machine) in one call of the function: its calls and their seconds."""
 
     name: str
     calls: int
@@ -255,9 +253,9 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
     """Returns compiled code (None if nothing is computed) and its arguments, with copies of Variables."""
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
-    led = [] if code.leading is None else code.leading.run([*tensors, *captures])
+    leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
-    return executable, [*handles, *led, *prepared]
+    return executable, [*handles, *leading_results, *prepared]
 
 
 def _copied(variable: Variable) -> Any:

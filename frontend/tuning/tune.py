@@ -127,7 +127,7 @@ def tune(
     default_executable = code.code().executable
     if default_executable is None:
         return Tuning((), 0.0, 0.0, None)
-    started = cpu_load.now()
+    started = cpu_load.current_ticks()
     parts = _parts(code, tensors, variables)
     operands = _operands(code, tensors, variables, [part.alone for part in parts])
     kernels: list[TunedKernel] = []
@@ -135,9 +135,9 @@ def tune(
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
             for number, part in enumerate(parts):
-                goes_on = budget.share(part.share / sum(p.share for p in parts[number:]))
+                has_budget = budget.share(part.share / sum(p.share for p in parts[number:]))
                 bench = Bench(part.alone, operands[part.alone.name], Path(folder) / str(number), budget)
-                search = Search(bench.build, bench.measure, bench.agrees, goes_on)
+                search = Search(bench.build, bench.measure, bench.agrees, has_budget)
                 kernel, record = _result(part, search.run())
                 path = tuning_records.keep([record]) if record else path
                 kernels.append(kernel)
@@ -146,8 +146,8 @@ def tune(
                     break
     except KeyboardInterrupt:  # results are recorded already
         pass
-    before, after = _whole(code, default_executable, tensors, variables)
-    _warn_if_busy(cpu_load.others_share(started, cpu_load.now()))
+    before, after = _call_seconds(code, default_executable, tensors, variables)
+    _warn_if_busy(cpu_load.others_share(started, cpu_load.current_ticks()))
     return Tuning(tuple(kernels), before, after, path)
 
 
@@ -200,23 +200,25 @@ def _operands(
     return operands
 
 
-def _result(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
+def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
     """Returns the result for the user, and a record if the best is reliably faster."""
     name, target = part.alone.name, describe(host_target())
-    if not found.is_sure:
-        return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.refused), None
-    kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.refused)
+    if not result.is_sure:
+        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.refused), None
+    kernel = TunedKernel(name, part.share, result.before, result.after, _changed(result), result.tried, result.refused)
     description = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
-    return kernel, tuning_records.Record(target, part.key, description, found.best.choices, found.before, found.after)
+    return kernel, tuning_records.Record(
+        target, part.key, description, result.best.choices, result.before, result.after
+    )
 
 
-def _changed(found: Found) -> dict[str, str]:
+def _changed(result: Found) -> dict[str, str]:
     """Returns the choices that differ from the default's."""
-    default = found.default.choices
-    return {name: q.answer for name, q in found.best.asked.items() if q.answer != default.get(name, q.default)}
+    default = result.default.choices
+    return {name: q.answer for name, q in result.best.asked.items() if q.answer != default.get(name, q.default)}
 
 
-def _whole(
+def _call_seconds(
     code: Any, default_executable: Any, tensors: Sequence[Any], variables: Sequence[Variable]
 ) -> tuple[float, float]:
     """Returns the seconds of a call before and after tuning; the function is compiled again for that."""
