@@ -72,7 +72,8 @@ class Aside(Trace):
 def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
     """Returns the result types of a function of rows; sizes that it computes are those of the first row.
 
-    If there may be no row, a row of zeros is appended, so that the sizes can be computed.
+    They are computed by a copy of the function without its effects, which must not happen once too often. If there
+    may be no row, a row of zeros is appended, so that the sizes can be computed.
     """
     aside = Aside()
     with tracing(aside):

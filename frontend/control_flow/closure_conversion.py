@@ -34,7 +34,10 @@ class Inner:
         return self.trace.finish([*self.leaves, *extra])
 
     def with_types(self, types: Sequence[TensorType]) -> Inner:
-        """Returns the same function for other parameter types; its bindings are replayed, no user Python runs."""
+        """Returns the same function for other parameter types.
+
+        Its bindings are replayed: running the user's Python again would repeat its prints and appends.
+        """
         define_dims(self.trace)
         old, variables = self.trace, list(self.trace.variables.values())
         graph = self.graph(value for _, value in variables)

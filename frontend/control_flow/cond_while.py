@@ -390,7 +390,8 @@ def traced_while(
       names: names of the flat loop variables, for errors.
       growth: of the arrays among the loop variables, if these are passed as tensors.
       claimed: positions of values with known sizes on which the body may call ``set_shape``. The loop is traced with
-        these sizes unknown; those that an iteration keeps are made static afterwards.
+        these sizes unknown; those that an iteration keeps are made static afterwards on the IR, so that the body's
+        Python (prints, appends) runs once, as in TensorFlow.
     """
     from tvtf.frontend.control_flow.closure_conversion import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.control_flow.trip_count import trip_count

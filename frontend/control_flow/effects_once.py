@@ -1,8 +1,9 @@
 """Runs effects once, whatever gradients are taken: their results become further results of the control flow.
 
-Under tapes, a ``cond`` or ``while`` whose functions have effects with results is bound with these as extra results.
-The tapes record a ``cond`` or ``while`` without effects instead, which takes them as operands. Gradients of whole
-functions do the same (:class:`EffectReplay`).
+Printing, queues and Python that a branch or loop calls must not run again when its gradient recomputes the branch or
+the iteration. Under tapes, a ``cond`` or ``while`` whose functions have effects with results is therefore bound with
+these as extra results. The tapes record a ``cond`` or ``while`` without effects instead, which takes them as
+operands. Gradients of whole functions do the same (:class:`EffectReplay`).
 """
 
 from __future__ import annotations

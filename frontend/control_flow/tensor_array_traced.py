@@ -149,7 +149,10 @@ class TracedArray:
         return array
 
     def _is_foreseen(self, index: Any) -> bool:
-        """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element."""
+        """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
+
+        For any other index the number of rows cannot be told before the loop, so its body extends the array.
+        """
         loop = _loop()
         if loop is None:
             return False

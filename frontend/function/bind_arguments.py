@@ -116,7 +116,7 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
 
 
 def require_unmodified(function: Callable[..., Any], signature: inspect.Signature, before: Any, after: Any) -> None:
-    """Raises ValueError if the traced Python changed lists or dicts among its arguments.
+    """Raises ValueError if the traced Python changed lists or dicts among its arguments, as TensorFlow does.
 
     Tracing passes copies, so the caller's objects would stay unchanged, and later calls, which run no Python, would
     change nothing either.

@@ -162,7 +162,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @cached_property
     def _used_after_python(self) -> list[Variable]:
-        """The Variables that the code uses after it calls Python, which therefore must not assign them."""
+        """The Variables that the code uses after it calls Python, which therefore must not assign them.
+
+        The code keeps them in its own memory, so such an assignment would be lost silently.
+        """
         python = self.graph.root.python
         if python.in_control_flow:
             return self.variables
@@ -211,7 +214,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self._compiled
 
     def is_blind_to(self, tapes: Sequence[Any]) -> bool:
-        """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost."""
+        """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost.
+
+        Small eager tensors become constants if no tape watches them while tracing; a tape may be opened later.
+        """
         embedded = self.graph.root.embedded.values()
         return any(tape.watches(tensor) for tape in tapes for tensor in embedded)
 

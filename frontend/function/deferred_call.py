@@ -549,7 +549,7 @@ def _done_by(call: Call, work: Callable[[], None]) -> Operation | None:
 
 
 def new_key(call: Call) -> int:
-    """Returns a key for a new call: 62 random bits, so that calls of saved programs do not collide with it."""
+    """Returns a random key for a new call; saved programs contain keys, which must not collide with new ones."""
     key = secrets.randbits(62)
     calls[key] = call
     return key

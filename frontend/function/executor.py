@@ -66,8 +66,10 @@ class GraphFunction:
     """A graph as a function of its inputs and captures: compiled when called eagerly, inlined in a trace.
 
     To a tape it is one primitive, whose vjp is the backward graph, compiled too. ``hidden`` are the outputs that no
-    tape sees: Variables' new values. ``written`` are the inputs that are these Variables' memory. ``speculative``:
-    the code assumes the equal sizes that tracing speculated on; :attr:`_for_any_sizes` does not.
+    tape sees: Variables' new values. ``written`` are the inputs that are these Variables' memory.
+
+    ``speculative``: unknown sizes that meet in elementwise ops are assumed to be equal, so that broadcasting costs
+    nothing; :attr:`_for_any_sizes` is the code for calls in which they differ.
     """
 
     def __init__(
@@ -451,9 +453,9 @@ class Compiled:
     ) -> Any:
         """Calls code that calls Python, which may assign its Variables, or wait for threads that use them.
 
-        The lock is released while Python runs. The code goes on with the memory that it was given; holding references
-        here makes an assignment take new memory. If the code writes a Variable at its end, nothing may see the memory
-        before, so the lock is kept.
+        The lock is released while Python runs: Python that waits for a thread that uses a Variable would wait
+        forever. The code goes on with the memory that it was given; holding references here makes an assignment take
+        new memory. If the code writes a Variable at its end, nothing may see the memory before, so the lock is kept.
         """
         if updates:
             return self._call(leading_results, tensors, captures, updates)
@@ -473,7 +475,11 @@ class Compiled:
         captures: list[Any],
         updates: list[tuple[Variable, int]],
     ) -> Any:
-        """Runs the code on tensors and captures, with its Variables' memory donated."""
+        """Runs the code on tensors and captures, with its Variables' memory donated.
+
+        Variables are examined only if one was read since the last call, as the counter says: that, and fewer results
+        of the code, made a step of 20 narrow layers under Adam take 50 us instead of 71.
+        """
         if updates and state.depth:
             for variable, _ in updates:
                 variable.require_assignable()
@@ -491,7 +497,11 @@ class Compiled:
         return self._finish(tensors, captures, updates, by_index)
 
     def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
-        """Gives Variables new memory if their present one is visible elsewhere, before the code writes it."""
+        """Gives Variables new memory if their present one is visible elsewhere, before the code writes it.
+
+        Otherwise reads in other threads mix old and new values: of 100,000 floats, a third to a half of the reads
+        did.
+        """
         count = sightings.count
         for variable, _ in updates:
             if variable._seen:
@@ -499,7 +509,10 @@ class Compiled:
         self.sightings = count
 
     def code(self) -> Code:
-        """Returns the code for the device in use, compiled at the first request, with its constants prepared."""
+        """Returns the code for the device in use, compiled at the first request.
+
+        What it computes from constants alone (packed operands) is computed once, for all calls.
+        """
         code = self._codes.get(state.device)
         if code is None:
             executable = executable_for(self.module()) if self.count or not self.graph.pure else None

@@ -1,7 +1,8 @@
 """Runs functions on strings as a list of NumPy kernels, without compiled code.
 
 TVM has no strings, so compiled code calls Python for each op on them and passes numbers (handles) in their place. If
-little else is left to compute, compiling gains nothing, and Python calls the kernels directly.
+little else is left to compute, compiling gains nothing, and Python calls the kernels directly: otherwise input
+pipelines of strings wait for the virtual machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Inlines a traced function into the trace that calls it.
 
-Assignments in it go to the memory of the calling trace's Variables.
+Assignments in it go to the memory of the calling trace's Variables: otherwise they would be lost if an assertion
+failed later in the call.
 """
 
 from __future__ import annotations

@@ -137,7 +137,11 @@ class Function(PolymorphicFunction):
             self.log.warn(often, self.python_function)
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
-        """Caches the trace under a cheap key: eager tensors alone, or nests of them with datasets and iterators."""
+        """Caches the trace under a cheap key: eager tensors alone, or nests of them with datasets and iterators.
+
+        A function that calls Python is not called by the shortest path: Python could see Variables that the call has
+        not written yet.
+        """
         if kwargs or concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
             return
         count = len(arguments.tensors)
@@ -254,7 +258,10 @@ class Function(PolymorphicFunction):
         return None
 
     def _capturing(self) -> list[dict[Any, ConcreteFunction]]:
-        """Returns the traces that capture an enclosing trace's tensors, which no other caller can use."""
+        """Returns the traces that capture an enclosing trace's tensors, which no other caller can use.
+
+        The enclosing trace owns them; another trace makes its own.
+        """
         enclosing = () if state.trace is None else state.trace.enclosing()
         return [trace.functions[self] for trace in enclosing if self in trace.functions]
 

@@ -34,7 +34,7 @@ class Leaf:
     """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key.
 
     An object with ``held_as`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its
-    kind.
+    kind: otherwise a function that takes ``iter(dataset)`` would be traced once an epoch.
     """
 
     __slots__ = ("name", "spec", "tensor", "value", "key")

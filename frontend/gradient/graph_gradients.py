@@ -143,7 +143,11 @@ def _last_names(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
 
 
 def _recorded(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
-    """Returns the tensors that open tapes have recorded, by variable: tapes can differentiate their gradients."""
+    """Returns the tensors that open tapes have recorded, by variable.
+
+    Gradients made of other tensors for the same variables would be unknown to the tapes: the gradient of a gradient
+    would be None.
+    """
     tensors = (t for tape in state.tapes for t in tape.followed() if type(t) is SymbolicTensor)
     return {t._var: t for t in tensors if t._trace is trace}
 

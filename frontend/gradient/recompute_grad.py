@@ -89,7 +89,8 @@ def _traced(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -> Any:
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
     """Runs the function again and sweeps it.
 
-    The inputs pass through ``apart``, so that no pass merges the second run with the first.
+    The inputs pass through ``apart``, so that no pass merges the second run with the first, which would keep the
+    intermediates.
     """
     copies = [bind.apart(x) for x in inputs]
     return _swept(lambda: call(forward, copies)[:count], copies, cts)

@@ -1,7 +1,7 @@
 """Calls Python that a program begins with before its compiled code: ``next(iterator)`` of a training step.
 
-A call out of compiled code takes 20 us, and copies its operands. If nothing before the call can fail or be observed,
-its results are passed to the code as arguments instead.
+A call out of compiled code copies its operands: 25 us a call, against 15 us if Python is called first and its results
+are arguments of the code. That is valid if nothing before the call can fail or be observed.
 """
 
 from __future__ import annotations

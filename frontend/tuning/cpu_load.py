@@ -1,4 +1,4 @@
-"""The share of this process's cores that other programs use: timings are unreliable beside them."""
+"""The share of this process's cores that other programs use: parallel kernels that are timed beside them look slow."""
 
 from __future__ import annotations
 
