@@ -504,6 +504,7 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
+        """Whether the position is before the limit, in the direction of the step."""
         ascending = self.range.ascending()
         up, down = (
             (lambda: bind.less(self.position, self.range.limit)),

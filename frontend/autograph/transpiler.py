@@ -57,6 +57,7 @@ class _Unsupported(ast.NodeVisitor):
         self.first_line = first_line
 
     def visit(self, node: ast.AST) -> Any:
+        """Raises for an unsupported node, else visits its children."""
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             construct = "else clause of a loop"
@@ -91,6 +92,7 @@ class _Directives(directives.DirectivesTransformer):
     """Handles tvtf's own ``set_loop_options`` as malt handles its own."""
 
     def visit_Expr(self, node: ast.Expr) -> Any:
+        """Turns a call of ``set_loop_options`` into malt's directive of the loop."""
         visited = super().visit_Expr(node)
         call = getattr(visited, "value", None)
         if (

@@ -101,6 +101,7 @@ def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
 
 
 def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
+    """Checks that a symbol has the same dtype and shape at both places."""
     if first.dtype is not second.dtype:
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"

@@ -1,4 +1,4 @@
-"""Switches of TensorFlow's runtime that are accepted: their values are stored, or they ask for what always holds."""
+"""Switches of TensorFlow's runtime that are accepted: they are stored, or request what always holds in tvtf."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class _Branch:
         self.function, self.shared = function, shared
 
     def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
-        """Reruns the branch and sweeps it; keeps the rows that it gives to shared tensors."""
+        """Reruns the branch and sweeps it; keeps the rows that are cotangents of shared tensors."""
         replay = Replay(self.function, captured)
         shared = Shared.within(self.shared, captured, replay.inputs)
         replay.records = shared.replace_reads(replay.records, both_swept)

@@ -505,7 +505,7 @@ def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], dec
 def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
     """Returns the shape that a loop variable has in every iteration; None if it keeps its entry shape.
 
-    TensorFlow lets a size differ that was unknown before the loop, and believes what ``set_shape`` claims of one.
+    TensorFlow lets a size change that was unknown before the loop, and trusts the sizes that ``set_shape`` claims.
     """
     shapes = before._type.shape, after._type.shape
     if any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):

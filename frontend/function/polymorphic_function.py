@@ -42,7 +42,7 @@ _run_eagerly = [False]
 
 @export("config.run_functions_eagerly")
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """With True, every ``tf.function`` runs its Python as it is.
+    """Sets whether every ``tf.function`` runs its Python instead of compiled code.
 
     >>> import tvtf as tf
     >>> tf.config.run_functions_eagerly(True)
@@ -57,7 +57,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 @export("config.functions_run_eagerly")
 def functions_run_eagerly() -> bool:
-    """Whether every ``tf.function`` runs its Python as it is.
+    """Whether every ``tf.function`` runs its Python instead of compiled code.
 
     >>> import tvtf as tf
     >>> tf.config.functions_run_eagerly()
@@ -374,7 +374,7 @@ class Function(PolymorphicFunction):
     # -- inspection
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The traced function for these arguments; tensors may be given as ``TensorSpec``.
+        """Returns the traced function for these arguments; tensors may be given as ``TensorSpec``.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/PolymorphicFunction
         """
@@ -403,11 +403,11 @@ class Function(PolymorphicFunction):
         return {f"trace_{number}": concrete for number, concrete in enumerate(traces)}
 
     def experimental_get_tracing_count(self) -> int:
-        """How often the Python function has been traced."""
+        """Returns how often the Python function has been traced."""
         return self.log.count
 
     def explain_retraces(self) -> str:
-        """One line for each trace after the first: which argument changed, from what to what.
+        """Returns one line per trace after the first: which argument changed, and how.
 
         >>> import tvtf as tf
         >>> square = tf.function(lambda x: x * x)
@@ -425,7 +425,7 @@ class Function(PolymorphicFunction):
         raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
-        """The traced function's Relax IR as text."""
+        """Returns the traced function's Relax IR as text."""
         return self.get_concrete_function(*args, **kwargs).module().script()
 
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
@@ -584,7 +584,7 @@ def function(
       once per rank.
       autograph: whether to convert Python control flow on tensors.
       jit_compile: accepted; everything is compiled.
-      reduce_retracing: dims that vary become symbolic instead of tracing anew for each.
+      reduce_retracing: make dims that vary symbolic, instead of tracing again for each size.
 
     >>> import tvtf as tf
     >>> @tf.function
