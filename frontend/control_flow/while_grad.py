@@ -233,9 +233,7 @@ Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
 
 
 class _LoopOnce(_Loop):
-    """A ``while`` whose trip count is known only at run time, as it has effects, or arrays or variables vary in
-    size.
-    """
+    """A ``while`` whose trip count is known only at run time: it has effects, or its values vary in size."""
 
     def stacked(self, plan: _Step, is_original: bool) -> Run:
         """Returns the trip count, the final values and the stacks; the original loop starts with unextended arrays."""
