@@ -1,4 +1,4 @@
-"""How a program becomes Relax: tapes, functions, AutoGraph, control flow, importers."""
+"""The front end: how a program becomes Relax, by tracing functions, tapes, AutoGraph and control flow."""
 
 from typing import Any
 
@@ -86,9 +86,9 @@ def _recompute_batch(*args: Any, **attrs: Any) -> Any:
 
 
 def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
-    from tvtf.frontend.control_flow.effects_once import bound_once, is_flow, told
+    from tvtf.frontend.control_flow.effects_once import bound_once, is_flow, is_watched
 
-    return bound_once(primitive, inputs, attrs) if told(inputs) and is_flow(primitive, attrs) else NotImplemented
+    return bound_once(primitive, inputs, attrs) if is_watched(inputs) and is_flow(primitive, attrs) else NotImplemented
 
 
 hooks.variable_created = _variable_created
@@ -97,7 +97,7 @@ hooks.traced_assign = _traced_assign
 hooks.reload = _reload
 hooks.store = _store
 
-# Rules that trace functions, which TVM is loaded for: the primitives are declared without them.
+# These rules trace functions, which needs TVM; the primitives are declared without them, so that TVM loads late.
 for _flow in (control.cond, control.effect_cond):
     _flow.vjp, _flow.batch = _cond_vjp, _cond_batch
 control.while_.vjp, control.effect_while.vjp = _while_vjp, _effect_while_vjp

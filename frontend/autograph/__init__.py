@@ -1,6 +1,6 @@
-"""AutoGraph: Python control flow on tensors becomes ``cond`` and ``while``, through the ``malt`` transpiler.
+"""AutoGraph: converts Python control flow on tensors to ``cond`` and ``while``, with the transpiler ``malt``.
 
-This module is light; what needs ``malt`` is imported when the first function is traced.
+This module is light; modules that need ``malt`` are imported when the first function is traced.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from tvtf.core.primitive import export, hooks
 
 ARTIFACT = "autograph_info__"
-"""The attribute (malt's own) of functions that are called as they are."""
+"""The attribute (malt's own) that marks functions to call unconverted."""
 
 
 class _Status(threading.local):
-    """How deep this thread is in calls to leave alone, and the bodies of converted functions it is in."""
+    """Per thread: the depth of calls that must not be converted, and the scopes of converted functions."""
 
     def __init__(self) -> None:
         self.disabled = 0
@@ -28,7 +28,10 @@ status = _Status()
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function`` with its control flow, and that of what it calls, on tensors; errors name the user's lines."""
+    """Returns ``function`` with its control flow on tensors, and that of its callees, converted.
+
+    Errors name the user's lines.
+    """
     if hasattr(function, ARTIFACT):
         return function
 
@@ -42,14 +45,14 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def artifact(function: Any, extras: Any = None) -> Any:
-    """Marks a function as one not to convert again."""
+    """Marks a function so that it is not converted again."""
     setattr(getattr(function, "__func__", function), ARTIFACT, extras)
     return function
 
 
 @export("autograph.experimental.do_not_convert")
 def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
-    """Leaves a function, and all it calls, as plain Python; also a decorator.
+    """Runs a function, and everything it calls, as plain Python; also a decorator.
 
     >>> import tvtf as tf
     >>> @tf.autograph.experimental.do_not_convert
@@ -81,10 +84,10 @@ def set_loop_options(
     maximum_iterations: Any = None,
     shape_invariants: Any = None,
 ) -> None:
-    """Options of the loop whose first statement this is; it does nothing elsewhere.
+    """Sets options of the loop whose first statement this is; elsewhere it does nothing.
 
     Args:
-      maximum_iterations: the loop stops after so many.
+      maximum_iterations: the most iterations; the loop stops after them.
       shape_invariants: pairs of a loop variable and the ``TensorShape`` that all its values have.
       parallel_iterations, swap_memory: accepted.
 
@@ -105,7 +108,7 @@ def set_loop_options(
 
 @export("autograph.to_code")
 def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:
-    """The Python that AutoGraph makes of a function.
+    """Returns the Python code that AutoGraph makes of a function.
 
     >>> import tvtf as tf
     >>> def f(x):
@@ -116,7 +119,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
     True
 
     Raises:
-      ConversionError: (a ValueError) for what can't be converted; the text tells why.
+      ConversionError: (a ValueError) the function can't be converted; the text says why.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_code
     """
@@ -129,7 +132,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
 def to_graph(
     entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
 ) -> Callable[..., Any]:
-    """The converted function itself, for use in a trace or eagerly.
+    """Returns the converted function, for use in a trace or eagerly.
 
     >>> import tvtf as tf
     >>> def f(x):
@@ -138,7 +141,7 @@ def to_graph(
     np.int32(4)
 
     Raises:
-      ConversionError: (a ValueError) for what can't be converted; the text tells why.
+      ConversionError: (a ValueError) the function can't be converted; the text says why.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_graph
     """
@@ -149,7 +152,7 @@ def to_graph(
 
 @export("autograph.set_verbosity")
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
-    """How much the transpiler logs: 0 (nothing) to 10.
+    """Sets how much the transpiler logs: 0 (nothing) to 10.
 
     >>> import tvtf as tf
     >>> tf.autograph.set_verbosity(0)

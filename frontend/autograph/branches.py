@@ -1,4 +1,4 @@
-"""``if`` in converted code."""
+"""``if`` statements and expressions in converted code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def if_stmt(
     symbol_names: tuple[str, ...],
     nouts: int,
 ) -> None:
-    """Runs one branch where the condition is Python's; traces both where it is a tensor."""
+    """Runs one branch if the condition is a Python value; traces both if it is a tensor."""
     if not is_symbolic(cond):
         body() if cond else orelse()
         return
@@ -55,7 +55,7 @@ def if_stmt(
 
 
 class _Branching:
-    """The symbols of one ``if`` before it and after each branch."""
+    """The symbols of one ``if``, before it and after each branch."""
 
     def __init__(self, get_state: Any, set_state: Any, names: tuple[str, ...], nouts: int) -> None:
         self.get_state, self.set_state = get_state, set_state
@@ -64,8 +64,9 @@ class _Branching:
         self.after: dict[str, tuple[Any, ...]] = {}
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
-        for way in (body, orelse):
-            self.before = settled(self.before, partial(self.after_branch, way))
+        """Traces both branches into a cond, and sets the symbols to its results."""
+        for run_branch in (body, orelse):
+            self.before = settled(self.before, partial(self.after_branch, run_branch))
         self.filled = self.fillings(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
@@ -76,6 +77,7 @@ class _Branching:
         self.set_state((*merged, *self.before[self.nouts :]))
 
     def branch(self, which: str, run: Callable[[], None]) -> Any:
+        """Traces one branch; returns the symbols as tensors."""
         self.set_state(self.before)
         run()
         values = tuple(self.filled.get(n, v) if _unreturned(v) else v for n, v in zip(self.names, self.get_state()))
@@ -86,23 +88,26 @@ class _Branching:
         return as_tensors(values)
 
     def fillings(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
-        """In a loop one branch may return while the other goes on: zeros stand for what that one does not return."""
+        """Returns zeros for return values that one branch does not set.
+
+        In a loop one branch may return while the other goes on with the loop.
+        """
         if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
             return {}
         ends = [self.traced_aside(run) for run in (body, orelse)]
-        found = {}
+        zeros = {}
         for name, *values in zip(self.names, *ends):
             returned = [v for v in values if not _unreturned(v)]
             if _unreturned(self.before[self.names.index(name)]):
-                found[name] = placeholder(returned[0]) if returned else None
-        return found
+                zeros[name] = placeholder(returned[0]) if returned else None
+        return zeros
 
     def traced_aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
         with tracing(Aside("if_aside")) as aside:
             return self.after_branch(run, aside)[: self.nouts]
 
     def after_branch(self, run: Callable[[], None], _aside: Aside) -> tuple[Any, ...]:
-        """The symbols after a branch that is traced for their types only."""
+        """Returns the symbols after a branch that is traced only for their types."""
         self.set_state(self.before)
         try:
             run()
@@ -139,7 +144,7 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:
-    """``a if cond else b``."""
+    """Runs the expression ``a if cond else b``."""
     if not is_symbolic(cond):
         return if_true() if cond else if_false()
     values: list[Any] = []

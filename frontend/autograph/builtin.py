@@ -1,4 +1,4 @@
-"""Builtins and ranges in converted code: tensors get what Python gives to numbers and lists."""
+"""Builtins in converted code: ``len``, ``int``, ``range``, ``zip`` and others, which also take tensors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tvtf.state.variable import Variable
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether ``value`` is a tensor without a value yet."""
+    """Whether ``value`` is a tensor without a value while tracing."""
     if isinstance(value, Variable):
         return state.trace is not None
     return isinstance(value, Tensor) and not isinstance(value, EagerTensor)
 
 
 def len_(s: Any) -> Any:
-    """A tensor's first dim: an int where it is known, else a scalar tensor."""
+    """Returns a tensor's first dim: an int if it is static, else a scalar tensor."""
     if not is_symbolic(s):
         return len(s)
     x = convert_to_tensor(s)
@@ -64,7 +64,7 @@ def range_(*bounds: Any) -> Any:
 
 
 def arange_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:
-    """``tf.range`` that remembers its bounds for a loop; where its length depends on data only a loop can use it."""
+    """Returns ``tf.range`` and remembers its bounds for a loop."""
     return known_range(start, limit, delta, dtype)
 
 
@@ -81,10 +81,10 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 
 
 def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
-    """A tensor's elements in order, as a tensor; with ``key`` in the order of what it gives for each.
+    """Returns a tensor's elements sorted, as a tensor; ``key`` maps elements to sort keys.
 
     Raises:
-      ValueError: elements, or what ``key`` gives, that are no scalars.
+      ValueError: elements, or results of ``key``, that are no scalars.
     """
     if not is_symbolic(iterable):
         return sorted(iterable, key=key, reverse=reverse)
@@ -98,6 +98,8 @@ def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
 
 
 def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
+    """Returns the overload of ``max`` or ``min``: of several tensors elementwise, of one over its elements."""
+
     def overload(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_symbolic, args)) or kwargs:
             return python(*args, **kwargs)

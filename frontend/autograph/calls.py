@@ -1,4 +1,4 @@
-"""Calls in converted code: user functions are converted in turn, libraries are called as they are."""
+"""Calls in converted code: user functions are converted in turn, libraries are called unconverted."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LIBRARIES = sys.stdlib_module_names | {
     "tensorflow", "keras", "torch", "jax", "sklearn", "onnxruntime", "pytest", "_pytest", "mock", "ipdb", "wrapt",
     "tensorflow_probability", "tensorflow_datasets", "tf_keras",
 }  # fmt: skip
-"""Packages whose functions run as they are; malt's list, the standard library and what computes by itself."""
+"""Packages whose functions are not converted: malt's list, the standard library, and array libraries."""
 OWN = frozenset(("tvtf", "tvm", "tvm_ffi", "malt"))
-"""Those of which not even the function that ``tf.function`` is given is converted, as it is of the others in TensorFlow."""
+"""Packages whose functions are not converted even if passed to ``tf.function``; TensorFlow converts the others'."""
 PROGRAMS = "tvtf.models"
-"""A part of this package that is written as a user writes: its loops over tensors are to become loops, too."""
+"""A part of this package that is written like user code: its loops over tensors are converted."""
 
 MSG_AS_IS = (
     "AutoGraph could not transform %s and will run it as-is.\nCause: %s\n"
@@ -40,10 +40,10 @@ _warned: set[Any] = set()
 
 
 def call_converted(function: Any, args: Any, kwargs: Any) -> Any:
-    """The outermost converted call: what fails inside is raised in the user's terms."""
+    """Calls the outermost converted function; errors are raised with the user's lines."""
     try:
-        return converted_call(function, args, kwargs, is_asked_for=True)
-    except Exception as error:  # every kind of error is retold and raised again
+        return converted_call(function, args, kwargs, is_explicit=True)
+    except Exception as error:  # any error is raised again with the user's lines
         raise to_user_error(error) from None
 
 
@@ -53,23 +53,23 @@ def converted_call(
     kwargs: dict[str, Any] | None,
     scope: Any = None,
     options: Any = None,
-    is_asked_for: bool = False,
+    is_explicit: bool = False,
 ) -> Any:
-    """``f(*args, **kwargs)`` with ``f`` converted where it is a user's function, or a library's that is asked for by itself."""
+    """Calls ``f``, converted if it is a user's function, or one that was itself passed to ``tf.function``."""
     kwargs = kwargs or {}
     if isinstance(f, functools.partial):
-        return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope, options, is_asked_for)
+        return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope, options, is_explicit)
     overload = _overload(f, scope)
     if overload is not None:
         return overload(*args, **kwargs)
     target, bound = _python_function(f)
-    if status.disabled or target is None or not _is_user_code(target, OWN if is_asked_for else LIBRARIES):
+    if status.disabled or target is None or not _is_user_code(target, OWN if is_explicit else LIBRARIES):
         return f(*args, **kwargs)
     return _call_python(f, target, (*bound, *args), kwargs)
 
 
 def _overload(f: Any, scope: Any) -> Any:
-    """What stands in for a builtin, if anything."""
+    """Returns the replacement of a builtin, None if there is none."""
     if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
         return None
     if f is builtins.super:
@@ -84,7 +84,7 @@ def _overload(f: Any, scope: Any) -> Any:
 
 
 def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The plain function behind a callable and the ``self`` it is bound to; None for constructors and native code."""
+    """Returns the plain function behind a callable, and its bound ``self``; None for constructors and native code."""
     if isinstance(f, types.MethodType):
         return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
     if isinstance(f, types.FunctionType):
@@ -94,6 +94,7 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
+    """Whether a function is a user's, to be converted."""
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
@@ -102,11 +103,15 @@ def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES)
 
 
 def _is_users(module: str | None, libraries: Set[str]) -> bool:
-    """Whether a module is a user's; what decorates a library's function says that it is of the library's module."""
+    """Whether a module is a user's.
+
+    Both modules of a function are checked, as a decorator may give its wrapper the module of the library's function.
+    """
     return (module or "").partition(".")[0] not in libraries or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls the converted function; unconverted, with a warning, if the conversion fails."""
     try:
         converted = transpiled(target)
     except (ConversionError, malt_errors.PyCTError, OSError, SyntaxError) as error:
@@ -119,7 +124,7 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
 
 
 def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], cause: Any) -> Any:
-    """Runs a function that can't be converted; a tensor as a condition in it is an error that tells why."""
+    """Runs a function that can't be converted; a tensor used as a condition in it raises an error that says why."""
     if target.__code__ not in _warned:
         _warned.add(target.__code__)
         logger.warning(MSG_AS_IS, target, cause)

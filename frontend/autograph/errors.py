@@ -1,4 +1,4 @@
-"""Errors in converted code, told with the user's files and lines.
+"""Errors in converted code, with the user's files and lines in their text.
 
 Source: the format is TensorFlow's, see tensorflow/python/autograph/pyct/error_utils.py.
 """
@@ -15,7 +15,7 @@ ATTRIBUTE = "ag_error_metadata"
 
 
 class Frame(NamedTuple):
-    """One line of the user's stack; ``converted`` ones are marked with a star."""
+    """One line of the user's stack; lines of converted functions are marked with a star."""
 
     filename: str
     line: int
@@ -30,7 +30,7 @@ class Frame(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The user's frames, innermost first, and what went wrong."""
+    """The user's frames, innermost first, and the error's message."""
 
     frames: tuple[Frame, ...]
     message: str
@@ -42,34 +42,34 @@ class Told(NamedTuple):
 
 
 def attach(error: BaseException, converted: Any) -> None:
-    """Adds the frames of one converted function to what is known of an error that passes through it."""
+    """Adds the frames of a converted function to the metadata of an error that passes through it."""
     frames = _frames(error, converted.ag_source_map)
     known: Told | None = getattr(error, ATTRIBUTE, None)
     if known is None:
-        told = Told(frames, f"{type(error).__name__}: {error}")
+        metadata = Told(frames, f"{type(error).__name__}: {error}")
     else:
-        told = Told((*known.frames, *frames[-1:]), known.message)
-    error.ag_error_metadata = told  # type: ignore[attr-defined]
+        metadata = Told((*known.frames, *frames[-1:]), known.message)
+    error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 
 
 def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
-    """The frames from the innermost out to the converted function's own."""
+    """Returns the frames from the innermost to the converted function's own."""
     lines = {(place.filename, place.lineno): origin for place, origin in source_map.items()}
-    found = []
+    frames = []
     for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):
         origin = lines.get((frame.filename, frame.lineno))
         if origin is not None:
-            found.append(
+            frames.append(
                 Frame(origin.loc.filename, origin.loc.lineno, origin.function_name, origin.source_code_line, True)
             )
             break
         if not trace.is_own_code(frame.filename):
-            found.append(Frame(frame.filename, frame.lineno or 0, frame.name, frame.line, False))
-    return tuple(found)
+            frames.append(Frame(frame.filename, frame.lineno or 0, frame.name, frame.line, False))
+    return tuple(frames)
 
 
 class MultilineKeyError(KeyError):
-    """A KeyError that prints its text as it is, not as a repr."""
+    """A KeyError whose text is printed unquoted, so that its lines stay lines."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -79,20 +79,23 @@ MultilineKeyError.__name__ = "KeyError"
 
 
 def to_user_error(error: Exception) -> Exception:
-    """The error to raise: of the same type, with the user's stack in its text where the type takes one."""
-    told: Told | None = getattr(error, ATTRIBUTE, None)
-    if told is None:
+    """Returns the error to raise: of the same type, with the user's stack in its text if the type allows that."""
+    metadata: Told | None = getattr(error, ATTRIBUTE, None)
+    if metadata is None:
         return error
-    made = _remade(error, told.text())
-    made.ag_error_metadata = told  # type: ignore[attr-defined]
-    return made.with_traceback(error.__traceback__)
+    user_error = _remade(error, metadata.text())
+    user_error.ag_error_metadata = metadata  # type: ignore[attr-defined]
+    return user_error.with_traceback(error.__traceback__)
 
 
 def _remade(error: Exception, text: str) -> Exception:
+    """Makes an error of the same type with another text; types with a constructor of their own are left alone."""
     kind = type(error)
     if isinstance(error, OpError):
         return kind(error.node_def, error.op, text)
     if kind is KeyError:
         return MultilineKeyError(text)
-    own = [c for c in kind.__mro__ if c.__module__ != "builtins" and ("__init__" in vars(c) or "__new__" in vars(c))]
-    return error if own or isinstance(error, (OSError, UnicodeError)) else kind(text)
+    constructors = [
+        c for c in kind.__mro__ if c.__module__ != "builtins" and ("__init__" in vars(c) or "__new__" in vars(c))
+    ]
+    return error if constructors or isinstance(error, (OSError, UnicodeError)) else kind(text)

@@ -1,4 +1,4 @@
-"""What a converted ``for`` runs over on the device: ranges, tensors by leading axis, these enumerated or zipped."""
+"""The iterables of a converted ``for`` in a graph: ranges, tensors by leading axis, and these enumerated or zipped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Range:
         return cls(*(create.bound_as(x, kind) for x in (first, last, delta)))
 
     def ascending(self) -> bool | None:
-        """The sign of the step, where it is known."""
+        """Whether the step is not negative; None if it is unknown."""
         step = constant_value(self.delta)
         return None if step is None else bool(step >= 0)
 
@@ -42,12 +42,12 @@ class Leading(NamedTuple):
     tensor: Tensor
 
     def size(self) -> Any:
-        """None where the rank is unknown."""
+        """The leading size; None if the rank is unknown."""
         shape = self.tensor._type.shape
         return None if isinstance(shape, AnyShape) else shape[0]
 
     def length(self) -> Tensor:
-        """The size as an int32 scalar of the trace."""
+        """Returns the size as an int32 scalar of the trace."""
         size = self.size()
         if isinstance(size, int):
             return convert_to_tensor(size)
@@ -58,7 +58,7 @@ class Leading(NamedTuple):
 
 
 class _OfLoops:
-    """What gives its elements to converted loops alone."""
+    """An iterable that only converted loops can iterate."""
 
     def __iter__(self) -> Iterator[Any]:
         raise OperatorNotAllowedInGraphError(MSG_ITERATE)
@@ -66,7 +66,7 @@ class _OfLoops:
 
 @dataclass(frozen=True)
 class Enumerated(_OfLoops):
-    """``enumerate`` over something iterated on the device."""
+    """``enumerate`` over a graph iterable."""
 
     iterable: Any
     start: Any
@@ -80,7 +80,7 @@ class Enumerated(_OfLoops):
 
 @dataclass(frozen=True)
 class Zipped(_OfLoops):
-    """``zip`` over things iterated on the device; sequences of Python are stacked."""
+    """``zip`` over graph iterables; Python sequences among them are stacked."""
 
     iterables: Sequence[Any]
 
@@ -92,17 +92,17 @@ class Zipped(_OfLoops):
 
 
 def is_iterated(value: Any) -> bool:
-    """Whether a loop over ``value`` is one of the device's."""
+    """Whether a loop over ``value`` is a loop of the graph."""
     return isinstance(value, (SymbolicTensor, Range, Enumerated, Zipped))
 
 
 def has_steps(value: Any) -> bool:
-    """Whether ``value`` gives a traced loop its elements itself, as datasets and traced ragged tensors do."""
+    """Whether ``value`` supplies the steps of a traced loop itself, as datasets and traced ragged tensors do."""
     return hasattr(value, "_traced_steps") or (is_ragged(value) and not value.is_eager())
 
 
 def constant_value(x: Any) -> Any:
-    """The number that a scalar holds, where that is known while tracing; else None."""
+    """Returns the value of a scalar if it is known while tracing; else None."""
     if isinstance(x, SymbolicTensor):
         known = x.known
         return known.item() if known is not None and isinstance(known.item(), int) else None
@@ -110,25 +110,26 @@ def constant_value(x: Any) -> Any:
 
 
 _ranges: dict[int, tuple[weakref.ref[SymbolicTensor], Range]] = {}
+"""The bounds of tensors that ``tf.range`` made, by the tensor's id."""
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
-    """``tf.range`` of these bounds: a tensor whose bounds are remembered."""
-    made = create.arange(start, limit, delta, dtype)
+    """Returns ``tf.range`` of these bounds, and remembers them: a loop then counts instead of reading elements."""
+    tensor = create.arange(start, limit, delta, dtype)
     if _depends_on_data(start, limit, delta):
-        _remember(made, Range.of(start, limit, delta, dtype))
-        return made
-    if isinstance(made, SymbolicTensor):
+        _remember(tensor, Range.of(start, limit, delta, dtype))
+        return tensor
+    if isinstance(tensor, SymbolicTensor):
         first, last = (0, start) if limit is None else (start, limit)
-        begin, end, step = (_bound(x, made) for x in (first, last, delta))
+        begin, end, step = (_bound(x, tensor) for x in (first, last, delta))
         if begin is not None and end is not None and step is not None:
-            _remember(made, Range(begin, end, step, made._type.shape[0]))
-    return made
+            _remember(tensor, Range(begin, end, step, tensor._type.shape[0]))
+    return tensor
 
 
-def _remember(made: SymbolicTensor, bounds: Range) -> None:
-    key = id(made)
-    _ranges[key] = weakref.ref(made, lambda _: _ranges.pop(key, None)), bounds
+def _remember(tensor: SymbolicTensor, bounds: Range) -> None:
+    key = id(tensor)
+    _ranges[key] = weakref.ref(tensor, lambda _: _ranges.pop(key, None)), bounds
 
 
 def _bound(x: Any, like: Tensor) -> Tensor | None:
@@ -143,7 +144,7 @@ def _depends_on_data(*bounds: Any) -> bool:
 
 
 def remembered_range(value: Any) -> Range | None:
-    """The bounds of a tensor that ``tf.range`` made."""
+    """Returns the bounds of a tensor that ``tf.range`` made; None for others."""
     if isinstance(value, Range):
         return value
     reference, bounds = _ranges.get(id(value), (None, None))

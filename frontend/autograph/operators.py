@@ -1,4 +1,4 @@
-"""The operators that converted code calls: ``ag__.if_stmt`` and its kin, for tensors and for plain Python."""
+"""The operators that converted code calls (``ag__.if_stmt`` and others), for tensors and for Python values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tvtf.ops.rules import bind
 
 
 class FunctionScope:
-    """The body of a converted function; within it conversion is on again where it was off.
+    """The scope of a converted function's body; conversion is on in it even where it was off outside.
 
-    ``loops`` counts the traced loops it is in; ``partial`` tells that one of them has a return statement, so that
-    only the running program knows whether the function returns.
+    ``loops`` counts the traced loops around the current statement. ``partial``: one of them has a return statement,
+    so that only at run time it is known whether the function has returned.
     """
 
     def __init__(self, function_name: str, scope_name: str, options: Any) -> None:
@@ -41,7 +41,7 @@ class FunctionScope:
         status.disabled = self.disabled
 
     def ret(self, value: Any, did_return: Any) -> Any:
-        """What the function returns: nothing where no return statement was reached."""
+        """Returns the function's result; None if no return statement was reached."""
         if isinstance(value, UndefinedReturnValue):
             return None
         if not self.partial or not is_symbolic(did_return):
@@ -60,7 +60,7 @@ def not_(a: Any) -> Any:
 
 
 def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
-    """``a and b``; with a tensor on the left the right side runs only where that is true."""
+    """Returns ``a and b``; if ``a`` is a tensor, ``b`` runs only where it is true."""
     left = a()
     return _lazily(left, b, lambda: left) if is_symbolic(left) else left and b()
 
@@ -71,6 +71,7 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 
 def _lazily(pred: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """Runs one of two thunks, chosen by a tensor."""
     return traced_cond(convert_to_tensor(pred), yes, no)
 
 
@@ -83,7 +84,7 @@ def not_eq(a: Any, b: Any) -> Any:
 
 
 def assert_stmt(expression: Any, message: Callable[[], Any]) -> None:
-    """``assert``: a tensor is checked when the program runs."""
+    """Runs an ``assert``; a tensor is checked at run time."""
     if not is_symbolic(expression):
         if not expression:
             raise AssertionError(message())

@@ -1,4 +1,4 @@
-"""``while`` and ``for`` in converted code."""
+"""``while`` and ``for`` statements in converted code."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def while_stmt(
     symbol_names: tuple[str, ...],
     opts: dict[str, Any],
 ) -> None:
-    """A loop of the graph where its first condition is a tensor, else one of Python."""
+    """Runs a ``while``: as a loop of the graph if its first condition is a tensor, else in Python."""
     if state.trace is None:
         _python_while(test, body)
         return
@@ -113,7 +113,7 @@ def _leaves(structure: Any) -> list[Any]:
 
 
 class _Carried:
-    """What a loop carries as tensors: its symbols, after a flag whether it ran where some symbol has no value before."""
+    """The tensors that a loop carries: its symbols, after a flag whether it ran if some are undefined before it."""
 
     def __init__(self, before: tuple[Any, ...], flagged: bool, loosened: dict[int, TensorShape]) -> None:
         self.before, self.flags, self.loosened = before, int(flagged), loosened
@@ -126,30 +126,30 @@ class _Carried:
         return ["<ran>"] * self.flags + [n for n, v in zip(symbols, self.entry) for _ in _leaves(v)]
 
     def invariants(self, pairs: Any, counters: int) -> list[Any] | None:
-        """The shapes that ``set_loop_options`` gives to values, or that they were found to keep, by what is carried after counters."""
+        """Returns the shape invariants, declared or inferred, of everything that is carried."""
         if not pairs and not self.loosened:
             return None
-        told = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
+        declared = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
-        self.shapes = [told.get(id(value)) for value in flat]
+        self.shapes = [declared.get(id(value)) for value in flat]
         for place, shape in self.loosened.items():
             self.shapes[place] = shape
         travelling = nest.flatten(self.entry, expand_composites=True)
-        found = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
-        return [None] * (counters + self.flags) + found
+        invariants = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
+        return [None] * (counters + self.flags) + invariants
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
-        """The symbols' values, with the objects that don't travel."""
-        left = tensors[self.flags :]
-        return with_objects(repack(self.entry, left), self.before)
+        """Returns the symbols' values; objects that are not tensors stay as they were."""
+        values = tensors[self.flags :]
+        return with_objects(repack(self.entry, values), self.before)
 
 
 class _Grows(Exception):
-    """An array is written beyond the elements for which it was given room."""
+    """Raised if an array is written beyond the rows that the loop reserved."""
 
 
 class _Loop:
-    """The symbols of one loop: their values before it, at the start and at the end of the traced iteration."""
+    """The symbols of one loop: their values before it, and at the start and the end of the traced iteration."""
 
     def __init__(
         self,
@@ -170,6 +170,7 @@ class _Loop:
         self.claimed = claimed_names(body, names)
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
+        """Traces the loop and sets the symbols to its results."""
         scope = status.scopes[-1]
         scope.loops += 1
         try:
@@ -187,6 +188,7 @@ class _Loop:
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+        """Traces the loop; again without reserved rows, or without claimed shapes, if these don't hold."""
         try:
             return self.carried_through(test, body)
         except _Grows:
@@ -199,6 +201,7 @@ class _Loop:
         return self.traced(test, body)
 
     def carried_through(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+        """Binds the loop over the symbols; returns their final values."""
         carried = _Carried(self.before, any(self.missing), self.loosened)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
@@ -212,6 +215,8 @@ class _Loop:
         return self.initialized(outputs[0], final) if carried.flags else final
 
     def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
+        """Returns the loop's condition as a function of the carried tensors."""
+
         def condition(*tensors: Any) -> Any:
             self.set_state(carried.restored(tensors))
             return require_condition(test(), "while loop")
@@ -219,6 +224,8 @@ class _Loop:
         return condition
 
     def step(self, body: Callable[[], None], carried: _Carried) -> Callable[..., list[Any]]:
+        """Returns the loop's body as a function of the carried tensors."""
+
         def step(*tensors: Any) -> list[Any]:
             start = carried.restored(tensors)
             if self.room is not None:
@@ -232,7 +239,7 @@ class _Loop:
         return step
 
     def limited(self, condition: Any, step: Any, start: list[Any], limit: Any) -> tuple[Any, Any, list[Any], int]:
-        """With a counter in front where the loop has ``maximum_iterations``."""
+        """Adds a counter in front if the loop has ``maximum_iterations``."""
         if limit is None:
             return condition, step, start, 0
         most = convert_to_tensor(limit)
@@ -247,7 +254,7 @@ class _Loop:
         )
 
     def initialized(self, ran: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What only an iteration defines is an error to use where none ran."""
+        """Makes symbols that only an iteration defines fail at run time when they are used though none ran."""
         return tuple(
             nest.map_structure(
                 lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value, expand_composites=True
@@ -260,7 +267,7 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration aside for the types of what the loop defines; zeros stand for it before the first."""
+        """Traces one iteration aside for the types of undefined symbols; zeros stand for these before the first."""
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
@@ -273,23 +280,23 @@ class _Loop:
         finally:
             self.set_state(self.original)
         filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
-        self.loosened = dict(self.told_inside(filled, first))
+        self.loosened = dict(self.computed_shapes(filled, first))
         for name, value, after in zip(self.names, filled, first):
             _require_start(name, value, after, failure)
         return filled
 
-    def told_inside(self, filled: tuple[Any, ...], first: tuple[Any, ...]) -> Iterator[tuple[int, TensorShape]]:
-        """The shapes of placeholders that have no elements because only an iteration tells how many, by their place."""
+    def computed_shapes(self, filled: tuple[Any, ...], first: tuple[Any, ...]) -> Iterator[tuple[int, TensorShape]]:
+        """Yields the shapes, by place, of placeholders without elements: only an iteration computes their sizes."""
         place = 0
         for zeros, like, missing in zip(filled, first, self.missing):
-            parts, told = (nest.flatten(value, expand_composites=True) for value in (zeros, like))
+            parts, values = (nest.flatten(value, expand_composites=True) for value in (zeros, like))
             for i, zero in enumerate(parts):
-                if missing and isinstance(zero, Tensor) and not _are_alike(zero, of := convert_to_tensor(told[i])):
+                if missing and isinstance(zero, Tensor) and not _are_alike(zero, of := convert_to_tensor(values[i])):
                     yield place + i, TensorShape([d if d == z else None for d, z in zip(of.shape, zero.shape)])
             place += len(parts)
 
     def first_iteration(self, body: Callable[[], None], aside: Aside) -> tuple[Any, ...]:
-        """The symbols after an iteration in a trace of its own."""
+        """Returns the symbols after an iteration in a trace aside."""
         values = nest.map_structure(
             lambda v: aside.param_of(v) if travels(v) else v, self.before, expand_composites=True
         )
@@ -299,28 +306,33 @@ class _Loop:
 
     # -- checks
 
-    def check(self, start: tuple[Any, ...], end: tuple[Any, ...], told: Sequence[Any]) -> None:
+    def check(self, start: tuple[Any, ...], end: tuple[Any, ...], declared: Sequence[Any]) -> None:
+        """Checks that an iteration keeps the symbols' structures, dtypes and shapes."""
         if self.room is not None and grows(start, end):
             raise _Grows
         loose = loose_shapes(start) if self.room is None else ()
-        shapes = [a or b for a, b in zip_longest(told, loose)]
-        free = iter(shapes)
+        shapes = [a or b for a, b in zip_longest(declared, loose)]
+        remaining = iter(shapes)
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
             flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
             for a, b in zip(*flat):
-                may_vary = next(free, None) is not None or name in self.claimed or _varies(a, b)
-                if not may_vary:  # of what may, traced_while knows what to check
+                may_vary = next(remaining, None) is not None or name in self.claimed or _varies(a, b)
+                if not may_vary:  # traced_while checks the others
                     _check_leaf(name, a, b)
 
 
 def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
-    """The symbols of a loop on which its body calls ``set_shape``, as its byte code tells."""
+    """Returns the symbols on which the loop's body calls ``set_shape``, according to its byte code.
+
+    Byte code tells them before the body is traced, so that it has to be traced only once.
+    """
     return frozenset(_claimed_in(body.__code__)).intersection(names)
 
 
 def _claimed_in(code: CodeType) -> Iterator[str]:
+    """Yields the names that are loaded right before ``set_shape`` in byte code, nested functions included."""
     loaded = ""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
@@ -333,17 +345,18 @@ def _claimed_in(code: CodeType) -> Iterator[str]:
 
 
 def _varies(before: Any, after: Any) -> bool:
-    """Whether a tensor has other sizes after an iteration where TensorFlow takes them for the same."""
+    """Whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
     are_tensors = isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
     return are_tensors and varying_shape(before, after) is not None
 
 
-def _are_alike(zero: Tensor, told: Tensor) -> bool:
-    shapes = zero._type.shape, told._type.shape
+def _are_alike(zero: Tensor, inferred: Tensor) -> bool:
+    shapes = zero._type.shape, inferred._type.shape
     return any(isinstance(shape, AnyShape) for shape in shapes) or same_shape(*shapes)
 
 
 def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
+    """Raises TensorFlow's error for a symbol that has no usable value before the loop."""
     if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
         raise NotImplementedError(
             "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement "
@@ -375,7 +388,7 @@ def for_stmt(
     symbol_names: tuple[str, ...],
     opts: dict[str, Any],
 ) -> None:
-    """A loop of the graph over tensors, ranges of tensors and datasets, else one of Python."""
+    """Runs a ``for``: as a loop of the graph over tensors, ranges of tensors and datasets, else in Python."""
     iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
     if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
         _python_for(iter_, extra_test, body)
@@ -393,7 +406,7 @@ def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable
 
 
 def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
-    """The loop with its position as one more symbol."""
+    """Runs a graph loop whose position is one more symbol."""
     steps = _steps(iter_)
 
     def test() -> Any:
@@ -420,10 +433,10 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
 
 def _as_before(before: Any, after: Any) -> Any:
-    """A symbol after an iteration; what had a shape before and has none that is known is checked to have it still."""
+    """Returns a symbol after an iteration; if it lost a known shape, the shape is checked at run time."""
     try:
         return nest.map_structure(_of_its_shape, before, after, expand_composites=True)
-    except (TypeError, ValueError):  # of structures that differ, the loop tells
+    except (TypeError, ValueError):  # structures that differ: the loop raises an error for them
         return after
 
 
@@ -435,7 +448,7 @@ def _of_its_shape(before: Any, after: Any) -> Any:
 
 
 def _steps(iter_: Any) -> Any:
-    """The loop's elements; what is not indexed gives its own."""
+    """Returns the iteration of a loop: over rows, over a dataset's own steps, over a range, or by index."""
     if is_ragged(iter_):
         return _RowSteps(iter_)
     if has_steps(iter_):
@@ -445,7 +458,7 @@ def _steps(iter_: Any) -> Any:
 
 
 def _value_or(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
-    """The loop's own target has a type before the first iteration, too."""
+    """Returns a symbol's value; the target of a range loop has a type before the first iteration too."""
     undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
     return steps.position if undefined else value
 
@@ -456,14 +469,14 @@ def _both(more: Tensor, extra_test: Callable[[], Any]) -> Any:
 
 
 class Steps(abc.ABC):
-    """The elements of a loop: ``position`` is a symbol of it."""
+    """The iteration of a loop over its elements; ``position`` is a symbol of the loop."""
 
     size: Any = None
-    """The most there can be, where it is known while tracing."""
+    """The greatest number of elements, if known while tracing."""
     limit: Any = None
-    """The most there can be, as a tensor, where it is known before the loop."""
+    """The greatest number of elements as a tensor, if known before the loop."""
     may_lose_shapes = False
-    """Whether a value may come out of an iteration with an unknown rank: it is taken for what it was, and checked."""
+    """Whether an iteration may lose the rank of a value: its shape from before is then assumed, and checked."""
     position: Any
 
     @abc.abstractmethod
@@ -472,18 +485,18 @@ class Steps(abc.ABC):
 
     @abc.abstractmethod
     def element(self) -> Any:
-        """The one at the position."""
+        """Returns the element at the position."""
 
     @abc.abstractmethod
     def advance(self) -> None:
-        """On to the next."""
+        """Moves to the next element."""
 
-    def end(self) -> None:  # noqa: B027 - most have nothing to do then
-        """After the loop."""
+    def end(self) -> None:  # noqa: B027 - most have nothing to do
+        """Runs after the loop."""
 
 
 class _RangeSteps(Steps):
-    """The elements of a range: each from the one before."""
+    """Iteration over a range: each element is computed from the previous one."""
 
     def __init__(self, bounds: Range) -> None:
         self.range = bounds
@@ -491,6 +504,7 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
+        """Whether the position is before the limit, in the direction of the step."""
         ascending = self.range.ascending()
         up, down = (
             (lambda: bind.less(self.position, self.range.limit)),
@@ -509,7 +523,7 @@ class _RangeSteps(Steps):
 
 
 class _IndexSteps(Steps):
-    """Elements by their index: slices of tensors, or tuples of them."""
+    """Iteration by index: slices of tensors, or tuples of them."""
 
     def __init__(self, iterated: Any) -> None:
         self.iterated = iterated
@@ -533,7 +547,7 @@ def _known_size(source: Any) -> float:
 
 
 class _RowSteps(Steps):
-    """The rows of a ragged tensor."""
+    """Iteration over the rows of a ragged tensor."""
 
     def __init__(self, rows: Any) -> None:
         self.rows, self.limit = rows, rows.nrows(int32)

@@ -1,4 +1,4 @@
-"""From a Python function to its converted twin: malt's passes, tvtf's operators, and a map from new lines to old."""
+"""Converts a Python function: malt's passes, tvtf's operators, and a map from new lines to old ones."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optio
 
 
 class ConversionError(ValueError):
-    """A function can't be converted."""
+    """A function that can't be converted."""
 
 
 class _Unsupported(ast.NodeVisitor):
-    """Refuses what malt would convert wrongly, by name and line."""
+    """Raises for constructs that malt would convert wrongly, with their name and line."""
 
     CONSTRUCTS = {
         "Match": "match statement",
@@ -57,6 +57,7 @@ class _Unsupported(ast.NodeVisitor):
         self.first_line = first_line
 
     def visit(self, node: ast.AST) -> Any:
+        """Raises for an unsupported node, else visits its children."""
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             construct = "else clause of a loop"
@@ -71,12 +72,14 @@ class _Unsupported(ast.NodeVisitor):
 
 
 class _ExceptName(str):
-    """The name in ``except E as name``, which malt takes for a node: ``ast`` has text there."""
+    """The name in ``except E as name`` as a node: malt expects one, while ``ast`` has a string."""
 
     _fields = ()
 
 
 class _ExceptNames(ast.NodeTransformer):
+    """Wraps the names of exception handlers for malt."""
+
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> Any:
         if node.name is not None:
             name = _ExceptName(node.name)
@@ -86,9 +89,10 @@ class _ExceptNames(ast.NodeTransformer):
 
 
 class _Directives(directives.DirectivesTransformer):
-    """Knows tvtf's own ``set_loop_options`` besides malt's."""
+    """Handles tvtf's own ``set_loop_options`` as malt handles its own."""
 
     def visit_Expr(self, node: ast.Expr) -> Any:
+        """Turns a call of ``set_loop_options`` into malt's directive of the loop."""
         visited = super().visit_Expr(node)
         call = getattr(visited, "value", None)
         if (
@@ -101,7 +105,7 @@ class _Directives(directives.DirectivesTransformer):
 
 
 class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no types
-    """Assertions become calls; their messages may be any expressions, which are computed where they fail."""
+    """Converts assertions to calls; a message may be any expression, evaluated only on failure."""
 
     def visit_Assert(self, node: ast.Assert) -> Any:  # noqa: N802 - malt's name
         if node.msg is None or isinstance(node.msg, ast.Constant):
@@ -119,6 +123,7 @@ class Transpiler(api.PyToPy):
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
 
     def get_extra_locals(self) -> dict[str, Any]:
+        """Returns the module ``ag__``, which converted code calls."""
         if self._extra_locals is None:
             from tvtf.frontend.autograph import calls, operators
 
@@ -135,6 +140,7 @@ class Transpiler(api.PyToPy):
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
+        """Applies malt's passes in its order, with tvtf's replacements among them."""
         unsupported_features_checker.verify(node)
         node = functions.transform(self.initial_analysis(_ExceptNames().visit(node), ctx), ctx)
         node = _Directives(ctx).visit(node)
@@ -152,20 +158,23 @@ class Transpiler(api.PyToPy):
 
 _TRANSPILER = Transpiler()
 _converting = Lock()
-"""CPython 3.11 counts the depth of a parse for all threads together, and fails where two parse at once (gh-106905)."""
+"""CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
 
 
 def refuse_unsupported(fn: Any) -> None:
     """Raises for constructs that can't be converted.
 
     Raises:
-      UnsupportedLanguageElementError: naming the construct and its line.
+      UnsupportedLanguageElementError: with the construct and its line.
     """
     _Unsupported(fn.__code__.co_filename, fn.__code__.co_firstlineno).visit(_parsed(fn))
 
 
 def _parsed(fn: Any) -> ast.AST:
-    """The function's node, where the lines found are its own: Python 3.13 keeps those of ``-c`` for every "<string>"."""
+    """Returns the function's syntax tree, after checking that the source lines are its own.
+
+    Python 3.13 returns the lines of ``-c`` for any function from "<string>".
+    """
     try:
         node, _ = parser.parse_entity(fn, future_features=())
     except ValueError as error:
@@ -180,10 +189,10 @@ def _without_source(fn: Any) -> ConversionError:
 
 
 def transpiled(function: Callable[..., Any]) -> Any:
-    """The converted twin of a Python function, with malt's source map as ``ag_source_map``; cached by code object.
+    """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.
 
     Raises:
-      ConversionError: for what can't be converted.
+      ConversionError: the function can't be converted.
     """
     function = inspect.unwrap(function) if hasattr(function, "python_function") else function
     if not hasattr(function, "__code__"):
@@ -194,17 +203,20 @@ def transpiled(function: Callable[..., Any]) -> Any:
         )
     try:
         with _converting:
-            made, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
+            converted, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
     except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
         raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
-    made.ag_module = module
-    made.ag_source_map = source_map
+    converted.ag_module = module
+    converted.ag_source_map = source_map
     _remember_lines(source_map, module.__file__)
-    return made
+    return converted
 
 
 def _remember_lines(source_map: Any, file: str) -> None:
-    """Lets spans recorded under the code generated in ``file`` name the user's lines; malt's map has lines of others too."""
+    """Maps lines of the generated ``file`` to the user's, for recorded spans.
+
+    malt's map has lines of other files too, which are skipped.
+    """
     for generated, origin in source_map.items():
         if generated.filename != file:
             continue
@@ -212,4 +224,5 @@ def _remember_lines(source_map: Any, file: str) -> None:
 
 
 def source_of(function: Callable[..., Any]) -> str:
+    """Returns the source code of the converted function."""
     return textwrap.dedent(inspect.getsource(transpiled(function)))

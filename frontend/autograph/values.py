@@ -1,5 +1,4 @@
-"""The symbols that a converted statement reads and writes: tensors travel through the graph, other objects stay as
-they are.
+"""The symbols that a converted statement reads and writes: tensors join the graph, other objects stay in Python.
 
 Source: the checks and their texts follow tensorflow/python/autograph/operators/control_flow.py.
 """
@@ -25,6 +24,7 @@ _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 
 
 def is_undefined(value: Any) -> bool:
+    """Whether a symbol has no value: None, undefined, or a return value that is not set."""
     return value is None or isinstance(value, (Undefined, UndefinedReturnValue))
 
 
@@ -34,24 +34,24 @@ def travels(leaf: Any) -> bool:
 
 
 def as_tensors(structure: Any) -> Any:
-    """The structure with what travels as tensors of the active trace, and None for every other object."""
+    """Returns the structure with tensors of the active trace; None in place of all other objects."""
     return nest.map_structure(
         lambda v: state.trace.own(convert_to_tensor(v)) if travels(v) else None, structure, expand_composites=True
     )
 
 
 def with_objects(tensors: Any, like: Any) -> Any:
-    """Tensors that came back, with the objects of ``like`` where none travelled."""
+    """Returns the structure of tensors, with the objects of ``like`` where there are none."""
     pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(like, expand_composites=True))
     merged = [obj if tensor is None else tensor for tensor, obj in pairs]
     return nest.pack_sequence_as(like, merged, expand_composites=True)
 
 
 def require_condition(cond: Any, tag: str) -> Tensor:
-    """A statement's condition as a boolean scalar.
+    """Returns a statement's condition as a boolean scalar.
 
     Raises:
-      ValueError: for any other tensor, in TensorFlow's words.
+      ValueError: any other tensor; the text is TensorFlow's.
     """
     hint = "to check for None, use `is not None`"
     cond = convert_to_tensor(cond)
@@ -78,7 +78,7 @@ def require_same_structure(name: str, first: Any, other: Any, text: str) -> None
 
 @dataclass(frozen=True)
 class Places:
-    """Two points of a program where a symbol must be alike, and why, as messages put it."""
+    """Two points of a program at which a symbol must agree, and the reason, as error messages put it."""
 
     first: str
     second: str
@@ -88,11 +88,11 @@ class Places:
 
 
 def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
-    """Leaves that travel have one dtype and shape at both places; others are the same object.
+    """Checks that tensors have one dtype and shape at both places, and that objects are the same.
 
     Raises:
-      TypeError: for objects or dtypes that differ.
-      ValueError: for shapes that do.
+      TypeError: objects or dtypes differ.
+      ValueError: shapes differ.
     """
     if travels(first) and travels(second):
         _require_same_type(name, convert_to_tensor(first), convert_to_tensor(second), places)
@@ -101,6 +101,7 @@ def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
 
 
 def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
+    """Checks that a symbol has the same dtype and shape at both places."""
     if first.dtype is not second.dtype:
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
@@ -113,18 +114,18 @@ def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places)
 
 
 def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence[Any]) -> None:
-    """``check(name, value, ...)`` for each symbol."""
+    """Calls ``check(name, value, ...)`` for each symbol."""
     for name, *values in zip(names, *states):
         check(name, *values)
 
 
 def only_if(value: Any, holds: Tensor, message: str) -> Any:
-    """A tensor that means something only where ``holds`` is true: using it elsewhere fails with ``message``."""
+    """Returns a tensor that is valid only where ``holds`` is true: using it elsewhere fails with ``message``."""
     return bind.initialized(value, holds, message=message) if isinstance(value, Tensor) else value
 
 
 def placeholder(like: Any) -> Any:
-    """Zeros of the types in ``like``, none where only its trace knows a size; None where that holds something else."""
+    """Returns zeros of the types in ``like``; sizes that only an inner trace knows become 0, other objects None."""
     return nest.map_structure(_zero, like, expand_composites=True)
 
 
@@ -138,7 +139,7 @@ def _zero(like: Any) -> Any:
 
 
 def _is_known(dim: Dim) -> bool:
-    """Whether the active trace knows a dim: others are those of a function that was traced aside."""
+    """Whether the active trace knows a dim; it may be one of a function that was traced aside."""
     from tvtf.frontend.control_flow.closure_conversion import knows_dim
 
     return isinstance(dim, int) or knows_dim(state.trace, dim)

@@ -1,6 +1,6 @@
-"""``tf.config``: what devices there are, and dials of TensorFlow's that a program may set.
+"""``tf.config``: lists devices, and accepts TensorFlow's runtime options.
 
-What a dial would change in TensorFlow's runtime but not here is kept and given back, so that programs which set it run.
+Options that have no effect in tvtf are stored and returned, so that programs that set them run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tvtf.runtime.target import gpu_arch
 
 
 class _Dials:
-    """What was set; None where nothing was."""
+    """The options that were set."""
 
     def __init__(self) -> None:
         self.visible: dict[str, list[PhysicalDevice]] = {}
@@ -60,7 +60,7 @@ class LogicalDevice(NamedTuple):
 
 @export("config.LogicalDeviceConfiguration", "config.experimental.VirtualDeviceConfiguration")
 class LogicalDeviceConfiguration(NamedTuple):
-    """How a physical device would be divided; tvtf divides none.
+    """The division of a physical device; tvtf divides none.
 
     >>> import tvtf as tf
     >>> tf.config.LogicalDeviceConfiguration(memory_limit=64).memory_limit
@@ -86,7 +86,7 @@ def _gpus() -> int:
 
 @export("config.list_physical_devices", "config.experimental.list_physical_devices")
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices of this machine, all or of one type.
+    """Returns the devices of this machine, all or those of one type.
 
     >>> import tvtf as tf
     >>> len(tf.config.list_physical_devices("CPU"))
@@ -95,13 +95,13 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     Source: https://www.tensorflow.org/api_docs/python/tf/config/list_physical_devices
     """
     kinds = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
-    found = [PhysicalDevice(f"/physical_device:{kind}:{max(i - 1, 0)}", kind) for i, kind in enumerate(kinds)]
-    return [device for device in found if device_type in (None, device.device_type)]
+    devices = [PhysicalDevice(f"/physical_device:{kind}:{max(i - 1, 0)}", kind) for i, kind in enumerate(kinds)]
+    return [device for device in devices if device_type in (None, device.device_type)]
 
 
 @export("config.get_visible_devices", "config.experimental.get_visible_devices")
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices that the program sees, all or of one type.
+    """Returns the devices that the program sees, all or those of one type.
 
     >>> import tvtf as tf
     >>> [device.device_type for device in tf.config.get_visible_devices("CPU")]
@@ -114,7 +114,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
 @export("config.set_visible_devices", "config.experimental.set_visible_devices")
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Lets the program see only some devices of a type, or of all.
+    """Restricts which devices of a type, or of all types, the program sees.
 
     Raises:
       ValueError: there is no such device, or none of that type.
@@ -139,7 +139,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The devices that ``tf.device`` can name, all or of one type.
+    """Returns the devices that ``tf.device`` can name, all or those of one type.
 
     >>> import tvtf as tf
     >>> tf.config.list_logical_devices("CPU")[0].name
@@ -153,7 +153,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 @export("config.get_logical_device_configuration", "config.experimental.get_virtual_device_configuration")
 def get_logical_device_configuration(device: PhysicalDevice) -> None:
-    """How a device is divided: none is.
+    """Returns None: devices are never divided.
 
     >>> import tvtf as tf
     >>> tf.config.get_logical_device_configuration(tf.config.list_physical_devices("CPU")[0])
@@ -166,7 +166,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> None:
 
 @export("config.experimental.get_device_details")
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
-    """What is known of a device: the compute capability of a GPU.
+    """Returns details of a device: the compute capability of a GPU.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.get_device_details(tf.config.list_physical_devices("CPU")[0])
@@ -182,7 +182,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
 
 @export("config.get_soft_device_placement")
 def get_soft_device_placement() -> bool:
-    """What ``set_soft_device_placement`` set.
+    """Returns the value of ``set_soft_device_placement``.
 
     >>> import tvtf as tf
     >>> tf.config.get_soft_device_placement()
@@ -195,7 +195,7 @@ def get_soft_device_placement() -> bool:
 
 @export("config.set_soft_device_placement")
 def set_soft_device_placement(enabled: bool) -> None:
-    """Kept; a device that ``tf.device`` names and that is not there is an error either way.
+    """Sets whether functions run on the CPU if the GPU that ``tf.device`` names is missing.
 
     >>> import tvtf as tf
     >>> tf.config.set_soft_device_placement(True)
@@ -207,7 +207,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 @export("config.threading.get_inter_op_parallelism_threads")
 def get_inter_op_parallelism_threads() -> int:
-    """What ``set_inter_op_parallelism_threads`` set; 0 where nothing was.
+    """Returns the value of ``set_inter_op_parallelism_threads``; 0 by default.
 
     >>> import tvtf as tf
     >>> tf.config.threading.get_inter_op_parallelism_threads()
@@ -220,7 +220,7 @@ def get_inter_op_parallelism_threads() -> int:
 
 @export("config.threading.get_intra_op_parallelism_threads")
 def get_intra_op_parallelism_threads() -> int:
-    """What ``set_intra_op_parallelism_threads`` set; 0 where nothing was.
+    """Returns the value of ``set_intra_op_parallelism_threads``; 0 by default.
 
     >>> import tvtf as tf
     >>> tf.config.threading.get_intra_op_parallelism_threads()
@@ -233,7 +233,7 @@ def get_intra_op_parallelism_threads() -> int:
 
 @export("config.threading.set_inter_op_parallelism_threads")
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Kept; kernels run one after the other.
+    """Stored without effect: kernels run one after the other.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_inter_op_parallelism_threads(0)
@@ -245,7 +245,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 @export("config.threading.set_intra_op_parallelism_threads")
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Kept; how many cores kernels use is told by ``TVTF_NUM_THREADS`` before the program starts.
+    """Stored without effect: ``TVTF_NUM_THREADS``, set before the program starts, limits the cores of kernels.
 
     >>> import tvtf as tf
     >>> tf.config.threading.set_intra_op_parallelism_threads(0)
@@ -257,7 +257,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 
 @export("config.optimizer.get_jit")
 def get_jit() -> Any:
-    """What ``set_jit`` set.
+    """Returns the value of ``set_jit``.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.get_jit()
@@ -270,7 +270,7 @@ def get_jit() -> Any:
 
 @export("config.optimizer.set_jit")
 def set_jit(enabled: Any) -> None:
-    """Kept; every function is compiled.
+    """Stored without effect: every function is compiled.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_jit("")
@@ -282,7 +282,7 @@ def set_jit(enabled: Any) -> None:
 
 @export("config.optimizer.get_experimental_options")
 def get_experimental_options() -> dict[str, Any]:
-    """What ``set_experimental_options`` set.
+    """Returns the options of ``set_experimental_options``.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
@@ -295,7 +295,7 @@ def get_experimental_options() -> dict[str, Any]:
 
 @export("config.optimizer.set_experimental_options")
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Kept; tvtf's passes are always on.
+    """Stored without effect: tvtf's passes are always on.
 
     >>> import tvtf as tf
     >>> tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
@@ -307,7 +307,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
 @export("config.experimental.set_memory_growth")
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Kept; memory of a GPU is taken as it is needed.
+    """Stored without effect: GPU memory is always allocated as needed.
 
     Raises:
       ValueError: the device is no GPU.
@@ -327,7 +327,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 @export("config.experimental.get_memory_growth")
 def get_memory_growth(device: PhysicalDevice) -> bool:
-    """What ``set_memory_growth`` set for a GPU.
+    """Returns the value of ``set_memory_growth`` for a GPU.
 
     >>> import tvtf as tf
     >>> [tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")]
@@ -367,7 +367,7 @@ def experimental_functions_run_eagerly() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Sequence[int] | None = None) -> bool:
-    """Whether there is a GPU, of a compute capability of at least so much.
+    """Whether there is a GPU of at least this compute capability.
 
     >>> import tvtf as tf
     >>> tf.test.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))
@@ -381,7 +381,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Seque
 
 @export("test.gpu_device_name")
 def gpu_device_name() -> str:
-    """The first GPU's name, or an empty text.
+    """Returns the first GPU's name, or an empty string.
 
     >>> import tvtf as tf
     >>> tf.test.gpu_device_name() in ("", "/device:GPU:0")

@@ -1,4 +1,4 @@
-"""``tf.device``: where compiled functions run."""
+"""``tf.device``: selects the device of compiled functions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tvtf.runtime.target import CPU, device_kind, target_of
 
 @export("device")
 class device:  # noqa: N801  (named as TensorFlow's)
-    """Compiled functions that are called inside run on the device; eager ops run on the CPU wherever they are.
+    """Runs compiled functions that are called inside on a device; eager ops always run on the CPU.
 
-    What a function takes and gives lies in the CPU's memory: a call on a GPU copies its arguments there and its results back.
+    Arguments and results lie in the CPU's memory: a call on a GPU copies its arguments there and its results back.
     Float32 products of matrices and convolutions run in tf32 there, as TensorFlow's do.
 
     Args:
-      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like, or a ``tf.DeviceSpec``; None for what was chosen outside.
+      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like, or a ``tf.DeviceSpec``; None for the enclosing choice.
 
     Raises:
-      ValueError: the name has another form.
+      ValueError: the name is malformed.
       RuntimeError: there is no such GPU, or its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
         Only after ``tf.config.set_soft_device_placement(False)``: by default functions run on the CPU then.
 
@@ -48,7 +48,7 @@ class device:  # noqa: N801  (named as TensorFlow's)
             state.device = f"{kind}:{number}" if kind != CPU and self._is_there() else None
 
     def _is_there(self) -> bool:
-        """Whether the GPU can be used; where placement is soft, functions run on the CPU without it."""
+        """Whether the GPU can be used; with soft placement functions run on the CPU if it can't."""
         try:
             target_of(self.name)
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""Switches of TensorFlow's runtime: what they are told is remembered, and all that they ask for is so already."""
+"""Switches of TensorFlow's runtime that are accepted: they are stored, or request what always holds in tvtf."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from tvtf.core.primitive import export
 from tvtf.runtime.target import products
 
-_told: dict[str, Any] = {"traceback_filtering": True, "log_device_placement": False}
+_settings: dict[str, Any] = {"traceback_filtering": True, "log_device_placement": False}
 
 
 @export("debugging.enable_traceback_filtering")
@@ -23,7 +23,7 @@ def enable_traceback_filtering() -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/enable_traceback_filtering
     """
-    _told["traceback_filtering"] = True
+    _settings["traceback_filtering"] = True
 
 
 @export("debugging.disable_traceback_filtering")
@@ -38,12 +38,12 @@ def disable_traceback_filtering() -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/disable_traceback_filtering
     """
-    _told["traceback_filtering"] = False
+    _settings["traceback_filtering"] = False
 
 
 @export("debugging.is_traceback_filtering_enabled")
 def is_traceback_filtering_enabled() -> bool:
-    """What was told last.
+    """Returns the value that was set last.
 
     >>> import tvtf as tf
     >>> tf.debugging.is_traceback_filtering_enabled()
@@ -51,7 +51,7 @@ def is_traceback_filtering_enabled() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/is_traceback_filtering_enabled
     """
-    return bool(_told["traceback_filtering"])
+    return bool(_settings["traceback_filtering"])
 
 
 @export("debugging.set_log_device_placement")
@@ -63,12 +63,12 @@ def set_log_device_placement(enabled: bool) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/set_log_device_placement
     """
-    _told["log_device_placement"] = bool(enabled)
+    _settings["log_device_placement"] = bool(enabled)
 
 
 @export("debugging.get_log_device_placement")
 def get_log_device_placement() -> bool:
-    """What was told last.
+    """Returns the value that was set last.
 
     >>> import tvtf as tf
     >>> tf.debugging.get_log_device_placement()
@@ -76,12 +76,12 @@ def get_log_device_placement() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/get_log_device_placement
     """
-    return bool(_told["log_device_placement"])
+    return bool(_settings["log_device_placement"])
 
 
 @export("config.experimental.enable_op_determinism")
 def enable_op_determinism() -> None:
-    """Accepted: the same program gives the same numbers on the same machine as it is.
+    """Accepted: programs are always deterministic on the same machine.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.enable_op_determinism()
@@ -92,7 +92,7 @@ def enable_op_determinism() -> None:
 
 @export("config.experimental.enable_tensor_float_32_execution")
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Whether functions compiled for a GPU from now on multiply float32 in tf32, with 10 bits of the fractions.
+    """Sets whether functions compiled for a GPU from now on multiply float32 in tf32 (10 bits of fraction).
 
     >>> import tvtf as tf
     >>> tf.config.experimental.enable_tensor_float_32_execution(True)
@@ -104,7 +104,7 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
 
 @export("config.experimental.tensor_float_32_execution_enabled")
 def tensor_float_32_execution_enabled() -> bool:
-    """Whether functions compiled for a GPU multiply float32 in tf32: they do, unless told otherwise.
+    """Whether functions compiled for a GPU multiply float32 in tf32; the default is True.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.tensor_float_32_execution_enabled()
@@ -117,7 +117,7 @@ def tensor_float_32_execution_enabled() -> bool:
 
 @export("config.experimental.get_synchronous_execution")
 def get_synchronous_execution() -> bool:
-    """Whether eager ops are done when they return: they are.
+    """Whether eager ops have finished when they return; always True.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.get_synchronous_execution()
@@ -130,7 +130,7 @@ def get_synchronous_execution() -> bool:
 
 @export("config.experimental.set_synchronous_execution")
 def set_synchronous_execution(enable: bool | None) -> None:
-    """Accepted: eager ops are done when they return.
+    """Accepted: eager ops have always finished when they return.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.set_synchronous_execution(True)
@@ -142,7 +142,7 @@ def set_synchronous_execution(enable: bool | None) -> None:
 @export("experimental.async_scope")
 @contextmanager
 def async_scope() -> Iterator[None]:
-    """Accepted: what fails inside fails at once.
+    """Accepted: an op that fails in the context raises at once.
 
     >>> import tvtf as tf
     >>> with tf.experimental.async_scope():
@@ -156,7 +156,7 @@ def async_scope() -> Iterator[None]:
 
 @export("experimental.async_clear_error")
 def async_clear_error() -> None:
-    """Accepted: no error waits to be told.
+    """Accepted: no error is ever pending.
 
     >>> import tvtf as tf
     >>> tf.experimental.async_clear_error()
@@ -167,7 +167,7 @@ def async_clear_error() -> None:
 
 @export("experimental.enable_strict_mode")
 def enable_strict_mode() -> None:
-    """Accepted: what TensorFlow deprecates is refused or told of as it is.
+    """Accepted: it changes nothing.
 
     >>> import tvtf as tf
     >>> tf.experimental.enable_strict_mode()

@@ -1,4 +1,4 @@
-"""Functions traced aside: for the types of what they return, and for the sizes in these that they compute."""
+"""Abstract traces: functions traced only for the types of their results, and for the sizes that these compute."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ MSG_EFFECTS = (
 
 
 class Aside(Trace):
-    """A trace whose calls are not part of the program; ``param_of`` has a tensor of the program as a parameter of it."""
+    """A trace that is not part of the program; ``param_of`` makes a parameter for a tensor of the program."""
 
     def __init__(self, name: str = "aside") -> None:
         super().__init__(name, state.trace)
         self.inputs: list[Tensor] = []
 
     def param_of(self, value: Any, of: TensorType | None = None) -> Tensor:
-        """A parameter that stands for ``value``, of its type or of one that is less known."""
+        """Adds a parameter that stands for ``value``, of its type or of a more general one."""
         tensor = convert_to_tensor(value)
         self.inputs.append(tensor)
         return self.add_param(of or tensor._type)
 
     def sizes(self, dims: Iterable[Dim]) -> dict[Any, Dim]:
-        """Those dims that only this trace knows, as dims of the trace around, which computes them.
+        """Returns dims that only this trace knows as dims of the enclosing trace.
 
-        What computes a size runs there once more, without effects.
+        The code that computes them is inlined there once more, without effects.
         """
         inside = {v: None for d in dims if not isinstance(d, int) for v in tirx.analysis.undefined_vars(d)}
         unknown = [v for v in inside if not knows_dim(state.trace, v)]
-        if not unknown or of_any_rank():  # where the trace waits for sizes, its instances know them
+        if not unknown or of_any_rank():  # if calls are deferred, their instances know the sizes
             return {}
         with tracing(self):
             results = [self.own(scalar_of(v)) for v in unknown]
@@ -52,15 +52,15 @@ class Aside(Trace):
         captured = lift_traces([self])
         tapes, state.tapes = state.tapes, []
         try:
-            found = (
+            values = (
                 walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], QuietWalk).start({}).run()
             )
         finally:
             state.tapes = tapes
-        return {v: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for v, x in zip(unknown, found)}
+        return {v: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for v, x in zip(unknown, values)}
 
     def require_pure(self, why: str) -> None:
-        """Refuses a function that has effects.
+        """Raises UnimplementedError if the traced function has effects.
 
         Raises:
           UnimplementedError: it assigns Variables, prints, or calls Python.
@@ -70,9 +70,10 @@ class Aside(Trace):
 
 
 def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
-    """The types of what a function of rows of tensors returns; sizes that it computes are those of the first row.
+    """Returns the result types of a function of rows; sizes that it computes are those of the first row.
 
-    Where there may be no row, the function is given one of zeros.
+    They are computed by a copy of the function without its effects, which must not happen once too often. If there
+    may be no row, a row of zeros is appended, so that the sizes can be computed.
     """
     aside = Aside()
     with tracing(aside):
@@ -81,13 +82,13 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
         return types
     if all(knows_dim(state.trace, d) for t in types for d in t.shape):
         return types
-    more = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors]
-    if of_any_rank():  # instances tell the sizes of what waits for them
+    padded = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors]
+    if of_any_rank():  # instances know the sizes of deferred calls
         aside.require_pure(MSG_EFFECTS)
-        return [t._type for t in function(more)]
+        return [t._type for t in function(padded)]
     aside = Aside()
     with tracing(aside):
-        rows = [aside.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in more]
+        rows = [aside.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in padded]
         types = [t._type for t in function(rows)]
     sizes = aside.sizes(d for t in types for d in t.shape)
     return [t._replace(shape=tuple(substitute_dim(d, sizes) for d in t.shape)) for t in types]

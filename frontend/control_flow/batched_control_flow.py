@@ -1,7 +1,8 @@
-"""Control flow over all elements of a map at once: the batching rules of primitives whose attributes are functions.
+"""Batching rules of primitives whose attributes are functions: control flow over all elements of a map at once.
 
-A branch that depends on the element is both branches, and a choice; a loop goes on while one element does, and those that
-are done keep their values. Source: https://arxiv.org/abs/1903.04243 (TensorFlow's own way)
+A branch on a condition that depends on the element becomes both branches and a select. A loop runs until the last
+element is done; elements that are done keep their values. Source: https://arxiv.org/abs/1903.04243 (as TensorFlow
+does it)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Flags = Sequence[bool]
 
 
 class _Elements(level):
-    """A level of its own, in which functions see elements of what is given as whole batches."""
+    """A level of mapping in which functions see elements of whole batches."""
 
     def __init__(self, size: Dim) -> None:
         self.size = size
@@ -41,25 +42,28 @@ class _Elements(level):
     def has(self, x: Tensor) -> bool:
         return x.is_batched and x.level == self.own  # type: ignore[attr-defined]
 
-    def whole(self, found: Sequence[Any]) -> list[Tensor]:
-        return [unwrapped(x, self.own, self.size) for x in found]
+    def whole(self, results: Sequence[Any]) -> list[Tensor]:
+        return [unwrapped(x, self.own, self.size) for x in results]
 
 
 def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:
-    """The chosen branch for all; both, where elements choose. Effects are done element by element then."""
+    """Runs the chosen branch for all elements; both branches and a select if the elements choose.
+
+    It is left to a loop over the elements (NotImplemented) if they choose and a branch has effects.
+    """
     pred, *captured = inputs
     branches = (then_branch, else_branch)
     if batched[0] and (shapes or not all(map(_is_pure, branches))):
         return NotImplemented
     with _Elements(size) as elements:
-        given = elements.of(captured, batched[1:])
+        operands = elements.of(captured, batched[1:])
         if batched[0]:
             (chosen,) = elements.of([pred], [True])
-            pairs = zip(*(call(branch, given) for branch in branches))
+            pairs = zip(*(call(branch, operands) for branch in branches))
             return tuple(elements.whole([bind.select(chosen, a, b) for a, b in pairs]))
         if state.trace is None:
-            return tuple(elements.whole(call(branches[0] if pred.eager_array() else branches[1], given)))
-        inners = [Inner("cond_of_rows", lambda f=f: elements.whole(call(f, given))) for f in branches]
+            return tuple(elements.whole(call(branches[0] if pred.eager_array() else branches[1], operands)))
+        inners = [Inner("cond_of_rows", lambda f=f: elements.whole(call(f, operands))) for f in branches]
         shared = lift(inners)
         return _bound_cond(pred, shared, [inner.graph() for inner in inners])
 
@@ -80,7 +84,10 @@ def while_batch(
     shapes: Any = (),
     arrays: Any = (),
 ) -> Any:
-    """One loop for all; one whose arrays grow runs for each element, and in a trace one whose shapes change."""
+    """Runs one loop for all elements.
+
+    It is left to a loop over the elements (NotImplemented) if its arrays grow, or, in a trace, if its shapes change.
+    """
     if arrays or (state.trace is not None and shapes):
         return NotImplemented
     with _Elements(size) as elements:
@@ -89,6 +96,8 @@ def while_batch(
 
 
 class _Loop:
+    """A ``while`` over all elements."""
+
     def __init__(
         self, elements: _Elements, inputs: Raw, batched: Flags, condition: Any, body: Any, carried: int
     ) -> None:
@@ -96,28 +105,29 @@ class _Loop:
         self.start, self.flags = list(inputs[:carried]), list(batched[:carried])
         self.invariants = elements.of(inputs[carried:], batched[carried:])
 
-    def turn(self, values: Raw) -> list[Tensor]:
-        """The values after an iteration, those of elements that are done as they were."""
-        (goes_on,) = call(self.condition, [*values, *self.invariants])
+    def iterate(self, values: Raw) -> list[Tensor]:
+        """Returns the values after an iteration; elements that are done keep theirs."""
+        (continues,) = call(self.condition, [*values, *self.invariants])
         new = call(self.body, [*values, *self.invariants])
-        if not self.elements.has(goes_on):
+        if not self.elements.has(continues):
             return list(new)
-        return [bind.select(goes_on, after, before) for after, before in zip(new, values)]
+        return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
-        """Whether one element goes on."""
-        (found,) = call(self.condition, [*values, *self.invariants])
-        if not self.elements.has(found):
-            return found
-        return bind.reduce_any(found.inner, axis=(0,), keepdims=False)  # type: ignore[attr-defined, no-any-return]
+        """Whether any element goes on."""
+        (result,) = call(self.condition, [*values, *self.invariants])
+        if not self.elements.has(result):
+            return result
+        return bind.reduce_any(result.inner, axis=(0,), keepdims=False)  # type: ignore[attr-defined, no-any-return]
 
     def run(self) -> tuple[Tensor, ...]:
         values = self.elements.of(self.start, self.flags)
         while self.test(values).eager_array():
-            values = self.turn(values)
+            values = self.iterate(values)
         return tuple(self.elements.whole(values))
 
     def traced(self, bound: Any) -> tuple[Tensor, ...]:
+        """Binds the loop; values that come to differ between elements are batched from the start."""
         start = [state.trace.own(x) for x in self.start]
         while (step := self._step(start)).flags != self.flags:
             start = [stretch(self.elements.size, x, f is g) for x, f, g in zip(start, self.flags, step.flags)]
@@ -134,27 +144,29 @@ class _Loop:
 
 
 class _Step:
-    """The body over raw values, and which of them differ from element to element after it."""
+    """The body over whole batches, and which of its values differ between elements afterwards."""
 
     def __init__(self, loop: _Loop, types: Sequence[TensorType]) -> None:
         self.flags = list(loop.flags)
 
         def body(*raw: Tensor) -> list[Tensor]:
-            found = loop.turn(loop.elements.of(raw, loop.flags))
-            self.flags = [f or loop.elements.has(x) for f, x in zip(loop.flags, found)]
-            return [unwrapped(x, loop.elements.own, loop.elements.size) if f else x for f, x in zip(self.flags, found)]
+            results = loop.iterate(loop.elements.of(raw, loop.flags))
+            self.flags = [f or loop.elements.has(x) for f, x in zip(loop.flags, results)]
+            return [
+                unwrapped(x, loop.elements.own, loop.elements.size) if f else x for f, x in zip(self.flags, results)
+            ]
 
         self.inner = Inner("rows_body", body, types)
 
 
 def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, count: int) -> Any:
-    """The function itself: what a map keeps is kept for all elements."""
+    """Runs the function itself, so that its intermediates are kept for all elements."""
     with _Elements(size) as elements:
         return tuple(elements.whole(call(forward, elements.of(inputs, batched))))
 
 
 def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, refusal: str) -> Any:
-    """Whole batches and a function of these; what all elements share gets the sum of their cotangents."""
+    """Passes whole batches through; shared operands get the sum of their elements' cotangents."""
     results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
     if refusal:
         attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "refusal": refusal}
@@ -163,15 +175,15 @@ def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count
     with _Elements(size) as elements:
         each = elements.of(inputs, batched)
 
-        def back(*raw: Tensor) -> list[Tensor]:
-            found = call(backward, elements.of(raw, [*[True] * count, *batched[used:]]))
-            dense = [as_dense(g) for g in gradients_of(each, found, given) if g is not None]
+        def backward_of_batch(*raw: Tensor) -> list[Tensor]:
+            cotangents = call(backward, elements.of(raw, [*[True] * count, *batched[used:]]))
+            dense = [as_dense(g) for g in gradients_of(each, cotangents, given) if g is not None]
             return [
                 x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
                 for (i, _), x in zip(given, elements.whole(dense))
             ]
 
-        inner = Inner("rows_backward", back, [x._type for x in (*results, *inputs[used:])])
+        inner = Inner("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])
         places = tuple((i, False) for i, _ in given)
         attrs = {"backward": inner.graph(), "count": count, "given": places, "refusal": ""}

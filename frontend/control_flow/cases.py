@@ -1,4 +1,4 @@
-"""``tf.case`` and ``tf.switch_case``: one of several functions, as nested conds."""
+"""``tf.case`` and ``tf.switch_case``: run one of several functions, as nested conds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MSG_MANY_TRUE = "Input error: more than one condition evaluated as True but excl
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case"
 ) -> Any:
-    """The function that an integer chooses; an index out of range chooses the default, or the last one.
+    """Runs the function with this index; for an index out of range the default, or the last one.
 
     Args:
       branch_index: integer scalar tensor.
       branch_fns: list of functions, or dict or pairs of index and function; the indices are 0 to n - 1.
-      default: what runs for any other index.
+      default: runs for any other index.
 
     Returns:
       What the chosen function returns; all return the same structure, dtypes and shapes.
@@ -51,7 +51,7 @@ def switch_case(
 
 
 def _indexed(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
-    """The functions in order, the default last."""
+    """Returns the functions in the order of their indices, the default last."""
     if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):
         index = index._as_tensor()
     if not isinstance(index, Tensor):
@@ -71,6 +71,7 @@ def _indexed(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
 
 
 def _check_pairs(pairs: Sequence[Any]) -> None:
+    """Checks pairs of index and function, with TensorFlow's errors."""
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
@@ -81,9 +82,9 @@ def _check_pairs(pairs: Sequence[Any]) -> None:
             raise TypeError(f"fn for key {key} must be callable.")
     keys = [key for key, _ in pairs]
     if min(keys) < 0 or max(keys) >= len(keys) or len(set(keys)) != len(keys):
-        found = ",".join(map(str, sorted(keys)))
+        sorted_keys = ",".join(map(str, sorted(keys)))
         raise ValueError(
-            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{found}}}"
+            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{sorted_keys}}}"
         )
 
 
@@ -91,25 +92,25 @@ def _as_tensor(value: Any) -> Tensor | None:
     return None if value is None else convert_to_tensor(value)
 
 
-def _own(value: Any) -> Tensor | None:
+def _traced_tensor(value: Any) -> Tensor | None:
     return None if value is None else state.trace.own(convert_to_tensor(value))
 
 
 def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], first: list[Any]) -> Any:
-    """A cond for each function but the last; the first one's structure is what the others must return."""
-    (place, function), *others = branches
+    """Binds a cond for each function but the last; all must return the structure of the first."""
+    (place, function), *rest = branches
 
     def checked() -> Any:
-        result = nest.map_structure(_own, function(), expand_composites=True)
+        result = nest.map_structure(_traced_tensor, function(), expand_composites=True)
         if first:
             check_branches(first[0], result, ("branches[0]", f"branches[{place}]"), "switch_case", place)
         first.append(result)
         return result
 
-    if not others:
+    if not rest:
         return checked()
     pred = bind.equal(index, convert_to_tensor(place, index.dtype))
-    return traced_cond(pred, checked, lambda: _nested_switch(index, others, first))
+    return traced_cond(pred, checked, lambda: _nested_switch(index, rest, first))
 
 
 @export("case")
@@ -120,11 +121,11 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """The function of the first predicate that holds, else the default.
+    """Runs the function of the first predicate that holds, else the default.
 
     Args:
       pred_fn_pairs: pairs of a boolean scalar and a function of no arguments.
-      default: what runs where none holds.
+      default: runs if none holds.
       exclusive: at most one may hold.
 
     Returns:
@@ -155,10 +156,11 @@ def case(
 
 
 def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    """Returns the pairs of predicate and function, checked with TensorFlow's errors."""
     if not isinstance(pairs, (list, tuple, dict)):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
-    found = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
-    for pair in found:
+    entries = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
+    for pair in entries:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
         if not is_tensor(pair[0]):
@@ -167,10 +169,11 @@ def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
             raise TypeError(f"pred must be Tensor of type bool: {pair[0]!r}")
         if not callable(pair[1]):
             raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
-    return found
+    return entries
 
 
 def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool) -> Any:
+    """Runs the function of the first predicate that holds, with TensorFlow's errors."""
     holding = [fn for pred, fn in pairs if pred]
     if exclusive and len(holding) > 1:
         raise InvalidArgumentError(None, "Assert", MSG_MANY_TRUE)
@@ -182,13 +185,14 @@ def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool)
 
 
 def _any(preds: Sequence[Tensor]) -> Tensor:
-    found = preds[0]
+    result = preds[0]
     for pred in preds[1:]:
-        found = bind.logical_or(found, pred)
-    return found
+        result = bind.logical_or(result, pred)
+    return result
 
 
 def _require_one(preds: Sequence[Tensor]) -> None:
+    """Adds run-time checks that no two predicates hold."""
     for i, pred in enumerate(preds[1:], 1):
         both = bind.logical_and(pred, _any(preds[:i]))
         bind.guard(bind.logical_not(both), message=f"assertion failed: [{MSG_MANY_TRUE}]")
@@ -197,5 +201,5 @@ def _require_one(preds: Sequence[Tensor]) -> None:
 def _nested_case(pairs: Sequence[tuple[Tensor, Any]], default: Any) -> Any:
     if not pairs:
         return default()
-    (pred, fn), *others = pairs
-    return traced_cond(pred, fn, lambda: _nested_case(others, default))
+    (pred, fn), *rest = pairs
+    return traced_cond(pred, fn, lambda: _nested_case(rest, default))

@@ -1,4 +1,4 @@
-"""Python functions traced inside a trace, and lifted out of it: what they use of the outside becomes arguments."""
+"""Closure conversion: traces Python functions inside a trace and lifts them out; captured tensors become arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvtf.passes.analysis.dead_code import needed_bindings
 
 
 class Inner:
-    """A function traced within the active trace: its parameters, what it returned, and the tensors in that."""
+    """A function traced within the active trace: parameters, the returned structure, and the tensors in it."""
 
     def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
         self.trace = Trace(name, state.trace)
@@ -34,7 +34,10 @@ class Inner:
         return self.trace.finish([*self.leaves, *extra])
 
     def with_types(self, types: Sequence[TensorType]) -> Inner:
-        """The same function over parameters of other types: its calls are bound again, and no Python of the user's runs."""
+        """Returns the same function for other parameter types.
+
+        Its bindings are replayed: running the user's Python again would repeat its prints and appends.
+        """
         define_dims(self.trace)
         old, variables = self.trace, list(self.trace.variables.values())
         graph = self.graph(value for _, value in variables)
@@ -43,44 +46,44 @@ class Inner:
             captures = [state.trace.capture(outer, inner._type, "captured") for outer, inner in old.captures.values()]
             results = evaluate(graph.module(), "main", [*params, *captures])
             state.trace.take_variables(old, results[len(self.leaves) :])
-            left = iter(results)
+            remaining = iter(results)
             return nest.map_structure(
-                lambda leaf: None if leaf is None else next(left), self.structure, expand_composites=True
+                lambda leaf: None if leaf is None else next(remaining), self.structure, expand_composites=True
             )
 
         return Inner(old.name, bound_again, types)
 
 
 def _leaf(value: Any) -> Tensor | None:
-    """A returned value as a tensor of the trace; None for nothing, and for an op that has no results."""
+    """Returns a returned value as a tensor of the trace; None for None and for an op without results."""
     return None if value is None or isinstance(value, Operation) else state.trace.own(convert_to_tensor(value))
 
 
 def assigned_variables(inners: Sequence[Inner]) -> list[Any]:
-    """The Variables that any of the functions assigns, each once, in order."""
-    found = {id(v): v for inner in inners for v, _ in inner.trace.assigned()}
-    return list(found.values())
+    """Returns the Variables that any of the functions assigns, each once, in order."""
+    variables = {id(v): v for inner in inners for v, _ in inner.trace.assigned()}
+    return list(variables.values())
 
 
 def carried_variables(inners: Sequence[Inner]) -> list[Any]:
-    """The Variables that a loop of these functions carries: those that they assign, or, where they call Python, use."""
+    """Returns the Variables that a loop of these functions carries: those assigned; if Python is called, all used."""
     if not any(inner.trace.is_after_python for inner in inners):
         return assigned_variables(inners)
     return list({id(v): v for inner in inners for v, _ in inner.trace.variables.values()}.values())
 
 
 def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
-    """What a Variable holds at the end of the function."""
+    """Returns a Variable's value at the end of the function."""
     return inner.trace.read_variable(variable)
 
 
 def lift(inners: Sequence[Inner]) -> list[Tensor]:
-    """Gives the functions the same captures in the same order, and returns these as tensors of the active trace."""
+    """Gives the functions the same captures in the same order; returns the captures as tensors of the active trace."""
     return lift_traces([inner.trace for inner in inners])
 
 
 def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
-    """The same for traces."""
+    """Gives traces the same captures in the same order; returns the captures as tensors of the active trace."""
     if any(trace.is_after_python for trace in traces):
         state.trace.settle()
         state.trace.root.python.barriers += 1
@@ -96,23 +99,24 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
 
 
 def as_read(outer: Tensor) -> Tensor:
-    """A Variable's present value is read anew, so that tapes around see the reading."""
+    """Reads a Variable's present value again, so that enclosing tapes see the read."""
     if state.trace is None:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
         if value is outer:
-            return _told(variable, state.trace.read_before(variable, value))
+            return _recorded_read(variable, state.trace.read_before(variable, value))
     return outer
 
 
-def _told(variable: Any, tensor: Tensor) -> Tensor:
+def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:
+    """Has the tapes see that a Variable was read."""
     for tape in state.tapes:
         tape.read(variable, tensor)
     return tensor
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
-    """Leaves what results don't need out of a function, and captures that only this needed."""
+    """Removes dead code from a function, and captures that only dead code used."""
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     trace.bindings = needed_bindings(params, trace.bindings, [r._var for r in results])
     used = {r._var for r in results}
@@ -122,21 +126,21 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
 
 
 def define_dims(trace: Trace) -> None:
-    """Captures a tensor for each symbolic dim that the function uses without a parameter that has it.
+    """Captures a tensor for each symbolic dim that the function uses and no parameter has.
 
     Raises:
-      ValueError: no tensor has one that the function doesn't compute.
+      ValueError: no tensor has a dim that the function doesn't compute.
     """
     for symbol in capture_dims(trace):
         raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
 
 
 def capture_dims(trace: Trace) -> list[Any]:
-    """Captures a tensor of the traces around for each symbolic dim that only they know, and returns the dims that none has."""
+    """Captures a tensor for each symbolic dim that only enclosing traces know; returns the dims that no tensor has."""
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)} | set(_told_later(trace))
+    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)} | set(_deferred_dims(trace))
     missing = []
     for symbol in relax.analysis.free_symbolic_vars(body):
         outer = carrier(trace.parent or trace.caller, symbol)
@@ -148,19 +152,19 @@ def capture_dims(trace: Trace) -> list[Any]:
 
 
 COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
-"""Primitives whose attributes name dims that only running them tells, as those of the host's do."""
+"""Primitives whose attributes name dims that running them computes; so do those of host primitives."""
 
 
 def _computed_by(bound: dialect.Bound) -> set[Any]:
-    """The symbolic dims that a call binds: those among its attributes that no operand has."""
+    """Returns the symbolic dims that a call defines: those in its attributes that no operand has."""
     if bound.primitive.name not in COMPUTING and not bound.primitive.host:
         return set()
-    given = {d for x in bound.inputs if x.ty.shape is not None for d in x.ty.shape.values}
-    return {d for d in _flat(tuple(bound.attrs.values())) if isinstance(d, tirx.Var) and d not in given}
+    operand_dims = {d for x in bound.inputs if x.ty.shape is not None for d in x.ty.shape.values}
+    return {d for d in _flat(tuple(bound.attrs.values())) if isinstance(d, tirx.Var) and d not in operand_dims}
 
 
-def _told_later(trace: Trace) -> Iterator[Any]:
-    """The dims of what waits for sizes: instances have them."""
+def _deferred_dims(trace: Trace) -> Iterator[Any]:
+    """Yields the dims of deferred calls, which instances define."""
     for binding in trace.bindings:
         if dialect.is_dialect(binding.value) and dialect.read(binding.value).primitive.name == "waiting":
             types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
@@ -178,11 +182,11 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
 
 
 def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
-    """A tensor around that has ``symbol`` as a dim of its own."""
+    """Returns a tensor of an enclosing trace that has ``symbol`` as a dim."""
     for each in trace.enclosing() if trace is not None else ():
         for tensor in [*each.params, *(inner for _, inner in each.captures.values()), *_bound(each)]:
             dims = tensor._type.shape
-            if isinstance(dims, AnyShape):  # what it is called with may have the dim, but not where that is
+            if isinstance(dims, AnyShape):  # its rank is unknown, so the axis of the dim is too
                 continue
             if any(d is symbol or symbol.same_as(d) for d in dims if not isinstance(d, int)):
                 return tensor
@@ -190,7 +194,7 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
 
 
 def knows_dim(trace: Trace | None, dim: Any) -> bool:
-    """Whether tensors around have all the symbols that a dim is made of."""
+    """Whether enclosing traces have tensors with all symbols of a dim."""
     return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -201,9 +205,9 @@ def _bound(trace: Trace) -> Iterable[SymbolicTensor]:
 
 
 def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
-    """What a traced tensor is in the call that its function is traced for: the first value of a Variable made there.
+    """Evaluates a traced tensor for the arguments of the call being traced: the initial value of a Variable.
 
-    Variables that it depends on, such as the state of random numbers, take the values that they have by then.
+    Variables that it depends on, such as the state of random numbers, take their new values.
     """
     if tensor._trace is not trace or trace.parent is not None:
         return tensor
@@ -213,18 +217,19 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     inputs = {p._var: x for p, x in zip(trace.params, trace.given) if isinstance(x, EagerTensor)}
     inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
     changed = [(v, value) for v, value in trace.assigned() if _depend(trace, [tensor], v)]
-    found = _evaluated(trace, [tensor, *(value for _, value in changed)], inputs)
-    for (variable, _), value in zip(changed, found[1:]):
+    values = _evaluated(trace, [tensor, *(value for _, value in changed)], inputs)
+    for (variable, _), value in zip(changed, values[1:]):
         variable.assign(value)
-    return found[0]
+    return values[0]
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
+    """Whether tensors depend on a Variable."""
     return trace.captures[id(variable)][1]._var in _needed(trace, tensors)[1]
 
 
 def _needed(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
-    """The bindings that tensors depend on, in order, and the variables in them."""
+    """Returns the bindings that tensors depend on, in order, and the variables in them."""
     used = {t._var for t in tensors}
     bindings = []
     for binding in reversed(trace.bindings):
@@ -235,6 +240,7 @@ def _needed(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any],
 
 
 def _evaluated(trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]) -> tuple[Tensor, ...]:
+    """Evaluates traced tensors on known inputs; returns them unchanged if an input is unknown."""
     bindings, used = _needed(trace, tensors)
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())] if p._var in used]
     if not all(p in inputs for p in params):
@@ -244,9 +250,9 @@ def _evaluated(trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
     for graph in trace.subgraphs.values():
         functions |= graph.reachable()
-    given = [convert_to_tensor(inputs[p]) for p in params]
+    arguments = [convert_to_tensor(inputs[p]) for p in params]
     tapes, state.tapes = state.tapes, []
     try:
-        return evaluate(ir.IRModule({relax.GlobalVar("main"): function} | functions), "main", given)
+        return evaluate(ir.IRModule({relax.GlobalVar("main"): function} | functions), "main", arguments)
     finally:
         state.tapes = tapes

@@ -1,4 +1,4 @@
-"""The gradient of ``cond``: the same branch run again and swept, by a cond over the same predicate.
+"""The gradient of ``cond``: reruns and sweeps the branch that was taken, in a cond over the same predicate.
 
 Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 """
@@ -26,13 +26,13 @@ from tvtf.ops.rules import bind, number, zeros_like
 def cond_vjp(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> Any:
-    """The same branch run again and swept, by a cond over the same predicate."""
+    """Returns the cotangents of a cond's operands."""
     attrs = {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
     if state.trace is None:
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
         return (None, *chosen.sweep(cts, chosen.inputs))
     if is_mapped(cts):
-        return by_element(lambda *given: cond_vjp(given, outputs, pred, *captured, **attrs), cts)
+        return by_element(lambda *element_cts: cond_vjp(element_cts, outputs, pred, *captured, **attrs), cts)
     return both_swept(cts, outputs, pred, *captured, **attrs)
 
 
@@ -40,7 +40,11 @@ def both_swept(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = (),
     shared: Shared | None = None,
 ) -> Any:  # fmt: skip
-    """The cotangents by a cond; what its branches read of ``shared`` tensors goes to the rows of these."""
+    """Returns the cotangents of a cond's operands, by a cond over both branches' sweeps.
+
+    Reads of ``shared`` tensors give cotangents of rows. If their shapes are known in one branch only, dense
+    cotangents are used.
+    """
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
     for branch in branches:
         branch.sweep(cts, captured)
@@ -52,7 +56,7 @@ def both_swept(
 
 
 class _Branch:
-    """A branch to be differentiated."""
+    """A branch of a cond that is being differentiated."""
 
     inner: Inner
     rows: Sequence[Rows]
@@ -61,24 +65,32 @@ class _Branch:
         self.function, self.shared = function, shared
 
     def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
+        """Reruns the branch and sweeps it; keeps the rows that are cotangents of shared tensors."""
         replay = Replay(self.function, captured)
-        own = Shared.within(self.shared, captured, replay.inputs)
-        replay.records = own.taken(replay.records, both_swept)
-        found = replay.sweep(list(map(of_size, cts, replay.outputs)), replay.inputs)
-        self.rows = [replace(r, places=state.trace.own(r.places), values=state.trace.own(r.values)) for r in own.rows]
-        return tuple(found)
+        shared = Shared.within(self.shared, captured, replay.inputs)
+        replay.records = shared.replace_reads(replay.records, both_swept)
+        cotangents = replay.sweep(list(map(of_size, cts, replay.outputs)), replay.inputs)
+        self.rows = [
+            replace(r, places=state.trace.own(r.places), values=state.trace.own(r.values)) for r in shared.rows
+        ]
+        return tuple(cotangents)
 
     def sweep(self, cts: Any, captured: Sequence[Tensor]) -> None:
+        """Traces the sweep of the branch."""
         self.inner = Inner("cond_grad", lambda: self.swept(cts, captured))
-        self.found = self.inner.structure
+        self.cotangents = self.inner.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:
-        """Whether the other branch knows the shapes of these rows."""
+        """Whether the other branch knows the shapes of the rows."""
         known = {d for x in captured for d in x._type.shape}
         return all(isinstance(d, int) or d in known for r in self.rows for d in r.values._type.shape)
 
     def rows_of(self, side: _Branch) -> list[Tensor]:
-        """The rows that a branch gives, as results of this one: none of them, where it is the other."""
+        """Returns ``side``'s rows as results of this branch.
+
+        If that is the other branch, they are zeros at place -1, which means no row: both branches must return the
+        same types.
+        """
         if side is self:
             return [x for r in self.rows for x in (r.places, r.values)]
         with tracing(self.inner.trace):
@@ -88,23 +100,26 @@ class _Branch:
 
 
 def _by_cond(pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branch], shared: Shared | None) -> Any:
-    used = [i for i in range(len(captured)) if any(branch.found[i] is not None for branch in branches)]
-    dense = [[_or_zeros(branch.inner, branch.found[i], captured[i]) for i in used] for branch in branches]
-    parts = [[*own, *(x for other in branches for x in branch.rows_of(other))] for branch, own in zip(branches, dense)]
+    """Binds the cond of the branches' sweeps and distributes its results."""
+    used = [i for i in range(len(captured)) if any(branch.cotangents[i] is not None for branch in branches)]
+    dense = [[_or_zeros(branch.inner, branch.cotangents[i], captured[i]) for i in used] for branch in branches]
+    parts = [
+        [*grads, *(x for other in branches for x in branch.rows_of(other))] for branch, grads in zip(branches, dense)
+    ]
     for branch, part in zip(branches, parts):
         without_unused(branch.inner.trace, part)
     lifted = lift([branch.inner for branch in branches])
     graphs = [branch.inner.trace.finish(part) for branch, part in zip(branches, parts)]
     results = iter(cond_primitive.bind(pred, *lifted, then_branch=graphs[0], else_branch=graphs[1]) if parts[0] else ())
-    found = {i: next(results) for i in used}
+    cotangents = {i: next(results) for i in used}
     for branch in branches:
         for rows in branch.rows:
             shared.rows.append(replace(rows, places=next(results), values=next(results)))  # type: ignore[union-attr]
-    return (None, *(found.get(i) for i in range(len(captured))))
+    return (None, *(cotangents.get(i) for i in range(len(captured))))
 
 
 def of_size(ct: Any, like: Tensor) -> Any:
-    """A cotangent of the result of either branch as one of this branch's result."""
+    """Returns a cotangent of a cond's result as one of this branch's result, whose sizes may be other symbols."""
     if ct is None or same_shape(ct._type.shape, like._type.shape):
         return ct
     return bind.ensure_shape(state.trace.own(ct), shape=like._type.shape)

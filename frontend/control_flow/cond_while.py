@@ -1,4 +1,4 @@
-"""``tf.cond`` and ``tf.while_loop``: plain Python eagerly, primitives while tracing."""
+"""``tf.cond`` and ``tf.while_loop``: Python control flow eagerly, primitives while tracing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cond(
     false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """``true_fn()`` where ``pred`` holds, else ``false_fn()``; only one of them runs.
+    """Runs ``true_fn()`` if ``pred`` holds, else ``false_fn()``.
 
     Args:
       pred: a scalar boolean tensor; a Python bool decides while tracing.
@@ -100,7 +100,7 @@ def cond(
 
 
 def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
-    """The branch with ``value`` for each operation that it returns, so that ``control_dependencies`` can take the result."""
+    """Returns the branch with its operations replaced by ``value``, so that it returns tensors only."""
     return lambda: nest.map_structure(
         lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
     )
@@ -113,13 +113,13 @@ def traced_cond(
     names: tuple[str, str] = ("true_fn", "false_fn"),
     op: str = "cond",
 ) -> Any:
-    """The primitive over both branches, whose Variables' new values are assigned outside."""
+    """Binds the ``cond`` primitive over both branches, and assigns the Variables' new values outside of it."""
     from tvtf.frontend.control_flow.closure_conversion import assigned_variables, lift, variable_value
 
     branches = _traced_branches(op, true_fn, false_fn)
-    taken = _always_taken(pred) if _ranks_differ(*branches) else None
-    if taken is not None:
-        return true_fn() if taken else false_fn()
+    constant_pred = _always_taken(pred) if _ranks_differ(*branches) else None
+    if constant_pred is not None:
+        return true_fn() if constant_pred else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
@@ -135,58 +135,62 @@ def traced_cond(
 
 
 def _ranks_differ(first: Inner, other: Inner) -> bool:
-    """Whether two branches return as many tensors, some of other ranks."""
+    """Whether two branches return equally many tensors, some of different ranks."""
     pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
 
 
 def _always_taken(pred: Tensor) -> Any:
-    """Whether a condition that is computed from constants alone holds: of the rank of a tensor; None for others."""
+    """Returns the value of a condition that is computed from constants alone; None for others."""
     symbol = state.trace.own(pred)
     return symbol._trace.computed_constants.value(symbol._var)
 
 
 def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> tuple[Inner, Inner]:
-    """Both branches; one that is refused for the shapes of this call fails where the program takes it."""
+    """Traces both branches.
+
+    In a trace for one call's shapes, a branch that is invalid for these shapes is replaced by one that fails when it
+    runs: the program may never take it.
+    """
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
     names = f"{op}_true", f"{op}_false"
-    found = _traced_or_refused(names[0], true_fn)
-    if isinstance(found, ValueError):
+    branch = _traced_or_refused(names[0], true_fn)
+    if isinstance(branch, ValueError):
         other = Inner(names[1], false_fn)
-        return _failing(names[0], found, other), other
-    first = found
-    found = _traced_or_refused(names[1], lambda: typed_as(false_fn(), first.structure))
-    if isinstance(found, ValueError):
-        return first, _failing(names[1], found, first)
-    second = found
+        return _failing(names[0], branch, other), other
+    first = branch
+    branch = _traced_or_refused(names[1], lambda: typed_as(false_fn(), first.structure))
+    if isinstance(branch, ValueError):
+        return first, _failing(names[1], branch, first)
+    second = branch
     if takes_type(first.structure, second.structure):
         first = Inner(names[0], lambda: typed_as(true_fn(), second.structure))
     return first, second
 
 
 def _traced_or_refused(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
-    """A branch; or, in a trace for the shapes of one call, what these are refused for."""
+    """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for."""
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
     try:
         return Inner(name, branch)
     except (ValueError, UnknownSizes) as error:
-        refused = error.error if isinstance(error, UnknownSizes) else error
-        if not (state.trace.root.is_for_shapes and isinstance(refused, ValueError) and is_of_shapes(refused)):
+        shape_error = error.error if isinstance(error, UnknownSizes) else error
+        if not (state.trace.root.is_for_shapes and isinstance(shape_error, ValueError) and is_of_shapes(shape_error)):
             raise
-        return refused
+        return shape_error
 
 
-def _failing(name: str, refused: ValueError, other: Inner) -> Inner:
-    """A branch that fails, with blank results of the other's types."""
+def _failing(name: str, error: ValueError, other: Inner) -> Inner:
+    """Returns a branch that raises ``error`` when it runs; its results have the other branch's types."""
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
     if any(isinstance(leaf._type.shape, AnyShape) for leaf in other.leaves):
-        raise refused
+        raise error
 
     def fail() -> Any:
-        bind.guard(convert_to_tensor(False), message=str(refused))
+        bind.guard(convert_to_tensor(False), message=str(error))
         return nest.map_structure(_blank, other.structure, expand_composites=True)
 
     return Inner(name, fail)
@@ -199,7 +203,7 @@ def _blank(leaf: Tensor | None) -> Tensor | None:
 
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
-    """The primitive; it waits where ranks of results are unknown."""
+    """Binds the primitive; defers it if ranks of results are unknown."""
     types = [graph.output_types for graph in graphs]
     if any(isinstance(t.shape, AnyShape) for t in (*types[0], *types[1])):
         return hooks.wait(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
@@ -209,7 +213,7 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
 
 
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
-    """The primitive over two functions of tensors of now known ranks."""
+    """Binds the primitive over two functions whose tensors now have known ranks."""
     from tvtf.ir.trace import trace_graph
 
     types = [x._type for x in captured]
@@ -218,7 +222,10 @@ def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) 
 
 
 def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:
-    """The results' shapes, where those of the branches differ: a dim that does is a symbol of its own."""
+    """Returns the shapes of the results, with a new symbol for each dim in which the branches differ.
+
+    The result is () if there is none.
+    """
     merged = tuple(tuple(map(_merged_dim, a.shape, b.shape)) for a, b in zip(first, other))
     return () if all(m == tuple(a.shape) for m, a in zip(merged, first)) else merged
 
@@ -228,25 +235,25 @@ def _merged_dim(a: Any, b: Any) -> Any:
 
 
 def _something(branch: Any) -> list[Tensor]:
-    """A result for a branch that has none: TVM's passes lose track of branches without a value."""
+    """Returns a dummy result for a branch without results: TVM's passes lose track of branches without a value."""
     return [] if branch.leaves else [branch.trace.own(convert_to_tensor(0))]
 
 
 def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:
-    """``structure`` with its tensors replaced, in order; None stays."""
-    left = iter(tensors)
-    return nest.map_structure(lambda leaf: None if leaf is None else next(left), structure, expand_composites=True)
+    """Returns ``structure`` with its tensors replaced in order; None stays."""
+    remaining = iter(tensors)
+    return nest.map_structure(lambda leaf: None if leaf is None else next(remaining), structure, expand_composites=True)
 
 
 def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, index: int = 1) -> None:
-    """Raises TensorFlow's errors where two branches return different things."""
+    """Raises TensorFlow's errors if two branches return different structures, dtypes or ranks."""
     counts = [sum(leaf is not None for leaf in nest.flatten(s, expand_composites=True)) for s in (first, other)]
     if counts[0] != counts[1]:
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
     try:
         nest.assert_same_structure(first, other, expand_composites=True)
-        for mine, theirs in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
-            _check_leaves(mine, theirs)
+        for a, b in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
+            _check_leaves(a, b)
     except (TypeError, ValueError) as error:
         shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
         raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(shown) from None
@@ -256,15 +263,16 @@ class _RanksDiffer(ValueError):
     """Two branches return tensors of different ranks."""
 
 
-def _check_leaves(mine: Any, other: Any) -> None:
-    if mine is None or other is None:
-        if mine is not other:
-            raise TypeError(f"{mine} and {other} have different types")
+def _check_leaves(first: Any, other: Any) -> None:
+    """Checks that two results of branches have the same dtype and rank."""
+    if first is None or other is None:
+        if first is not other:
+            raise TypeError(f"{first} and {other} have different types")
         return
-    if mine.dtype is not other.dtype:
-        raise TypeError(f"{mine!r} and {other!r} have different types")
-    if not agree_rank(mine._type.shape, other._type.shape):
-        raise _RanksDiffer(f"{mine!r} and {other!r} have different ranks; compiled branches must return equal ranks")
+    if first.dtype is not other.dtype:
+        raise TypeError(f"{first!r} and {other!r} have different types")
+    if not agree_rank(first._type.shape, other._type.shape):
+        raise _RanksDiffer(f"{first!r} and {other!r} have different ranks; compiled branches must return equal ranks")
 
 
 @export("while_loop")
@@ -279,7 +287,7 @@ def while_loop(
     maximum_iterations: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Repeats ``body`` while ``cond`` holds.
+    """Runs ``body`` repeatedly while ``cond`` holds.
 
     Args:
       cond: function of the loop variables; returns a scalar boolean tensor.
@@ -323,22 +331,22 @@ def while_loop(
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
-        found = body(*values)
-        nested = _as_loop_vars(found, loop_vars, expand_composites=False)
-        values = type(found)(nested) if type(found) in (list, tuple) else nested  # as TensorFlow does
+        result = body(*values)
+        nested = _as_loop_vars(result, loop_vars, expand_composites=False)
+        values = type(result)(nested) if type(result) in (list, tuple) else nested  # as TensorFlow does
         count += 1
     return nest.map_structure(lambda v: None if v is None else convert_to_tensor(v), values, expand_composites=True)
 
 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
-    """What a body returned, in the form of the loop variables."""
+    """Returns the body's results in the structure of the loop variables."""
     values = values if isinstance(values, (list, tuple)) else [values]
     nest.assert_same_structure(list(values), list(like), expand_composites=expand_composites)
     return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
-    """With a counter among the loop variables that stops the loop."""
+    """Runs a loop with a counter among its variables, which stops it after ``limit`` iterations."""
 
     most = convert_to_tensor(limit)
     if most.ndim:
@@ -348,7 +356,7 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
     invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
     _, values = traced_while(
         lambda i, v: bind.logical_and(bind.less(i, most), convert_to_tensor(cond(*v))),
-        # Arrays may be empty yet in `v` when the body is traced for their shapes.
+        # TensorArrays in `v` may still have no buffer when the body is traced to infer their shapes.
         lambda i, v: (bind.add(i, one), _as_loop_vars(body(*v), v, expand_composites=False)),
         (zero, loop_vars),
         invariants,
@@ -358,7 +366,7 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
 
 
 def _constant_int(value: Any) -> int | None:
-    """The value where it is known while tracing."""
+    """Returns the value if it is known while tracing; else None."""
     try:
         return max(0, int(value))
     except TypeError:
@@ -375,11 +383,15 @@ def traced_while(
     growth: Any = None,
     claimed: Sequence[int] = (),
 ) -> Any:
-    """The primitive; Variables that the body assigns are carried along and assigned outside.
+    """Binds the ``while`` primitive; Variables that the body assigns are carried through it and assigned outside.
 
-    ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop
-    variables. ``growth``: of the arrays among them, where they are given as tensors. ``claimed``: the places of values of known
-    sizes that the body may call ``set_shape`` on: it is traced with open sizes, and those that it keeps are closed afterwards.
+    Args:
+      bound: the greatest number of iterations (an int or dim), if known.
+      names: names of the flat loop variables, for errors.
+      growth: of the arrays among the loop variables, if these are passed as tensors.
+      claimed: positions of values with known sizes on which the body may call ``set_shape``. The loop is traced with
+        these sizes unknown; those that an iteration keeps are made static afterwards on the IR, so that the body's
+        Python (prints, appends) runs once, as in TensorFlow.
     """
     from tvtf.frontend.control_flow.closure_conversion import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.control_flow.trip_count import trip_count
@@ -389,7 +401,7 @@ def traced_while(
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
-    bound = _without_waiting(bound)
+    bound = _usable_bound(bound)
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
     for place, shape in growth.shapes.items():
         shapes[place] = shape
@@ -401,8 +413,8 @@ def traced_while(
     def traced() -> tuple[Inner, Inner, list[TensorType]]:
         types = _types(entry, shapes)
         test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-        own = _own_types(types, shapes)
-        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+        body_types = _own_types(types, shapes)
+        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), body_types)
         return test, step, types
 
     declared = list(shapes)
@@ -424,7 +436,7 @@ def traced_while(
         test, step, types = traced()
     _check_carried(entry, step, names, shapes)
     if bound is None:
-        bound = _without_waiting(trip_count(entry, test, step))
+        bound = _usable_bound(trip_count(entry, test, step))
     variables = carried_variables([test, step])
     with state.trace.seeing_assignments_before(entry):
         carried_values = _carry_variables((test, step), variables)
@@ -443,23 +455,23 @@ def traced_while(
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
 
 
-def _without_waiting(bound: Any) -> Any:
-    """Only a number, where the ranks that dims belong to are still to come."""
+def _usable_bound(bound: Any) -> Any:
+    """Returns the bound, unless it is a dim in a trace of unknown rank: instances determine such dims."""
     return bound if isinstance(bound, int) or not of_any_rank() else None
 
 
 def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
-    """The types of what a loop carries, with a symbol for each size that may change."""
+    """Returns the types of the loop variables, with a new symbol for each size that may change."""
     return [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
 
 def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[TensorType]:
-    """The same with other symbols: the body's, where ``types`` are the condition's."""
+    """Returns the same types with other symbols: the body's, where ``types`` are the condition's."""
     return [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
 
 
 def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
-    """A loop's body that makes arrays larger itself."""
+    """Returns the loop body for arrays that grow inside of it: the loop reserves no rows for them."""
 
     def run(*values: Any) -> Any:
         state.trace.room_for = frozenset()
@@ -469,21 +481,21 @@ def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _loosened(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
-    """The invariants with those sizes unknown that an iteration changes and TensorFlow takes for the same; else None."""
-    found = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
-    return None if all(a is b for a, b in zip(found, shapes)) else found
+    """Returns shape invariants in which the sizes that an iteration changes are unknown; None if there are none."""
+    invariants = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
+    return None if all(a is b for a, b in zip(invariants, shapes)) else invariants
 
 
 def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
-    """What a value traced with open sizes keeps from the start to the end of an iteration; None for the shape of ``before``."""
+    """Returns which sizes a value traced with unknown ones keeps in an iteration; None if all of ``before``'s."""
     known = state.trace.root.known_dim
     triples = zip(before._type.shape, start._type.shape, map(known, end._type.shape))
-    kept = [size if same_dim(known(symbol), after) or size == after else None for size, symbol, after in triples]
-    return None if None not in kept else TensorShape(kept)
+    sizes = [size if same_dim(known(symbol), after) or size == after else None for size, symbol, after in triples]
+    return None if None not in sizes else TensorShape(sizes)
 
 
 def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], declared: Sequence[Any]) -> None:
-    """Has Python see the shapes with which values entered a loop, where no others are declared."""
+    """Lets Python see the static shapes with which values enter a loop, unless others were declared."""
     for tensor, before, shape in zip(tensors, entry, declared):
         are_known = shape is None and None not in (tensor.shape.rank, before.shape.rank)
         if are_known and tensor.shape.as_list() != before.shape.as_list():
@@ -491,53 +503,53 @@ def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], dec
 
 
 def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
-    """The shape that a loop's value has in each iteration, where that is less than what it enters with; else None.
+    """Returns the shape that a loop variable has in every iteration; None if it keeps its entry shape.
 
-    TensorFlow lets a size differ that was unknown before the loop, and believes what ``set_shape`` claims of one.
+    TensorFlow lets a size change that was unknown before the loop, and trusts the sizes that ``set_shape`` claims.
     """
     shapes = before._type.shape, after._type.shape
     if any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):
         return None
     if after.claimed is not None:
-        kept = [d if same_dim(d, e) else None for d, e in zip(*shapes)]
-        return TensorShape(kept) if None in kept and before.shape == after.shape else None
+        sizes = [d if same_dim(d, e) else None for d, e in zip(*shapes)]
+        return TensorShape(sizes) if None in sizes and before.shape == after.shape else None
     if of_any_rank():
-        return None  # what waits for sizes has other dims in each instance
+        return None  # deferred calls have other dims in each instance
     if all(isinstance(a, int) or same_dim(a, b) for a, b in zip(*shapes)):
         return None
     return TensorShape([a if isinstance(a, int) else None for a in shapes[0]])
 
 
-def _invariants(entry: Sequence[Tensor], loop_vars: Any, given: Any, names: Sequence[str]) -> list[Any]:
-    """For each carried tensor the shape that all its values have; None where that is the one it enters with."""
-    if given is None:
+def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
+    """Returns the declared shape invariant of each loop tensor; None where the entry shape is invariant."""
+    if declared is None:
         return [None] * len(entry)
-    found = [_shape_of(s) for leaf in _leaves_like(given, loop_vars) for s in leaf]
-    for t, shape, name in zip(entry, found, names):
+    invariants = [_shape_of(s) for leaf in _leaves_like(declared, loop_vars) for s in leaf]
+    for t, shape, name in zip(entry, invariants, names):
         if shape is not None and shape.rank not in (None, t.ndim):
             raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
         if shape is not None and shape.rank is None:
             raise NotImplementedError(MSG_RANK.format(name=name, entry=t.shape, left=shape))
         if shape is not None and not all(s is None or s == d for s, d in zip(shape, t.shape)):
             raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
-    return found
+    return invariants
 
 
-def _leaves_like(given: Any, loop_vars: Any) -> list[list[Any]]:
-    """The invariants by leaf of the loop variables: shapes are leaves, whatever they are made of."""
+def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
+    """Returns the shape invariants per leaf of the loop variables; a shape given as a list is a leaf."""
     if nest.is_nested(loop_vars):
-        parts = [given[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(given)
+        parts = [declared[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(declared)
         children = (
             [loop_vars[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(loop_vars)
         )
         if len(parts) != len(children):
-            nest.assert_same_structure(list(loop_vars), list(given))
+            nest.assert_same_structure(list(loop_vars), list(declared))
         return [leaf for part, child in zip(parts, children) for leaf in _leaves_like(part, child)]
     if nest.is_composite(loop_vars):
-        specs = nest.flatten(given, expand_composites=True) if isinstance(given, TypeSpec) else [None]
+        specs = nest.flatten(declared, expand_composites=True) if isinstance(declared, TypeSpec) else [None]
         count = len(nest.flatten(loop_vars, expand_composites=True))
         return [specs if len(specs) == count else [None] * count]
-    return [[given]]
+    return [[declared]]
 
 
 def _shape_of(invariant: Any) -> TensorShape | None:
@@ -545,7 +557,7 @@ def _shape_of(invariant: Any) -> TensorShape | None:
 
 
 def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
-    """The dims, with a symbol of its own for each that may change."""
+    """Returns the dims, with a new symbol for each that may change."""
     if invariant is None:
         return dims
     fresh = state.trace.root.unique
@@ -553,14 +565,14 @@ def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
 
 
 def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The shapes after the last iteration, where some may change; the symbols of the condition's parameters serve."""
+    """Returns the shapes after the last iteration; () if none changes. The condition's symbols stand for new sizes."""
     if all(s is None or s.is_fully_defined() for s in shapes):
         return ()
     return tuple(t.shape for t in types)
 
 
 def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
-    """Makes the Variables' incoming values parameters instead of captures; returns their values before the loop."""
+    """Turns the Variables' incoming values from captures into loop parameters; returns their values before the loop."""
     from tvtf.frontend.control_flow.closure_conversion import as_read
 
     values = []
@@ -574,18 +586,19 @@ def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Te
 
 
 def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
-    for before, given, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
+    """Raises TensorFlow's errors if a loop variable changes its dtype or shape."""
+    for before, start, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
         if invariant is None and not keeps_shape(before._type.shape, after._type.shape):
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))
         if invariant is not None:
-            _check_within(before, given, after, name, invariant)
+            _check_within(before, start, after, name, invariant)
 
 
-def _check_within(before: Tensor, given: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
+def _check_within(before: Tensor, start: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
     if before.ndim != after.ndim:
         raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
-    kept = [(a, b) for a, b, known in zip(given._type.shape, after._type.shape, invariant) if known is not None]
-    if not all(agree_dim(a, b) for a, b in kept):
+    dims = [(a, b) for a, b, known in zip(start._type.shape, after._type.shape, invariant) if known is not None]
+    if not all(agree_dim(a, b) for a, b in dims):
         raise ValueError(MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant))

@@ -1,7 +1,7 @@
-"""``tf.control_dependencies``, ``tf.group``, ``tf.init_scope`` ...: order and scope of what is traced.
+"""``tf.control_dependencies``, ``tf.group``, ``tf.init_scope`` and others: the order and scope of traced ops.
 
-A compiled function does what has effects in the order in which it was written, so that control dependencies hold by
-themselves; in a graph of TensorFlow 1 they are kept (``Trace.after``).
+A compiled function runs effects in program order, so control dependencies hold by themselves. In a TensorFlow 1 graph
+they are recorded (``Trace.after``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tvtf.ops.rules import bind, several
 @export("control_dependencies")
 @contextmanager
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
-    """What is written inside runs after ``control_inputs``: as everything does that is written after them.
+    """Has ops created in the context run after ``control_inputs``, as program order does anyway.
 
     Args:
       control_inputs: list of tensors and operations; None for none.
@@ -41,13 +41,13 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/control_dependencies
     """
-    given = nest.flatten(list(control_inputs or ()))
+    dependencies = nest.flatten(list(control_inputs or ()))
     if state.trace is None:
         yield
         return
-    for each in given:
+    for each in dependencies:
         _require_node(each)
-    with state.trace.after(given):
+    with state.trace.after(dependencies):
         yield
 
 
@@ -61,7 +61,7 @@ def _require_node(each: Any) -> None:
 
 @export("group")
 def group(*inputs: Any, **kwargs: Any) -> Operation | None:
-    """One operation for several: it is done when all ``inputs`` are.
+    """Returns one operation that is done when all ``inputs`` are.
 
     Args:
       *inputs: tensors, operations and structures of them.
@@ -94,11 +94,11 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
 
 @export("tuple")
 def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None = None) -> list[Any]:
-    """The tensors, of which none is used before all are computed.
+    """Returns the tensors, none of which is used before all are computed.
 
     Args:
       tensors: list of tensors; None stays.
-      control_inputs: what else must be done before.
+      control_inputs: tensors and operations that must be done before.
 
     Returns:
       A list of tensors of the same values.
@@ -134,7 +134,7 @@ def no_op(name: str | None = None) -> Operation | None:
 
 @export("identity_n")
 def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A002 - TensorFlow's name
-    """A list of tensors of the same values; gradients go through.
+    """Returns a list of tensors with the same values; gradients pass through.
 
     >>> import tvtf as tf
     >>> [t.numpy() for t in tf.identity_n([1, 2.])]
@@ -148,9 +148,9 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 @export("init_scope")
 @contextmanager
 def init_scope() -> Iterator[None]:
-    """What is written inside runs now, eagerly, also in a function that is traced; Variables may be made there.
+    """Runs the code in the context eagerly, even while a function is traced; Variables may be created there.
 
-    Tapes around don't see it, and name scopes stay.
+    Enclosing tapes don't record it; name scopes stay.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -188,7 +188,7 @@ def inside_function() -> bool:
 
 @export("get_current_name_scope")
 def get_current_name_scope() -> str:
-    """The name scopes that are open, outermost first, joined by slashes.
+    """Returns the open name scopes, outermost first, joined by slashes.
 
     >>> import tvtf as tf
     >>> with tf.name_scope("a"), tf.name_scope("b"):
@@ -202,12 +202,12 @@ def get_current_name_scope() -> str:
 
 @export("get_static_value", waits=False)
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor where it is known without running anything, as an array or scalar of NumPy; else None.
+    """Returns a tensor's value if it is known without running anything, as a NumPy array or scalar; else None.
 
-    What is no tensor is given back.
+    A value that is no tensor is returned unchanged.
 
     Args:
-      partial: accepted; an array of which only some elements are known is not given.
+      partial: accepted; partially known arrays are not returned.
 
     >>> import tvtf as tf
     >>> tf.get_static_value(tf.constant([1, 2]))
@@ -219,9 +219,9 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
         return tensor
     if isinstance(tensor, SymbolicTensor) and isinstance(tensor.known, AnyValue):
         return None
-    found = static_value(tensor)
-    if found is None and isinstance(tensor, SymbolicTensor):
+    value = static_value(tensor)
+    if value is None and isinstance(tensor, SymbolicTensor):
         from tvtf.ir.computed_constants import folded  # it needs TVM, which tracing has loaded
 
-        found = folded(tensor)
-    return None if found is None else found[()] if not found.ndim else found.copy()
+        value = folded(tensor)
+    return None if value is None else value[()] if not value.ndim else value.copy()

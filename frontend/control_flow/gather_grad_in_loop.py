@@ -1,7 +1,7 @@
-"""What a turn of a loop reads of a tensor that all turns share: the cotangent of a read goes to its rows, in place.
+"""Cotangents of reads from a tensor that all iterations of a loop share: added to its rows, in place.
 
-The tensor's cotangent is summed in one buffer of rows. Without this every turn would add a whole tensor of zeros but for the
-rows that it read, and the gradient of a loop over n rows would take n * n.
+The tensor's cotangent is summed in one buffer of rows. Otherwise each iteration would add a dense tensor that is zero
+except for the rows that it read, and the gradient of a loop over n rows would take n * n.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvtf.passes.autodiff.reverse_mode import Record
 
 @dataclass(frozen=True)
 class Rows:
-    """Values for rows of tensor number ``key``, whose first ``depth`` axes are taken as one; negative places are none."""
+    """Values for rows of tensor number ``key`` whose first ``depth`` axes are flattened; places below 0 mean no row."""
 
     key: int
     depth: int
@@ -28,7 +28,7 @@ class Rows:
     values: Tensor
 
     def deeper(self, shape: Sequence[Dim], depth: int) -> Rows:
-        """As values for the smaller rows behind more axes."""
+        """Returns the same values for the smaller rows behind ``depth`` axes."""
         if depth == self.depth:
             return self
         count = size_of(shape[self.depth : depth])
@@ -40,45 +40,49 @@ class Rows:
 
 
 class Shared:
-    """Tensors that all turns share, by what stands for them in a run of the body; the rows that reads of them give."""
+    """The tensors that all iterations share, by their stand-ins in a run of the body, and the rows that reads give."""
 
-    def __init__(self, found: dict[int, tuple[int, Sequence[Dim]]]) -> None:
-        self.found, self.rows = found, list[Rows]()
+    def __init__(self, stand_ins: dict[int, tuple[int, Sequence[Dim]]]) -> None:
+        self.stand_ins, self.rows = stand_ins, list[Rows]()
 
     @staticmethod
     def within(outer: Shared | None, captured: Sequence[Tensor], inner: Sequence[Tensor]) -> Shared:
-        """Those of the tensors around that a function captured, as it knows them."""
-        known = {} if outer is None else outer.found
-        return Shared({id(b): known[id(a)] for a, b in zip(captured, inner) if id(a) in known})
+        """Returns the shared tensors that a function captures, by its own stand-ins."""
+        stand_ins = {} if outer is None else outer.stand_ins
+        return Shared({id(b): stand_ins[id(a)] for a, b in zip(captured, inner) if id(a) in stand_ins})
 
-    def taken(self, records: Sequence[Record], branches: Callable[..., Any]) -> list[Record]:
-        """The records, with those that read replaced; ``branches`` is the vjp of a cond, whose branches may read."""
-        return [self._taken(record, branches) for record in records]
+    def replace_reads(self, records: Sequence[Record], branches: Callable[..., Any]) -> list[Record]:
+        """Returns the records with reads of shared tensors replaced.
 
-    def _taken(self, record: Record, branches: Callable[..., Any]) -> Record:
+        ``branches`` is the vjp of a cond: its branches may read shared tensors too.
+        """
+        return [self._replace_read(record, branches) for record in records]
+
+    def _replace_read(self, record: Record, branches: Callable[..., Any]) -> Record:
+        """Returns a record with the read of a shared tensor replaced; a reshaped tensor is shared too."""
         prim, inputs, outputs, attrs = record
-        if prim.name == "cond" and any(id(x) in self.found for x in inputs[1:]):
+        if prim.name == "cond" and any(id(x) in self.stand_ins for x in inputs[1:]):
             return _Branches(self, branches), inputs, outputs, attrs
-        if not inputs or id(inputs[0]) not in self.found:
+        if not inputs or id(inputs[0]) not in self.stand_ins:
             return record
         if prim.name == "reshape":
-            self.found[id(outputs)] = self.found[id(inputs[0])]
+            self.stand_ins[id(outputs)] = self.stand_ins[id(inputs[0])]
         depth = self._depth(record)
         return record if depth is None else (_Reading(self, depth, prim.name), inputs, outputs, attrs)
 
     def _depth(self, record: Record) -> int | None:
-        """Behind how many of the shared tensor's own axes the rows lie that a record reads; None where it reads none."""
+        """Returns how many axes of the shared tensor precede the rows that a record reads; None if it reads none."""
         prim, (x, *rest), _, attrs = record
         if prim.name not in READS:
             return None
         depth = READS[prim.name].depth(x, *rest, **attrs)
-        _, shape = self.found[id(x)]
-        own = len(shape) - (x.ndim - depth)
-        return own if own > 0 and same_shape(shape[own:], x._type.shape[depth:]) else None
+        _, shape = self.stand_ins[id(x)]
+        leading = len(shape) - (x.ndim - depth)
+        return leading if leading > 0 and same_shape(shape[leading:], x._type.shape[depth:]) else None
 
 
 class _Reading:
-    """Stands for the primitive of a read: its cotangent goes to the rows."""
+    """Replaces the primitive of a read: its cotangent goes to the rows."""
 
     tf_name = "Read"
 
@@ -86,7 +90,7 @@ class _Reading:
         self.shared, self.depth, self.name = shared, depth, name
 
     def vjp(self, ct: Tensor, y: Tensor, x: Tensor, *rest: Tensor, **attrs: Any) -> tuple[None, ...]:
-        key, shape = self.shared.found[id(x)]
+        key, shape = self.shared.stand_ins[id(x)]
         places = READS[self.name].places(x, *rest, **attrs)
         values = bind.reshape(ct, shape=(*places._type.shape, *shape[self.depth :]))
         self.shared.rows.append(Rows(key, self.depth, places, values))
@@ -94,7 +98,7 @@ class _Reading:
 
 
 class _Branches:
-    """Stands for ``cond``, whose branches' reads go to the rows, too."""
+    """Replaces ``cond``, whose branches' reads go to the rows too."""
 
     tf_name = "If"
 
@@ -105,7 +109,7 @@ class _Branches:
         return self.run(cts, outputs, *inputs, shared=self.shared, **attrs)
 
 
-# -- what primitives read: behind how many axes the rows lie, and which they are, counted along all these axes
+# -- what primitives read: how many axes precede the rows, and the rows' places along the flattened axes
 
 
 class _Kind(NamedTuple):
@@ -118,9 +122,9 @@ def _range(count: Dim) -> Tensor:
 
 
 def _combined(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
-    """The places of all combinations of places along each axis."""
-    first, *others = along
-    for extent, places in zip(extents[1:], others):
+    """Returns the flattened places of all combinations of places along each axis."""
+    first, *rest = along
+    for extent, places in zip(extents[1:], rest):
         before, count = first._type.shape[0], places._type.shape[0]
         column = bind.reshape(bind.multiply(first, scalar_of(extent)), shape=(before, 1))
         first = bind.reshape(bind.add(column, places), shape=(size_of((before, count)),))
@@ -132,12 +136,12 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _gathered(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
-    own = bind.reshape(_wide(indices), shape=(size_of(indices._type.shape),))
-    return _combined(x._type.shape, [*map(_range, x._type.shape[:axis]), own])
+    flat_indices = bind.reshape(_wide(indices), shape=(size_of(indices._type.shape),))
+    return _combined(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
 
 
 def _named(x: Tensor, indices: Tensor) -> Tensor:
-    """Each vector of indices names one place."""
+    """Returns the flattened place that each vector of indices names."""
     *outer, depth = indices._type.shape
     vectors = bind.reshape(_wide(indices), shape=(size_of(tuple(outer)), depth))
     strides = [scalar_of(size_of(x._type.shape[i + 1 : depth])) for i in range(depth)]
@@ -163,9 +167,9 @@ def _sliced(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> 
 
 
 def _cut(x: Tensor, begin: Any, size: Any) -> int:
-    """Up to which axis something is cut away."""
-    whole = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
-    return max((i + 1 for i, is_whole in enumerate(whole) if not is_whole), default=0)
+    """Returns the number of leading axes up to the last one that is sliced."""
+    is_whole_axis = [same_dim(n, d) for n, d in zip(size, x._type.shape)]
+    return max((i + 1 for i, is_whole in enumerate(is_whole_axis) if not is_whole), default=0)
 
 
 READS = {

@@ -1,7 +1,7 @@
-"""Values whose type the program tells later, as ``tf.experimental.Optional.empty(None)``: branches and loops find it.
+"""Values without a type, such as ``tf.experimental.Optional.empty(None)``: branches and loops infer it.
 
-Such a value becomes what it is where it meets one that has a type: in the other branch of a ``tf.cond``, or in the result of
-a loop's first iteration. Rows (IndexedSlices) with int32 indices become such with int64 indices, where they meet these.
+Such a value gets the type of the value that it meets: in the other branch of a ``tf.cond``, or in the result of a
+loop's first iteration. IndexedSlices with int32 indices become int64 where they meet int64 ones.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from tvtf.ops.rules import bind
 
 
 def is_untyped(value: Any) -> bool:
-    """Whether it is, or holds, a value without a type."""
+    """Whether a value is, or contains, one without a type."""
     return any(isinstance(leaf, CompositeTensor) and leaf._is_untyped for leaf in nest.flatten(value))
 
 
 def takes_type(value: Any, like: Any) -> bool:
-    """Whether something in ``value`` has another type in :func:`typed_as`."""
-    mine, theirs = nest.flatten(value), nest.flatten(like)
-    return len(mine) == len(theirs) and any(map(_takes_type, mine, theirs))
+    """Whether :func:`typed_as` would change the type of something in ``value``."""
+    leaves, other_leaves = nest.flatten(value), nest.flatten(like)
+    return len(leaves) == len(other_leaves) and any(map(_takes_type, leaves, other_leaves))
 
 
-def _takes_type(mine: Any, other: Any) -> bool:
-    if isinstance(mine, IndexedSlices) and isinstance(other, IndexedSlices):
-        return mine.indices.dtype is int32 and other.indices.dtype is int64
-    return is_untyped(mine) and not is_untyped(other)
+def _takes_type(value: Any, other: Any) -> bool:
+    if isinstance(value, IndexedSlices) and isinstance(other, IndexedSlices):
+        return value.indices.dtype is int32 and other.indices.dtype is int64
+    return is_untyped(value) and not is_untyped(other)
 
 
 def typed_as(value: Any, like: Any) -> Any:
-    """``value`` with the types of ``like``, where it has none of its own and these stand in the same place."""
+    """Returns ``value``, with untyped parts given the types at the same places of ``like``."""
     if not takes_type(value, like):
         return value
     pairs = zip(nest.flatten(value), nest.flatten(like))
     return nest.pack_sequence_as(value, [_typed(m, t) if _takes_type(m, t) else m for m, t in pairs])
 
 
-def _typed(mine: Any, other: Any) -> Any:
-    if isinstance(mine, IndexedSlices):
-        return IndexedSlices(mine.values, bind.cast(mine.indices, dtype=int64), mine.dense_shape)
-    return mine._typed_as(other)
+def _typed(value: Any, other: Any) -> Any:
+    if isinstance(value, IndexedSlices):
+        return IndexedSlices(value.values, bind.cast(value.indices, dtype=int64), value.dense_shape)
+    return value._typed_as(other)
 
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:
-    """Loop variables with the types that an iteration gives them, which is traced once more for that."""
+    """Returns the loop variables with the types that an iteration gives them; the body is traced once more for that."""
     from tvtf.frontend.control_flow.abstract_trace import Aside
     from tvtf.ir.trace import tracing
 
@@ -56,8 +56,8 @@ def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Seq
         return loop_vars
     aside = Aside("while_types")
     with tracing(aside):
-        found = body(*(_param_of(aside, v) for v in loop_vars))
-    return typed_as(list(loop_vars), list(found) if isinstance(found, (list, tuple)) else [found])  # type: ignore[no-any-return]
+        results = body(*(_param_of(aside, v) for v in loop_vars))
+    return typed_as(list(loop_vars), list(results) if isinstance(results, (list, tuple)) else [results])  # type: ignore[no-any-return]
 
 
 def _param_of(aside: Any, value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Stacks of what every iteration of a loop gives: one buffer where its size is known before the loop.
+"""Stacks of per-iteration values of a loop: one buffer if their size is known before the loop.
 
-What has another size in each iteration goes end to end into one vector, with a table of where it begins and its dims.
+Values whose size differs between iterations are appended to one vector, with a table of their offsets and dims.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from tvtf.ops.stack import new_stack
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:
-    """For values of these types, by loops that know these dims, and maybe how many iterations there are at most."""
+    """Returns stacks for values of these types, in a loop that knows the ``known`` dims.
+
+    ``bound`` is its greatest number of iterations, if known.
+    """
     return Stacks([_Even(t) if all(is_given(d, known) for d in t.shape) else _Uneven(t) for t in types], bound)
 
 
 class Stacks:
-    """The stacks of a loop: the buffers that they begin with, and which of these are given more rows as needed."""
+    """The stacks of a loop: their initial buffers, and which buffers get more rows as the loop runs."""
 
     def __init__(self, stacks: Sequence[_Even | _Uneven], bound: Dim | None) -> None:
         self.stacks, self.is_bound = stacks, bound is not None
@@ -34,23 +37,23 @@ class Stacks:
         self.vary = any(not x for x in self._rows()) or bool(self.growing)
 
     def _rows(self) -> list[bool]:
-        """By buffer, whether it has a row for each iteration."""
+        """Returns, by buffer, whether it has a row per iteration."""
         return [x for s in self.stacks for x in s.rows]
 
     def shapes(self) -> list[Any]:
-        """Of the buffers after the loop."""
+        """Returns the shapes of the buffers after the loop."""
         fixed = [x and self.is_bound for x in self._rows()]
         return [x._type.shape if is_fixed else _of_any_rows(x._type.shape) for x, is_fixed in zip(self.start, fixed)]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
-        left, found = iter(buffers), list[Tensor]()
+        remaining, results = iter(buffers), list[Tensor]()
         for stack, value in zip(self.stacks, values, strict=True):
-            found += stack.written([next(left) for _ in stack.rows], index, value)
-        return found
+            results += stack.written([next(remaining) for _ in stack.rows], index, value)
+        return results
 
     def read(self, buffers: Sequence[Tensor], index: Tensor) -> list[Tensor]:
-        left = iter(buffers)
-        return [stack.read([next(left) for _ in stack.rows], index) for stack in self.stacks]
+        remaining = iter(buffers)
+        return [stack.read([next(remaining) for _ in stack.rows], index) for stack in self.stacks]
 
 
 def _of_any_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -58,6 +61,8 @@ def _of_any_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 class _Even:
+    """A stack of values of one size: a buffer with a row per iteration."""
+
     rows = (True,)
 
     def __init__(self, of: TensorType) -> None:
@@ -74,6 +79,8 @@ class _Even:
 
 
 class _Uneven:
+    """A stack of values of varying sizes: a table of offsets and dims, and a vector of all elements."""
+
     rows = (True, False)
 
     def __init__(self, of: TensorType) -> None:

@@ -23,7 +23,7 @@ from tvtf.ops.stack import new_stack, stack_read, stack_write
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Any]:
-    """The flat tensors and their common first dim."""
+    """Returns the flat tensors and their common leading size; None if their rank is unknown."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
         raise ValueError(
@@ -43,29 +43,29 @@ def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
 
 
 class _Stacks:
-    """Results of each turn, in one buffer per value."""
+    """The stacked results of all iterations, one buffer per value."""
 
     def __init__(self, structure: Any, types: Sequence[TensorType], size: Any) -> None:
         self.structure = structure
         self.buffers = [new_stack(size, t) for t in types]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
-        found = [convert_to_tensor(r) for r in nest.flatten(results)]
-        return [stack_write.bind(b, index, _of_shape(r, b._type.shape[1:])) for b, r in zip(buffers, found)]
+        tensors = [convert_to_tensor(r) for r in nest.flatten(results)]
+        return [stack_write.bind(b, index, _of_shape(r, b._type.shape[1:])) for b, r in zip(buffers, tensors)]
 
 
 def _of_shape(x: Tensor, shape: Any) -> Tensor:
-    """A result of one turn in the shape that all have, which the program sees to where sizes are computed."""
+    """Returns one iteration's result in the shape common to all; checked at run time if sizes are computed."""
     return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
 
 
 def _packed(results: Sequence[Any]) -> Any:
-    """Python results of each turn as stacked tensors."""
+    """Stacks the Python results of all iterations."""
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
 
 def _of_first_row(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> tuple[Any, list[TensorType]]:
-    """The structure of what a function of rows returns, and the types in it: sizes that it computes are the first row's."""
+    """Returns the structure and the types of a function's results; sizes that it computes are the first row's."""
     from tvtf.frontend.control_flow.abstract_trace import types_at_first
 
     structures: list[Any] = []
@@ -89,23 +89,23 @@ def _is_composite(elems: Any) -> bool:
 
 
 def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
-    """``fn`` of each row; its results are rows, or scalars and tensors of one shape, as all are that the signature says are tensors."""
+    """Maps ``fn`` over composite rows eagerly; results are stacked, as ragged tensors if their shapes differ."""
     columns = map(_rows, map(_tensor, nest.flatten(elems)))
     results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
     if signature is None or _is_composite(signature):
-        return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
+        return nest.map_structure(lambda *column: _of_rows(list(map(_tensor, column))), *results)
     return _packed([_of_signature(lambda result: result, signature)(result) for result in results])
 
 
 def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
-    """A function of rows, and what it is mapped over, with indices in place of rows of tensors made of tensors."""
+    """Returns a function of row indices, and the indices to map it over, in place of rows of composite tensors."""
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
 
     def at_places(rows: Any) -> Any:
-        found = zip(specs, leaves, nest.flatten(rows))
+        triples = zip(specs, leaves, nest.flatten(rows))
         return fn(
-            nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in found])
+            nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in triples])
         )
 
     plain = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
@@ -113,7 +113,7 @@ def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], An
 
 
 def _rows(value: Any) -> Iterable[Any]:
-    """The rows of an eager value: of a tensor such as tapes know."""
+    """Returns the rows of an eager value, as tensors that tapes record."""
     return (
         rows(value, value._type_spec) if isinstance(value, CompositeTensor) else (value[i] for i in range(len(value)))
     )
@@ -123,27 +123,27 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 
-def _of_rows(found: list[Any]) -> Any:
-    if isinstance(found[0], CompositeTensor) and not is_ragged(found[0]):
-        return stacked(found, found[0]._type_spec)
-    if found[0].shape.rank == 0:
-        return bind.stack(*found, axis=0)
+def _of_rows(results: list[Any]) -> Any:
+    if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
+        return stacked(results, results[0]._type_spec)
+    if results[0].shape.rank == 0:
+        return bind.stack(*results, axis=0)
     from tvtf.composites.ragged.joining import stack_all
 
-    return stack_all(found, 0)
+    return stack_all(results, 0)
 
 
 def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
-    """What ``run`` makes of a function of rows and of tensors of unknown rank, when that is known; ``fn`` is traced now."""
+    """Traces ``fn`` now, for rows of unknown rank; ``run`` is deferred until the rank is known."""
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
 
     types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
     inner = Inner("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
     if assigned_variables([inner]):
-        raise UnknownRank("the rank of what a function that assigns Variables is mapped over")
+        raise UnknownRank("the rank of `elems` mapped by a function that assigns Variables")
     captured = lift([inner])
-    found = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
-    return repack(inner.structure, found)
+    results = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
+    return repack(inner.structure, results)
 
 
 def _row_shape(shape: Any) -> Any:
@@ -168,13 +168,13 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """``fn`` applied to each slice of ``elems`` along its first axis, results stacked.
+    """Applies ``fn`` to each slice of ``elems`` along its first axis, and stacks the results.
 
     Args:
       fn: function of one slice (in the structure of ``elems``).
       elems: tensor of shape (n, ...), or a structure of such; called eagerly, ragged tensors too.
-      fn_output_signature: dtypes of the results; they are found by tracing, so it may be left out. A ``RaggedTensorSpec``
-        where results are rows of several lengths.
+      fn_output_signature: dtypes of the results; inferred by tracing if left out. A ``RaggedTensorSpec`` if the results
+        are rows of several lengths.
 
     Returns:
       Tensors of shape (n, ...) in the structure that ``fn`` returns.
@@ -221,36 +221,39 @@ def map_fn(
 
 
 def _of_none(elems: Any, signature: Any) -> Any:
-    """What a map of no elements gives, whose function was never asked: vectors without elements, of the dtypes told."""
-    told = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
-    return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), told)
+    """Returns the results of a map over no elements: empty vectors of the declared dtypes (``fn`` is not called)."""
+    signature_or_elems = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
+    return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), signature_or_elems)
 
 
-def _dtype_of(told: Any) -> Any:
-    """The dtype of a spec or tensor, or what names one: NumPy's classes have a ``dtype``, too, which is none."""
-    return as_dtype(told if isinstance(told, type) else getattr(told, "dtype", told))
+def _dtype_of(spec: Any) -> Any:
+    """Returns the dtype of a spec, a tensor, or the name of a dtype.
+
+    NumPy's scalar classes have an attribute ``dtype`` too, which is no dtype.
+    """
+    return as_dtype(spec if isinstance(spec, type) else getattr(spec, "dtype", spec))
 
 
 def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
-    """``fn``, whose results are refused where they have other dtypes than it is said."""
+    """Returns ``fn`` with a check that its results have the declared dtypes."""
     if signature is None:
         return fn
     kinds = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
-        found = nest.map_structure(convert_to_tensor, fn(value))
-        nest.assert_same_structure(kinds, found)
-        for kind, result in zip(nest.flatten(kinds), nest.flatten(found)):
+        results = nest.map_structure(convert_to_tensor, fn(value))
+        nest.assert_same_structure(kinds, results)
+        for kind, result in zip(nest.flatten(kinds), nest.flatten(results)):
             if result.dtype is not kind:
-                told = f"TensorArray dtype is {kind.name} but Op is trying to write dtype {result.dtype.name}"
-                raise InvalidArgumentError(None, "TensorListSetItem", f"{told} [Op:TensorListSetItem] name: ")
-        return found
+                message = f"TensorArray dtype is {kind.name} but Op is trying to write dtype {result.dtype.name}"
+                raise InvalidArgumentError(None, "TensorListSetItem", f"{message} [Op:TensorListSetItem] name: ")
+        return results
 
     return checked
 
 
 def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
-    """The tensors of elements, of which the program has one at least."""
+    """Returns the tensors with a run-time check that there is at least one element."""
     if not isinstance(limit, SymbolicTensor):
         return flat
     message = "Trying to access element 0 in a list with 0 elements."
@@ -259,6 +262,7 @@ def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
 
 
 def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
+    """Folds over the slices, eagerly in Python or as a loop of the graph."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
     flat, size = _elements(elems)
@@ -294,7 +298,9 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """``fn(fn(initializer, elems[0]), elems[1]) ...``; without ``initializer`` the first element starts.
+    """Folds from the left, as in ``fn(fn(initializer, elems[0]), elems[1])``.
+
+    Without ``initializer`` the first element is the initial value.
 
     >>> import tvtf as tf
     >>> tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
@@ -315,7 +321,7 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As ``foldl``, from the last element to the first.
+    """Folds as ``foldl`` does, from the last element to the first.
 
     >>> import tvtf as tf
     >>> tf.foldr(lambda a, x: a - x, tf.constant([1, 2, 9])).numpy()
@@ -338,12 +344,12 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As ``foldl``, with every intermediate value stacked: shape (n, ...).
+    """Folds as ``foldl`` does, and stacks every intermediate value: shape (n, ...).
 
     Args:
       fn: function of the value so far and a slice of ``elems``; returns the next value.
       elems: tensor of shape (n, ...), or a structure of such.
-      initializer: the first value; without it the first slice is, and stands first in the result.
+      initializer: the first value; by default the first slice, which is then the first of the results.
       reverse: go from the last slice to the first.
 
     >>> import tvtf as tf
@@ -387,7 +393,7 @@ def scan(
 def _scan_of_any_rank(
     fn: Callable[..., Any], flat: list[Tensor], elems: Any, start: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """What ``scan`` gives when the rank of its tensors is known; ``fn`` is traced now."""
+    """Traces ``fn`` now; the scan is deferred until the rank of its tensors is known."""
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
 
     values = nest.flatten(start)
@@ -399,7 +405,7 @@ def _scan_of_any_rank(
 
     inner = Inner("scanned", step, types)
     if assigned_variables([inner]):
-        raise UnknownRank("the rank of what a function that assigns Variables goes over")
+        raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])
     options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
     return hooks.wait(scanned_rows, (list(flat), values, captured), options)
@@ -408,7 +414,7 @@ def _scan_of_any_rank(
 def scanned_rows(
     flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
 ) -> Any:
-    """``scan`` with a traced function of the values so far, a row of each tensor, and what it captured."""
+    """Scans with a traced function of the values so far, a row of each tensor, and its captures."""
 
     def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
         return list(call(function, [*values, *rows, *captured]))
@@ -420,5 +426,5 @@ def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first
     values = [start]
     for piece in slices:
         values.append(fn(values[-1], piece))
-    kept = values if first else values[1:]
-    return _packed(kept[::-1] if reverse else kept)
+    results = values if first else values[1:]
+    return _packed(results[::-1] if reverse else results)

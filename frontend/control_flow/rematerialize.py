@@ -1,6 +1,6 @@
-"""Functions of control flow run again for their gradients: recorded, and without their effects.
+"""Rematerialization: runs functions of control flow again for their gradients, recorded and without effects.
 
-A run keeps what costly primitives give, so that another can take it instead of computing it.
+A run keeps the results of costly primitives, so that another run can take them instead of computing them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def differentiable(x: Tensor) -> bool:
 
 
 Residuals = dict[tuple[int, int], Any]
-"""By place in a function and number of the result there: what a primitive gives, or its type."""
+"""Results of primitives, or their types, by the primitive's position in the function and the result's index."""
 
 
 class Replay:
-    """A function run again on tensors, without its effects, and recorded."""
+    """A function run again on tensors, recorded, and without its effects."""
 
     def __init__(
         self, function: Any, inputs: Sequence[Tensor], saved: Residuals | None = None, carried: int | None = None
@@ -56,16 +56,20 @@ class Replay:
         self.records: list[Record] = recorder.records
 
     def sweep(self, cts: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
-        """Cotangents of ``sources`` for those of the outputs, None where there is none."""
+        """Returns the cotangents of ``sources``, given those of the outputs; None where there is none."""
         seeds = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None]
-        found = sweep(self.records, seeds, sources, zeros=zeros)
-        return [as_dense(ct) for ct in found]
+        cotangents = sweep(self.records, seeds, sources, zeros=zeros)
+        return [as_dense(ct) for ct in cotangents]
 
 
 class Quiet:
-    """A run without effects: nothing is printed or checked again."""
+    """An evaluation without effects: nothing is printed or checked again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive without its effects.
+
+        Control flow becomes pure, checks are dropped, and other effects are left out; unused results are zeros.
+        """
         if prim.name in CONTROL:
             prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
         elif prim.name == "effect_recompute":
@@ -74,69 +78,72 @@ class Quiet:
             return inputs[0]
         elif prim.name == "with_gradient":
             attrs = attrs | {"backward": loud(attrs["backward"])}
-        elif not prim.pure and not gives(prim, attrs):
+        elif not prim.pure and not has_effect_results(prim, attrs):
             return zeros_for(prim, inputs, attrs)
         return super().bind(prim, inputs, attrs)  # type: ignore[misc]
 
 
 def loud(function: Any) -> Any:
-    """A function attribute with the effects that a quiet run leaves out: a gradient function is run for the first time."""
+    """Returns a gradient function with its effects: it runs for the first time, so a quiet run must not drop them."""
     return Subfunction(function.mod, function.name) if isinstance(function, Subfunction) else function
 
 
 class Walk:
-    """A run of a function that keeps what costly primitives give, or takes it from where it is saved."""
+    """An evaluation that keeps the results of costly primitives, or takes them from ``saved``."""
 
-    saved: dict[int, dict[int, Tensor]] | None = None  # by place and number; None for the functions within
+    saved: dict[int, dict[int, Tensor]] | None = None  # by position and index; None in nested functions
     place = 0
 
     def start(self, saved: Residuals, lasting: Sequence[Tensor] = ()) -> Any:
-        """With what is taken; every iteration of a loop is given ``lasting``."""
+        """Sets what is taken instead of computed; ``lasting`` are the inputs that every iteration of a loop shares."""
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
             self.saved[place][i] = x
         self.lasting = lasting
-        self.kept: Residuals = {}
+        self.residuals: Residuals = {}
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive, or takes its saved results; keeps the results of costly ones."""
         if self.saved is None:
             return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         self.place += 1
         if self.place in self.saved:
-            found = _taken(prim, inputs, attrs, self.saved[self.place])
+            result = _saved_result(prim, inputs, attrs, self.saved[self.place])
         else:
-            found = super().bind(prim, inputs, attrs)  # type: ignore[misc]
+            result = super().bind(prim, inputs, attrs)  # type: ignore[misc]
         if prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
-            self.kept |= {(self.place, i): x for i, x in enumerate(as_tuple(found))}
-        return found
+            self.residuals |= {(self.place, i): x for i, x in enumerate(as_tuple(result))}
+        return result
 
     def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
-        """Whether a row is read of what the function may be given another of next time: it is kept instead of that."""
+        """Whether a row is read of an array that differs between iterations: only the row is kept."""
         return prim.name == "stack_read" and not any(inputs[0] is x for x in self.lasting)
 
 
 class QuietWalk(Walk, Quiet):
-    """Both."""
+    """An evaluation without effects that keeps or takes the results of costly primitives."""
 
 
-def _taken(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
-    nothing = zeros_for(prim, inputs, attrs)
-    if isinstance(nothing, Tensor):
-        found: Any = items.get(0, nothing)
+def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
+    """Returns the saved results of a primitive, zeros for those that are unused, and has the tapes record it."""
+    zeros = zeros_for(prim, inputs, attrs)
+    if isinstance(zeros, Tensor):
+        results: Any = items.get(0, zeros)
     else:
-        found = tuple(items.get(i, x) for i, x in enumerate(nothing))
-    tell_tapes(prim, inputs, found, attrs)
-    return found
+        results = tuple(items.get(i, x) for i, x in enumerate(zeros))
+    tell_tapes(prim, inputs, results, attrs)
+    return results
 
 
 def tell_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+    """Has the tapes record a primitive."""
     for tape in state.tapes:
         tape.record(prim, inputs, outputs, attrs)
 
 
 def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Of a loop where arrays that a loop around carries have all the rows by now that they will need."""
+    """Returns a loop's attributes without growth for arrays that already have all their rows."""
     if not attrs.get("arrays") or state.trace is None:
         return attrs
     entry = [x._type.shape for x in inputs]
@@ -146,35 +153,37 @@ def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs | {"arrays": arrays, "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
 
 
-def gives(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether a primitive has effects and gives something that others may use."""
+def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
+    """Whether a primitive has effects and results."""
     if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text", "effect_recompute"):
         return False
     return prim.name != "call_python" or bool(attrs["shapes"])
 
 
 def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-    """What stands for results that nobody uses."""
+    """Returns zeros for a primitive's results that are unused."""
     types = prim.typed(*(x._type for x in inputs), **attrs)
-    given = dims_in(x._type for x in inputs)
-    return zeros_of(types, given) if isinstance(types, TensorType) else tuple(zeros_of(t, given) for t in types)
+    known = dims_in(x._type for x in inputs)
+    return zeros_of(types, known) if isinstance(types, TensorType) else tuple(zeros_of(t, known) for t in types)
 
 
 def dims_in(types: Iterable[TensorType]) -> set[Any]:
-    """The symbols among the dims of types."""
+    """Returns the symbolic dims in types."""
     return {d for t in types for d in t.shape if isinstance(d, tirx.Var)}
 
 
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
-    """Zeros; of dims that are not made of those ``given`` there are none."""
+    """Returns zeros of a type; dims that are not computable from those ``given`` are 0."""
     return bind.stack_new(shape=tuple(d if is_given(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
 def is_given(dim: Any, given: Collection[Any]) -> bool:
+    """Whether a dim is static or computable from the ``given`` symbols."""
     return isinstance(dim, int) or all(v in given for v in tirx.analysis.undefined_vars(dim))
 
 
 COSTLY = ("matmul", "contract", "recompute")
+"""Primitives whose results are kept rather than recomputed, beside the heavy ones."""
 
 
 @cache
@@ -183,14 +192,14 @@ def _walking(kind: Any, way: Any) -> Any:
 
 
 def walk(function: Any, inputs: Sequence[Tensor], way: Any = Walk) -> Any:
-    """The run of a function attribute on tensors, to be started."""
-    inside = hasattr(function, "all_params")
-    mod, name = (function.module(), "main") if inside else (function.mod, function.name)
-    return _walking(Evaluation if inside else function.kind, way)(mod, mod[name], inputs)
+    """Returns an evaluation of a function attribute on tensors, not yet started."""
+    is_graph = hasattr(function, "all_params")
+    mod, name = (function.module(), "main") if is_graph else (function.mod, function.name)
+    return _walking(Evaluation if is_graph else function.kind, way)(mod, mod[name], inputs)
 
 
 def read_by(function: Any) -> set[int]:
-    """Which parameters a function attribute reads; it has the others for their dims."""
+    """Returns the indices of the parameters that a function attribute reads; others only supply dims."""
     main = function.function if hasattr(function, "all_params") else function.mod[function.name]
     used = set(relax.analysis.free_vars(main.body))
     return {i for i, param in enumerate(main.params) if param in used}
@@ -200,63 +209,63 @@ def read_by(function: Any) -> set[int]:
 
 
 def has_effects(*functions: Any) -> bool:
-    """Whether graphs of the active trace have effects; functions of modules tell it by the primitive that calls them."""
+    """Whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 
 def position_of(bindings: Sequence[Any], outputs: Sequence[Any], effects: bool) -> int | None:
-    """Where the loop with these outputs is bound; another with effects may give those of one without."""
+    """Returns the index of the binding of the loop with these outputs; None if it is not in the active trace."""
     places = {b.var: i for i, b in enumerate(bindings)}
     item = places.get(getattr(outputs[0], "_var", None))
-    taken = None if item is None else bindings[item].value
-    place = places.get(taken.tuple_value) if isinstance(taken, relax.TupleGetItem) else None
-    if place is None or not dialect.is_dialect(bindings[place].value):
+    projection = None if item is None else bindings[item].value
+    position = places.get(projection.tuple_value) if isinstance(projection, relax.TupleGetItem) else None
+    if position is None or not dialect.is_dialect(bindings[position].value):
         return None
-    return place if bindings[place].value.op.name.startswith("tvtf.effect_") == effects else None
+    return position if bindings[position].value.op.name.startswith("tvtf.effect_") == effects else None
 
 
-def put_instead(position: int, first: int, found: Sequence[Tensor]) -> None:
-    """Puts what was bound from ``first`` on, which gives ``found``, in the place of a binding of the active trace."""
+def put_instead(position: int, first: int, results: Sequence[Tensor]) -> None:
+    """Replaces a binding of the active trace by the bindings from ``first`` on, which compute ``results``."""
     bindings = state.trace.bindings
-    instead = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in found]))
-    bindings[position:] = [*bindings[first:], instead, *bindings[position + 1 : first]]
+    replacement = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in results]))
+    bindings[position:] = [*bindings[first:], replacement, *bindings[position + 1 : first]]
 
 
 def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
-    """The variables that the results depend on, within the trace; of what a loop carries, those that the loop needs for them.
+    """Returns the trace's variables that the results depend on.
 
-    A dim depends on what first has it.
+    Of a loop's inputs, those that the loop needs for these results. A dim depends on the variable that first has it.
     """
     used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
-    wanted: dict[Any, set[int]] = defaultdict(set)
-    tellers = _tellers(trace)
+    loop_results: dict[Any, set[int]] = defaultdict(set)
+    dim_sources = _dim_sources(trace)
     for binding in reversed(trace.bindings):
         value = binding.value
         if binding.var in used:
-            used.update(tellers[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in tellers)
+            used.update(dim_sources[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in dim_sources)
         if binding.var in used and isinstance(value, relax.TupleGetItem):
-            wanted[value.tuple_value].add(int(value.index))
-        elif binding.var in wanted and is_loop(value):
-            used.update(Needs(functions, value, wanted[binding.var]).operands())
-        elif binding.var in used or binding.var in wanted:
+            loop_results[value.tuple_value].add(int(value.index))
+        elif binding.var in loop_results and is_loop(value):
+            used.update(Needs(functions, value, loop_results[binding.var]).operands())
+        elif binding.var in used or binding.var in loop_results:
             used.update(relax.analysis.free_vars(value))
     return used
 
 
-def _tellers(trace: Trace) -> dict[Any, relax.Var]:
-    """By dim that no parameter has, the variable that first has it."""
-    given = {dim for param in trace.params for dim in _dims(param._var.ty)}
-    found: dict[Any, relax.Var] = {}
+def _dim_sources(trace: Trace) -> dict[Any, relax.Var]:
+    """Returns, for each dim that no parameter has, the variable that first has it."""
+    param_dims = {dim for param in trace.params for dim in _dims(param._var.ty)}
+    sources: dict[Any, relax.Var] = {}
     for binding in trace.bindings:
         for dim in _dims(binding.var.ty):
-            if dim not in given:
-                found.setdefault(dim, binding.var)
-    return found
+            if dim not in param_dims:
+                sources.setdefault(dim, binding.var)
+    return sources
 
 
 def _dims(part: Any) -> list[Any]:
-    """The symbolic dims that a type or an expression names."""
-    found: list[Any] = []
-    structural_walk(part, (tirx.Var, found.append))
-    return [var for var in found if isinstance(var.ty, ir.PrimType)]
+    """Returns the symbolic dims in a type or an expression."""
+    variables: list[Any] = []
+    structural_walk(part, (tirx.Var, variables.append))
+    return [var for var in variables if isinstance(var.ty, ir.PrimType)]

@@ -1,4 +1,4 @@
-"""``tf.TensorArray``: a list of tensors eagerly, one stacked tensor that loops update in place while tracing."""
+"""``tf.TensorArray``: a list of tensors eagerly; in a trace one stacked tensor that loops update in place."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 @export("TensorArray")
 class TensorArray(CompositeTensor):
-    """Tensors by index; each write gives the array as it is afterwards.
+    """An array of tensors; each write returns the array with the element replaced.
 
-    In a traced function the elements lie in one tensor, so that they have one shape, and a loop writes its rows in place. A
-    loop needs to know that shape before it begins: from ``element_shape``, or from tracing its body once more.
+    In a traced function the elements are rows of one tensor, so they have one shape, and a loop writes them in place. A
+    loop needs that shape before it begins: from ``element_shape``, or by tracing its body once more.
 
     Args:
       dtype: of the elements.
       size: how many there are.
-      dynamic_size: whether writing beyond the end makes more. A traced ``for`` makes room before it begins for one more
-        element in each iteration, and for one at each index that it counts to.
+      dynamic_size: whether writing beyond the end appends elements. A traced ``for`` reserves rows before it begins: for
+        one more element per iteration, and for one at each index that it counts to.
       clear_after_read: eagerly, whether an element can be read only once (the default).
       infer_shape: whether all elements must have one shape.
       element_shape: that shape, as far as it is known.
 
     Raises:
       ValueError: no size, or elements of other shapes.
-      InvalidArgumentError, OutOfRangeError: an index that is not there, another dtype.
+      InvalidArgumentError, OutOfRangeError: an index out of range, another dtype.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -78,9 +78,9 @@ class TensorArray(CompositeTensor):
 
     @classmethod
     def _of(cls, array: Any) -> TensorArray:
-        made = cls.__new__(cls)
-        made._array = array
-        return made
+        result = cls.__new__(cls)
+        result._array = array
+        return result
 
     @property
     def dtype(self) -> DType:
@@ -106,43 +106,43 @@ class TensorArray(CompositeTensor):
         return self
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with ``value`` at ``index``."""
+        """Returns the array with ``value`` at ``index``."""
         return self._of(self._array.write(index, value))
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """The element at ``index``; zeros where none was written."""
+        """Returns the element at ``index``; zeros if it was never written."""
         return self._array.read(index)
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements as one tensor, along a new first axis."""
+        """Returns all elements as one tensor, along a new first axis."""
         return self._array.stack()
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """Some elements as one tensor, along a new first axis."""
+        """Returns some elements as one tensor, along a new first axis."""
         return self._array.gather(indices)
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements as one tensor, along their first axis."""
+        """Returns all elements as one tensor, along their first axis."""
         return self._array.concat()
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """The array of the slices of ``value`` along its first axis."""
+        """Returns the array of the slices of ``value`` along its first axis."""
         return self._of(self._array.unstack(convert_to_tensor(value, dtype_hint=self.dtype)))
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the slices of ``value`` at ``indices``."""
+        """Returns the array with the slices of ``value`` at ``indices``."""
         return self._of(self._array.scatter(indices, convert_to_tensor(value, dtype_hint=self.dtype)))
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array of consecutive pieces of ``value`` of the given lengths."""
+        """Returns the array of consecutive pieces of ``value`` of the given lengths."""
         return self._of(self._array.split(convert_to_tensor(value, dtype_hint=self.dtype), convert_to_tensor(lengths)))
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are."""
+        """Returns the number of elements."""
         return self._array.size()
 
     def close(self, name: str | None = None) -> None:
-        """Forgets the elements."""
+        """Drops the elements."""
         self._array.close()
 
     def grad(self, source: str, flow: Any = None, name: str | None = None) -> Any:
@@ -183,9 +183,9 @@ class TensorArraySpec(TypeSpec):
 
     @classmethod
     def _of(cls, array: Any) -> TensorArraySpec:
-        made = cls(array.element_shape, array.dtype, array.dynamic, array.infer_shape)
-        made._like = array
-        return made
+        spec = cls(array.element_shape, array.dtype, array.dynamic, array.infer_shape)
+        spec._like = array
+        return spec
 
     @property
     def value_type(self) -> type:
@@ -194,7 +194,7 @@ class TensorArraySpec(TypeSpec):
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
         if self._like is None:
-            raise NotImplementedError("a TensorArray can't be an argument of a compiled function: pass what it stacks")
+            raise NotImplementedError("a TensorArray can't be an argument of a compiled function: pass array.stack()")
         return tuple(map(TensorSpec.from_tensor, self._like.components()))
 
     def _to_components(self, value: Any) -> tuple[Tensor, ...]:
@@ -209,37 +209,37 @@ class TensorArraySpec(TypeSpec):
         return self._element_shape, self._dtype, self._dynamic_size, self._infer_shape
 
 
-# -- loops: an array that they carry has a tensor of a known shape
+# -- arrays carried by loops: each has a buffer of a known shape
 
 
 def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) -> Any:
-    """Loop variables with tensors for the arrays that have none yet, of the shapes that one more tracing of the body tells.
+    """Returns the loop variables with buffers for the arrays that have none yet.
 
-    Sizes that the body computes are those of the first iteration. ``room``: for how many more elements arrays of dynamic
-    size need room; None where nobody knows.
+    Element shapes are inferred by tracing the body; sizes that it computes are those of the first iteration.
+    ``room``: for how many more elements arrays of dynamic size get rows; None if that is unknown.
     """
     arrays = [
         v._array for v in nest.flatten(values) if isinstance(v, TensorArray) and isinstance(v._array, TracedArray)
     ]
     if all(a.buffer is not None and not a.dynamic for a in arrays):
         return values
-    told: list[Any] = [None] * len(nest.flatten(values))
+    element_dims: list[Any] = [None] * len(nest.flatten(values))
     if any(a.buffer is None and not a.element_shape.is_fully_defined() for a in arrays):
-        told = _told_elements(iteration)
-    flat = [_settled(v, dims, room) for v, dims in zip(nest.flatten(values), told)]
+        element_dims = _inferred_element_dims(iteration)
+    flat = [_settled(v, dims, room) for v, dims in zip(nest.flatten(values), element_dims)]
     return nest.pack_sequence_as(values, flat)
 
 
-def _told_elements(iteration: Callable[[Aside], Any]) -> list[Any]:
-    """For each loop variable the dims of the elements that an iteration writes to it, where it is an array."""
+def _inferred_element_dims(iteration: Callable[[Aside], Any]) -> list[Any]:
+    """Returns the dims of the elements that an iteration writes to each loop variable; None for non-arrays."""
     from tvtf.frontend.control_flow.abstract_trace import Aside
     from tvtf.ir.trace import tracing
 
     aside = Aside("while_shapes")
     with tracing(aside):
-        found = [_element_dims(v) for v in nest.flatten(iteration(aside))]
-    sizes = aside.sizes(d for dims in found for d in dims or ())
-    return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in found]
+        element_dims = [_element_dims(v) for v in nest.flatten(iteration(aside))]
+    sizes = aside.sizes(d for dims in element_dims for d in dims or ())
+    return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in element_dims]
 
 
 def _element_dims(value: Any) -> Any:
@@ -254,14 +254,14 @@ def _settled(value: Any, dims: Any, room: Any) -> Any:
 
 
 def params_of(aside: Aside, values: Sequence[Any]) -> list[Any]:
-    """The loop variables as parameters of a trace, arrays as they are."""
+    """Returns the loop variables as parameters of a trace; arrays stay as they are."""
     return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else aside.param_of(v), list(values))
 
 
 class Growth:
-    """Which of a loop's variables are arrays of dynamic size, and what an iteration writes to them.
+    """The arrays of dynamic size among a loop's variables, and the writes of an iteration to them.
 
-    ``first`` is the place of the variables among the tensors that the loop carries.
+    ``first`` is the position of the variables among the tensors that the loop carries.
     """
 
     def __init__(self, values: Any, first: int = 0) -> None:
@@ -271,7 +271,7 @@ class Growth:
         self.before = len(state.trace.root.array_writes)
 
     def is_partial(self) -> bool:
-        """Whether the loop foresees some of the writes alone: then it must foresee none."""
+        """Whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
         written = state.trace.root.array_writes[self.before :]
         if BEYOND not in written or all(w is BEYOND for w in written):
             return False
@@ -279,17 +279,17 @@ class Growth:
         return True
 
     def forget(self) -> None:
-        """The loop's body is traced again."""
+        """Forgets the writes, as the loop's body is traced again."""
         del state.trace.root.array_writes[self.before :]
 
-    def rename(self, params: Sequence[Any], others: Sequence[Any]) -> None:
-        """The loop's body was bound again, over other parameters."""
-        names = {p._var: other._var for p, other in zip(params, others)}
+    def rename(self, params: Sequence[Any], new_params: Sequence[Any]) -> None:
+        """Renames parameters in the writes, as the loop's body was bound again over others."""
+        names = {p._var: other._var for p, other in zip(params, new_params)}
         written = state.trace.root.array_writes
         written[self.before :] = [w if w is BEYOND else (names.get(w[0], w[0]), w[1]) for w in written[self.before :]]
 
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
-        """As the loop's primitive takes them, when its body was traced."""
+        """Returns the ``arrays`` attribute of the loop's primitive, once its body was traced."""
         written = state.trace.root.array_writes[self.before :]
         if BEYOND in written:
             return ()
@@ -301,23 +301,23 @@ class Growth:
         )
 
     def _step(self, step: int, before: Tensor, after: Tensor) -> int:
-        """Nothing where the body itself makes the array larger."""
+        """Returns the rows per iteration; 0 if the body itself makes the array larger."""
         return step if same_dim(before._type.shape[0], after._type.shape[0]) else 0
 
 
 def grows(before: Any, after: Any) -> bool:
-    """Whether an iteration makes an array larger that a loop was thought to have made large enough."""
+    """Whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
     pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
     return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
 
 
 def loose_shapes(values: Any) -> list[TensorShape | None]:
-    """For each tensor in values the shape that it keeps in a loop, where it is the buffer of an array that may grow."""
-    found: list[TensorShape | None] = []
+    """Returns, for each tensor in values, its shape with free rows if it is a growing array's buffer; else None."""
+    shapes: list[TensorShape | None] = []
     for value in nest.flatten(values):
         parts = nest.flatten(value, expand_composites=True)
         grows = (
             isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and parts
         )
-        found += [TensorShape([None, *parts[0].shape[1:]]) if grows and i == 0 else None for i in range(len(parts))]
-    return found
+        shapes += [TensorShape([None, *parts[0].shape[1:]]) if grows and i == 0 else None for i in range(len(parts))]
+    return shapes

@@ -1,4 +1,4 @@
-"""A ``tf.TensorArray`` of eager tensors: a list, changed by whoever writes it."""
+"""The ``tf.TensorArray`` of eager execution: a list that writes change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.ops.rules import bind
 
 
 class EagerArray:
-    """The elements, None where there is none; and the indices that were read, where reading clears."""
+    """The elements, None where unwritten; with ``clear``, the indices that have been read."""
 
     def __init__(
         self, dtype: DType, size: int, dynamic: bool, clear: bool, infer_shape: bool, element_shape: TensorShape
@@ -26,12 +26,12 @@ class EagerArray:
 
     @classmethod
     def made_of(cls, like: Any, components: Any) -> EagerArray:
-        """What a compiled function's array holds."""
+        """Returns the array that a compiled function returned."""
         buffer, *count = (c.eager_array() for c in components)
         rows = buffer[: int(count[0])] if count else buffer
-        made = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
-        made.items = [EagerTensor(np.array(row)) for row in rows]
-        return made
+        array = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
+        array.items = [EagerTensor(np.array(row)) for row in rows]
+        return array
 
     def components(self) -> tuple[Tensor, ...]:
         return ()
@@ -40,6 +40,7 @@ class EagerArray:
         return self
 
     def read(self, index: Any) -> Tensor:
+        """Returns the element; with ``clear`` it can be read only once, as in TensorFlow."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Reading from negative indices (index {i}) is not allowed.")
@@ -52,14 +53,14 @@ class EagerArray:
                 f"Could not read index {i} twice because it was cleared after a previous read (perhaps try setting "
                 "clear_after_read = false?)",
             )
-        found = self.element(i)
+        element = self.element(i)
         if self.clear:
             self.items[i] = None
             self.cleared.add(i)
-        return found
+        return element
 
     def element(self, i: int) -> Tensor:
-        """The element, zeros where none was written."""
+        """Returns the element; zeros if it was never written."""
         if self.items[i] is None:
             if not self.element_shape.is_fully_defined():
                 raise ValueError(f"Cannot convert a partially known TensorShape {self.element_shape} to a Tensor.")
@@ -67,6 +68,7 @@ class EagerArray:
         return self.items[i]
 
     def write(self, index: Any, value: Any) -> EagerArray:
+        """Sets the element; an array of dynamic size grows to have it."""
         i = int(index)
         if i < 0:
             raise OutOfRangeError(None, None, f"Writing to negative indices (index {i}) is not allowed.")
@@ -82,6 +84,7 @@ class EagerArray:
         return self
 
     def checked(self, value: Tensor) -> Tensor:
+        """Checks an element's dtype and shape against the array's."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -140,6 +143,7 @@ class EagerArray:
         return self
 
     def problem_of_split(self, value: Tensor, sizes: Any) -> str:
+        """Returns TensorFlow's error text for lengths that don't fit; empty if they do."""
         if np.ndim(sizes) != 1:
             return f"Expected lengths to be a vector, received shape: {list(np.shape(sizes))} "
         if not value.ndim:

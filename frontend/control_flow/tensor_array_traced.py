@@ -1,4 +1,4 @@
-"""A ``tf.TensorArray`` of a trace: one tensor of all elements, which ``stack_write`` updates in place in loops."""
+"""The ``tf.TensorArray`` of a trace: one tensor of all elements, which ``stack_write`` updates in place in loops."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from tvtf.ops.scatter import tensor_scatter_nd_update
 from tvtf.ops.stack import new_stack, stack_of
 
 COUNT = "count"
-"""Among what a loop's arrays have room for: the number of their elements."""
+"""In a loop's ``room_for``: rows are reserved for one more element per iteration, at the array's count."""
 
 BEYOND = None, None
-"""Among the writes of a trace: one for which no loop makes room."""
+"""In a trace's ``array_writes``: a write for which no loop reserves a row."""
 
 
 class TracedArray:
-    """``buffer`` holds ``room`` elements, of which ``count`` are the array's; both are dims or tensors.
+    """An array whose ``buffer`` has ``room`` rows, of which ``count`` are elements; both are dims or tensors.
 
-    Without a buffer nothing was written yet, and the elements' shape may be unknown.
+    Without a buffer nothing has been written, and the elements' shape may be unknown.
     """
 
     def __init__(self, dtype: DType, count: Any, dynamic: bool, infer_shape: bool, element_shape: TensorShape) -> None:
@@ -55,34 +55,34 @@ class TracedArray:
         if not components:
             return self
         buffer, *count = components
-        made = self._with(buffer)
-        made.count = count[0] if count else self.count
-        return made
+        array = self._with(buffer)
+        array.count = count[0] if count else self.count
+        return array
 
     def _with(self, buffer: Any) -> TracedArray:
-        made = copy.copy(self)
-        made.buffer = buffer
-        return made
+        array = copy.copy(self)
+        array.buffer = buffer
+        return array
 
     def settled_as(self, dims: Sequence[Dim] | None, room: Any) -> TracedArray:
-        """With a buffer of elements of these dims, if told, and of room for so many more where the size is dynamic."""
-        made = self
+        """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic."""
+        array = self
         if self.dynamic and room is not None:
-            made = self._with_more_room(room)
-        if made.buffer is not None:
-            return made
+            array = self._with_more_room(room)
+        if array.buffer is not None:
+            return array
         if dims is not None:
-            return made._with_buffer(dims)
-        return made._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else made
+            return array._with_buffer(dims)
+        return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
     def _with_more_room(self, more: Any) -> TracedArray:
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
-        made = copy.copy(self)
+        array = copy.copy(self)
         both = isinstance(self.room, int) and isinstance(more, int)
-        made.room = self.room + more if both else bind.add(_scalar(self.room), _scalar(more))
-        return made
+        array.room = self.room + more if both else bind.add(_scalar(self.room), _scalar(more))
+        return array
 
     def _with_buffer(self, dims: Sequence[Dim]) -> TracedArray:
         if self.buffer is not None:
@@ -90,6 +90,7 @@ class TracedArray:
         return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
 
     def _filled(self) -> Tensor:
+        """Returns the buffer; zeros if nothing has been written."""
         if self.buffer is None and not self.element_shape.is_fully_defined():
             raise InvalidArgumentError(
                 None,
@@ -102,20 +103,22 @@ class TracedArray:
     # -- elements
 
     def write(self, index: Any, value: Any) -> TracedArray:
+        """Returns the array with ``value`` at ``index``."""
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
-        made = self._with_buffer(value._type.shape)
+        array = self._with_buffer(value._type.shape)
         if self.dynamic:
-            made = made._reaching(index)
-        made._require(index, "modify")
+            array = array._reaching(index)
+        array._require(index, "modify")
         at = _scalar(index)
-        dims, shape = made.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
+        dims, shape = array.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
         if not isinstance(shape, AnyShape) and not isinstance(dims, AnyShape) and not same_shape(dims, shape):
-            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # sizes that only running tells
-        made = made._with(bind.stack_write(made.buffer, at, value))
-        made.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
-        return made
+            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # sizes known only at run time
+        array = array._with(bind.stack_write(array.buffer, at, value))
+        array.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
+        return array
 
     def checked(self, value: Tensor) -> Tensor:
+        """Checks an element's dtype and shape against the array's."""
         if value.dtype is not self.dtype:
             raise InvalidArgumentError(
                 None,
@@ -126,40 +129,43 @@ class TracedArray:
         if not known.is_compatible_with(value.shape):
             raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {known} ")
         if self.buffer is not None:
-            agree_shape(self.buffer._type.shape[1:], value._type.shape)  # what this can't prove, running compares
+            agree_shape(self.buffer._type.shape[1:], value._type.shape)  # what it cannot prove is compared at run time
         return value
 
     def _reaching(self, index: Any) -> TracedArray:
-        """Of dynamic size: as many elements as to have this one; the buffer grows where both are known."""
+        """Returns the array with enough elements for this index; the buffer grows now if both are static."""
         last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
-        made = self
+        array = self
         if last is not None and isinstance(room, int):
-            made = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
+            array = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
         elif self._is_foreseen(index):
-            made = copy.copy(self)
+            array = copy.copy(self)
         else:
-            made = self._with(_holding(self.buffer, index))  # type: ignore[arg-type]
+            array = self._with(_grown_for(self.buffer, index))  # type: ignore[arg-type]
         if last is not None and isinstance(self.count, int):
-            made.count = max(self.count, last + 1)
+            array.count = max(self.count, last + 1)
         else:
-            made.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
-        return made
+            array.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
+        return array
 
     def _is_foreseen(self, index: Any) -> bool:
-        """Whether the loop around makes arrays large enough: for what it counts, or for one more element."""
+        """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
+
+        For any other index the number of rows cannot be told before the loop, so its body extends the array.
+        """
         loop = _loop()
         if loop is None:
             return False
         var, offset = _offset(index, loop)
-        if loop.room_for is not None and not _sees_none(loop):
+        if loop.room_for is not None and not _reserves_nothing(loop):
             return offset <= 0 and self._has_room(loop.room_for, var, loop)
         counted = any(var is not None and p._var is var for p in loop.params)
-        foreseen = not _sees_none(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
+        foreseen = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
         state.trace.root.array_writes.append((var if counted else None, offset) if foreseen else BEYOND)
         return foreseen
 
     def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
-        """Where there is room for the iterate, or, in its place, for one element more in each iteration."""
+        """Whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
         if var in room_for:
             room_for.discard(COUNT)
             return True
@@ -172,7 +178,7 @@ class TracedArray:
         return var is not None and _offset(self.count, loop) == (var, 0)
 
     def _require(self, index: Any, verb: str) -> None:
-        """Checks an index: now, or when the program runs."""
+        """Checks an index: now if it is static, else at run time."""
         size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
         if known is not None and isinstance(size, int):
             if not 0 <= known < size:
@@ -181,14 +187,14 @@ class TracedArray:
                 )
             return
         at, end = _scalar(index), _scalar(size)
-        held = bind.logical_and(bind.less_equal(convert_to_tensor(0), at), bind.less(at, end))
-        beyond = f"Trying to {verb} an element that is not in a list with {size} elements."
-        bind.guard(held, message=beyond)
+        is_inside = bind.logical_and(bind.less_equal(convert_to_tensor(0), at), bind.less(at, end))
+        message = f"Trying to {verb} an element that is not in a list with {size} elements."
+        bind.guard(is_inside, message=message)
 
     def read(self, index: Any) -> Tensor:
-        made = self._with(self._filled())
-        made._require(index, "access")
-        return bind.stack_read(made.buffer, _scalar(index))
+        array = self._with(self._filled())
+        array._require(index, "access")
+        return bind.stack_read(array.buffer, _scalar(index))
 
     def stack(self) -> Tensor:
         buffer = self._filled()
@@ -209,18 +215,18 @@ class TracedArray:
 
     def unstack(self, value: Tensor) -> TracedArray:
         self.checked(value[0])
-        made = self._with(value)
-        made.count = made.room = value._type.shape[0]
-        made.element_shape = self.element_shape.merge_with(value.shape[1:])
-        return made
+        array = self._with(value)
+        array.count = array.room = value._type.shape[0]
+        array.element_shape = self.element_shape.merge_with(value.shape[1:])
+        return array
 
     def scatter(self, indices: Any, value: Tensor) -> TracedArray:
         places = convert_to_tensor(indices)
-        made = self._with_buffer(value._type.shape[1:])
+        array = self._with_buffer(value._type.shape[1:])
         known = static_value(places)
         if self.dynamic and known is not None and known.size:
-            made = made._reaching(int(known.max()))
-        return made._with(tensor_scatter_nd_update(made.buffer, places[:, None], value))
+            array = array._reaching(int(known.max()))
+        return array._with(tensor_scatter_nd_update(array.buffer, places[:, None], value))
 
     def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
         sizes = static_value(lengths)
@@ -235,26 +241,26 @@ class TracedArray:
         return _scalar(self.count)
 
     def close(self) -> None:
-        """Nothing: the buffer goes when nobody uses it."""
+        """Does nothing: the buffer is freed when it has no more uses."""
 
 
 def _loop() -> Any:
-    """The trace of the loop's body that is being traced."""
+    """Returns the trace of the loop body that is being traced."""
     trace = state.trace
     while trace is not None and not trace.name.startswith("while"):
         trace = trace.parent
     return trace
 
 
-def _sees_none(loop: Any) -> bool:
-    """Whether it, or one around it, is for arrays that make themselves larger."""
+def _reserves_nothing(loop: Any) -> bool:
+    """Whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
     while loop is not None and loop.room_for != frozenset():
         loop = loop.parent
     return loop is not None
 
 
-def _holding(buffer: Tensor, index: Any) -> Tensor:
-    """A buffer with zeros behind it, where it has no element yet that only running the program tells."""
+def _grown_for(buffer: Tensor, index: Any) -> Tensor:
+    """Returns the buffer, extended at run time by zero rows up to this index."""
     rows, *dims = buffer._type.shape
     end = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
     (size,) = dims_of(state.trace.own(bind.reshape(end, shape=(1,))))
@@ -263,7 +269,7 @@ def _holding(buffer: Tensor, index: Any) -> Tensor:
 
 
 def _count(size: Any) -> Any:
-    """A number, a dim, or a tensor of one that only running tells."""
+    """Returns a size as a number, a dim, or a tensor that is computed at run time."""
     if isinstance(size, SymbolicTensor) and size.known is not None:
         return size.known.item()
     known = _known(size)
@@ -272,13 +278,13 @@ def _count(size: Any) -> Any:
 
 def _known(index: Any) -> int | None:
     if isinstance(index, Tensor):
-        found = static_value(index)
-        return None if found is None else int(found)
+        value = static_value(index)
+        return None if value is None else int(value)
     return int(index) if hasattr(index, "__index__") else None
 
 
 def _scalar(value: Any) -> Tensor:
-    """A number, dim or tensor as an int32 scalar of the trace."""
+    """Returns a number, dim or tensor as an int32 scalar of the trace."""
     if isinstance(value, Tensor):
         return value if value.dtype is dtypes.int32 else bind.cast(value, dtype=dtypes.int32)
     if isinstance(value, int) or not type(value).__module__.startswith("tvm"):
@@ -291,7 +297,7 @@ def _stack(count: Any, of: TensorType) -> Tensor:
 
 
 def _offset(index: Any, loop: Any) -> tuple[Any, int]:
-    """The variable of a loop's body that an index is made of by adding a number, and that number."""
+    """Returns the loop-body variable that an index is computed from by adding a number, and that number."""
     var, offset = None, 0
     while isinstance(index, SymbolicTensor):
         var, more = _added(index)
@@ -302,14 +308,15 @@ def _offset(index: Any, loop: Any) -> tuple[Any, int]:
 
 
 def _added(index: SymbolicTensor) -> tuple[Any, int]:
+    """Returns the variable that an index is computed from by adding constants, and their sum."""
     from tvm import ir
 
     from tvtf.ir import dialect
 
-    made = {b.var: b.value for b in index._trace.bindings}
+    values = {b.var: b.value for b in index._trace.bindings}
     var, offset = index._var, 0
-    while dialect.is_dialect(made.get(var)) and made[var].op.name == "tvtf.add":
-        x, y = dialect.read(made[var]).inputs
+    while dialect.is_dialect(values.get(var)) and values[var].op.name == "tvtf.add":
+        x, y = dialect.read(values[var]).inputs
         if not isinstance(y, ir.Constant):
             break
         var, offset = x, offset + int(y.value.numpy())

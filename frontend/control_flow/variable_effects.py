@@ -1,6 +1,6 @@
 """Variables inside a trace: reads are values, assignments are new values in program order.
 
-After a call of Python they are read and written where they are, as Python does it (``reload``).
+After a call of Python they are read and written in place, as that Python does it (``reload``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
-    """Binds the assignment; later reads in this trace see its value. Gradients don't flow through it."""
+    """Binds an assignment: later reads in this trace see the value. Gradients don't flow through it."""
     trace = state.trace
     tapes, state.tapes = state.tapes, []
     try:
@@ -34,12 +34,12 @@ def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
 
 
 def _assign_in_place(variable: Variable, value: SymbolicTensor, trace: Trace) -> None:
-    """Assigns where Python was called before: at once, or, in control flow that does not call it, when that has ended."""
+    """Assigns after Python was called: now or, in control flow that calls no Python, when that has ended."""
     if trace.is_after_python:
         hooks.store(variable, value, trace)
     trace.assign_variable(variable, with_gradient_of(variable, value, trace), trace.is_after_python)
 
 
 def with_gradient_of(variable: Variable, value: Tensor, trace: Trace) -> SymbolicTensor:
-    """``value``, whose gradient is that of the Variable."""
+    """Returns ``value`` with the gradient of the Variable."""
     return trace.own(bind.reloaded(trace.own(trace.root.value_at_entry(variable)), value))

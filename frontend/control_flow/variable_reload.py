@@ -1,4 +1,4 @@
-"""Variables read and written by compiled code around its calls of Python, where Python does it, too."""
+"""Reads and writes of Variables by compiled code around its calls of Python, which may read and write them too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.state.variable import Variable
 
 
 def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
-    """What the Variable holds when the program comes by."""
+    """Reads the Variable's memory when the program reaches this place."""
     with tracing(trace):
         function = HostFunction(lambda: (variable._array,), is_brief=True, of_variable=True)
         (value,) = bound_call(function, [], [TensorSpec(variable.shape, variable.dtype)])
@@ -22,7 +22,7 @@ def reload(variable: Variable, trace: Trace) -> SymbolicTensor:
 
 
 def store(variable: Variable, value: Tensor, trace: Trace) -> None:
-    """Writes the value to the Variable when the program comes by."""
+    """Writes the value to the Variable's memory when the program reaches this place."""
 
     def run(array: np.ndarray) -> tuple[()]:
         variable.store_beside(array)

@@ -1,8 +1,9 @@
-"""Mapping over a leading axis: ``vectorized_map``, and what jacobians are made of.
+"""Mapping over a leading axis: ``vectorized_map``, and the mapped sweeps of jacobians.
 
-A :class:`Batched` tensor stands for one element while it holds them all; binding a primitive to one uses the primitive's
-``batch`` column, or, where that is empty, a loop over the elements. Levels nest: a batched tensor may hold batched ones.
-What a user maps is traced for one element first, so that its control flow is primitives, too (frontend/control_flow/batched_control_flow.py).
+A :class:`Batched` tensor stands for one element while it holds them all. Binding a primitive to one uses the
+primitive's ``batch`` rule, or a loop over the elements if it has none. Levels nest: a batched tensor may hold batched
+ones. A user's function is traced for one element first, so that its control flow becomes primitives too
+(frontend/control_flow/batched_control_flow.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tvtf.ops.rules import bind, stretch
 
 
 class Batched(Tensor):
-    """One element of ``inner``'s leading axis, for all of them at once."""
+    """One element of ``inner``'s leading axis, standing for all of them."""
 
     __slots__ = ("inner", "level", "_type")
     is_batched = True
@@ -47,12 +48,12 @@ class Batched(Tensor):
 
 
 def is_mapped(tensors: Sequence[Tensor]) -> bool:
-    """Whether one of them stands for many elements, which compiled code can't take."""
+    """Whether a tensor stands for many elements, which compiled code cannot take."""
     return bool(state.batches) and any(x.is_batched for x in tensors)
 
 
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """Binds a primitive over the innermost level among its inputs; tapes opened inside that level see elements."""
+    """Binds a primitive over the innermost level among its inputs; tapes opened inside that level record elements."""
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
     flags = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
     raw = [x.inner if f else x for x, f in zip(inputs, flags)]  # type: ignore[attr-defined]
@@ -60,10 +61,10 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
     tapes = state.tapes
     state.tapes = [t for t in tapes if t.level < level]
     try:
-        found = _apply(prim, size, raw, flags, attrs)
+        results = _apply(prim, size, raw, flags, attrs)
     finally:
         state.tapes = tapes
-    outputs = _wrapped(found, level)
+    outputs = _wrapped(results, level)
     for tape in tapes:
         if tape.level >= level:
             tape.record(prim, inputs, outputs, attrs)
@@ -71,37 +72,37 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
 
 
 def _apply(prim: Primitive[Any], size: Any, raw: list[Any], flags: list[bool], attrs: dict[str, Any]) -> Any:
-    found = NotImplemented if prim.batch is None else prim.batch(size, raw, flags, **attrs)
-    return each_by_itself(prim, size, raw, flags, attrs) if found is NotImplemented else found
+    results = NotImplemented if prim.batch is None else prim.batch(size, raw, flags, **attrs)
+    return loop_over_elements(prim, size, raw, flags, attrs) if results is NotImplemented else results
 
 
-def _wrapped(found: Any, level: int) -> Any:
-    if isinstance(found, (tuple, list)):
-        return tuple(Batched(t, level) for t in found)
-    return Batched(found, level)
+def _wrapped(results: Any, level: int) -> Any:
+    if isinstance(results, (tuple, list)):
+        return tuple(Batched(t, level) for t in results)
+    return Batched(results, level)
 
 
-def each_by_itself(
+def loop_over_elements(
     prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], attrs: dict[str, Any]
 ) -> Any:
-    """The batching rule of primitives without one: an application for each element, stacked.
+    """Applies a primitive without batching rule to each element, and stacks the results.
 
     Raises:
-      ValueError: ``fallback_to_while_loop=False`` was asked for.
+      ValueError: ``fallback_to_while_loop=False`` was passed.
     """
     _require_loop(prim.tf_name, inputs)
     elements = [x for x, is_mapped in zip(inputs, batched) if is_mapped]
 
     def one(rows: Sequence[Any]) -> Any:
-        left = iter(rows)
-        return list(as_tuple(prim.bind(*(next(left) if b else x for x, b in zip(inputs, batched)), **attrs)))
+        remaining = iter(rows)
+        return list(as_tuple(prim.bind(*(next(remaining) if b else x for x, b in zip(inputs, batched)), **attrs)))
 
     stacked = tuple(_of_none(one, elements) if size == 0 else map_fn(one, elements))
     return stacked if len(stacked) > 1 else stacked[0]
 
 
 def _of_none(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
-    """The results of no elements: empty, of the type that they would have."""
+    """Returns the results for no elements: empty, of the types that an element's would have."""
     from tvtf.ir.trace import Trace, tracing
 
     with tracing(Trace("aside", state.trace)) as aside:
@@ -124,21 +125,21 @@ LOOPED_BY_RULE = frozenset(
         *("StatelessRandomUniformIntV2", "StatelessRandomUniformV2", "StatelessTruncatedNormalV2"),
     }
 )
-"""Ops that TensorFlow has rules for, and that go one by one here without a word."""
+"""Ops that TensorFlow has batching rules for; they run one by one here, without its warning."""
 
 
 @export("vectorized_map")
 def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
-    """``fn`` applied to each element along the leading axis of ``elems``, all at once.
+    """Applies ``fn`` to each element along the leading axis of ``elems``, all at once.
 
-    ``fn`` is traced once, for one element; where it asks whether a condition holds that depends on the element, both
-    branches are computed, and loops run as long as one element goes on.
+    ``fn`` is traced once, for one element. For a condition that depends on the element both branches are computed,
+    and loops run until the last element is done.
 
     Args:
-      fn: takes one element (a nest of them, where ``elems`` is one) and gives tensors.
+      fn: takes one element (in the structure of ``elems``) and returns tensors.
       elems: tensor or nest of tensors of equal leading size; those of size 1 serve all elements.
-      fallback_to_while_loop: ops that can't be done at once are done element by element, rather than refused.
-      warn: log that, with the op.
+      fallback_to_while_loop: run ops without batching rule element by element, instead of raising an error.
+      warn: log each op that runs element by element.
 
     Returns:
       The results, stacked along a new leading axis.
@@ -148,7 +149,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     array([ 5., 25.], dtype=float32)
 
     Raises:
-      ValueError: there are no elements, or an op goes element by element only and that is not wanted.
+      ValueError: there are no elements, or an op has no batching rule and ``fallback_to_while_loop`` is False.
       InvalidArgumentError: the leading sizes differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map
@@ -162,12 +163,12 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     outer, state.one_by_one = state.one_by_one, (fallback_to_while_loop, warn)
     try:
         size = _common_size(tensors)
-        with level() as own:
-            rows = [Batched(t, own) if same_dim(t._type.shape[0], size) else t[0] for t in tensors]
-            place = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), own)
-            found = by_element(lambda *given: fn(nest.pack_sequence_as(elems, given)), rows, place)
+        with level() as map_level:
+            rows = [Batched(t, map_level) if same_dim(t._type.shape[0], size) else t[0] for t in tensors]
+            place = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), map_level)
+            results = by_element(lambda *leaves: fn(nest.pack_sequence_as(elems, leaves)), rows, place)
             return nest.map_structure(
-                lambda t: t if t is None else unwrapped(t, own, size), found, expand_composites=True
+                lambda t: t if t is None else unwrapped(t, map_level, size), results, expand_composites=True
             )
     except _OfPython:
         return _each_by_python(fn, tensors, elems)
@@ -176,30 +177,30 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
 
 
 class _OfPython(NotImplementedError):
-    """A mapped function calls Python that alone tells the ranks of its results."""
+    """Raised if a mapped function calls Python whose results have unknown ranks."""
 
     def __init__(self) -> None:
         super().__init__(
-            "the gradient of a loop needs the rank of what Python gives in it: tell it with a tf.TensorSpec as Tout"
+            "the gradient of a loop needs the ranks of the results of Python calls in it: pass a tf.TensorSpec as Tout"
         )
 
 
 def _each_by_python(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
-    """Such a function, element by element."""
+    """Maps a function that calls Python, element by element."""
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)
     several = [x for x in tensors if same_dim(x._type.shape[0], size)]
 
     def one(rows: Sequence[Tensor]) -> Any:
-        left = iter(rows)
-        flat = [next(left) if same_dim(x._type.shape[0], size) else x[0] for x in tensors]
+        remaining = iter(rows)
+        flat = [next(remaining) if same_dim(x._type.shape[0], size) else x[0] for x in tensors]
         return fn(nest.pack_sequence_as(elems, flat))
 
     return map_fn(one, several)
 
 
 def _require_loop(op: str, inputs: Sequence[Any]) -> None:
-    """Says that an op goes element by element, or refuses it."""
+    """Warns that an op runs element by element; raises ValueError if that is not allowed."""
     allowed, warns = state.one_by_one
     if not allowed:
         raise ValueError(MSG_NO_RULE.format(op=op, inputs=list(inputs)))
@@ -208,7 +209,7 @@ def _require_loop(op: str, inputs: Sequence[Any]) -> None:
 
 
 def _common_size(tensors: Sequence[Tensor]) -> Any:
-    """The leading size of elements; 1 goes with all.
+    """Returns the leading size of the elements; a size of 1 fits any.
 
     Raises:
       ValueError: there are none, or scalars among them.
@@ -230,42 +231,42 @@ def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
 
 
 def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: Tensor | None = None) -> Any:
-    """``function`` traced for one element of batched tensors, and done for all at once, control flow and all.
+    """Traces ``function`` for one element of batched tensors and runs it for all at once, control flow included.
 
-    ``place`` is which element that is, where ``function`` is the user's: random numbers depend on it. Variables that are
-    assigned get what the first element gives them, as in TensorFlow.
+    ``place`` is the element's index, for a user's function: random numbers depend on it. Variables that are assigned
+    get the first element's value, as in TensorFlow.
     """
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
 
-    given = [*tensors] if place is None else [*tensors, place]
+    operands = [*tensors] if place is None else [*tensors, place]
 
     def traced(*rows: Tensor) -> Any:
         if place is not None:
             state.trace.element = rows[-1], place.size  # type: ignore[attr-defined]
         return function(*rows[: len(tensors)])
 
-    waiting = len(state.trace.root.waiting or ()) if state.trace else 0
-    inner = Inner("element", traced, [x._type for x in given])
-    if len(inner.trace.root.waiting or ()) > waiting:
+    deferred = len(state.trace.root.waiting or ()) if state.trace else 0
+    inner = Inner("element", traced, [x._type for x in operands])
+    if len(inner.trace.root.waiting or ()) > deferred:
         raise _OfPython
     variables = assigned_variables([inner])
     values = [variable_value(inner, v) for v in variables]
-    found = call(inner.graph(values), [*given, *lift([inner])])
-    for variable, value in zip(variables, found[len(inner.leaves) :]):
+    results = call(inner.graph(values), [*operands, *lift([inner])])
+    for variable, value in zip(variables, results[len(inner.leaves) :]):
         variable.assign(value.inner[0] if value.is_batched else value, read_value=False)
-    left = iter(found)
+    remaining = iter(results)
     return nest.map_structure(
-        lambda leaf: leaf if leaf is None else next(left), inner.structure, expand_composites=True
+        lambda leaf: leaf if leaf is None else next(remaining), inner.structure, expand_composites=True
     )
 
 
 def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
-    """``function`` of rows and of what it captured, over all rows."""
+    """Maps ``function``, of rows and of its captures, over all rows."""
     return vectorized_map(lambda rows: list(call(function, [*rows, *captured])), flat)
 
 
 class level:
-    """Opens a level of mapping; gives its number."""
+    """A context that opens a level of mapping, and returns its number."""
 
     def __enter__(self) -> int:
         state.batches += 1
@@ -275,15 +276,15 @@ class level:
         state.batches -= 1
 
 
-def unwrapped(result: Any, own: int, size: Any) -> Tensor:
-    """All elements of a mapped result; one that does not depend on the element is repeated."""
+def unwrapped(result: Any, map_level: int, size: Any) -> Tensor:
+    """Returns all elements of a mapped result; one that does not depend on the element is repeated."""
     result = convert_to_tensor(result)
-    mine = result.is_batched and result.level == own  # type: ignore[attr-defined]
-    return result.inner if mine else stretch(size, result, False)  # type: ignore[attr-defined]
+    is_batched_here = result.is_batched and result.level == map_level  # type: ignore[attr-defined]
+    return result.inner if is_batched_here else stretch(size, result, False)  # type: ignore[attr-defined]
 
 
 def basis(of: TensorType) -> Tensor:
-    """Every one-hot cotangent of a target, shape (elements, *target.shape)."""
+    """Returns every one-hot cotangent of a target, of shape (elements, *target.shape)."""
     shape, dtype = of
     count = size_of(shape)
     if isinstance(count, int):

@@ -1,9 +1,12 @@
 """The gradient of ``while``.
 
-A loop is given stacks where it stands: of what each iteration starts from, as far as the way back needs that, and of what
-its costly primitives give. The way back is a loop over these, whose body runs the cheap rest of the iteration again and
-sweeps it. Both are made of primitives, so that they have gradients themselves.
-Effects that give nothing are done by one run alone; what others gave comes from outside (:mod:`tvtf.frontend.control_flow.effects_once`).
+The forward loop gets stacks: of the iterations' inputs, as far as the backward pass needs them, and of the results of
+costly primitives. The backward pass is a loop over these stacks. Its body recomputes the cheap rest of an iteration
+and sweeps it. Both loops are made of primitives, so they can be differentiated again.
+
+Effects without results are done only by the forward loop; results of effects come from outside
+(:mod:`tvtf.frontend.control_flow.effects_once`).
+
 Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 """
 
@@ -45,30 +48,30 @@ from tvtf.passes.autodiff.reverse_mode import at_once
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """The loop with stacks, then a loop back over them."""
+    """Returns the cotangents of a loop's inputs: adds stacks to the loop, then runs a loop backward over them."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *element_cts: at_once(while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     effects = has_effects(attrs["condition"], attrs["body"])
     kind = _LoopOnce if effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
     return kind(inputs, outputs, effects, **attrs).backward(cts, outputs)
 
 
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """As ``while_vjp``, where what has effects is done in one run of the loop alone."""
+    """Returns the cotangents of a loop with effects, which only one run of the loop performs."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: at_once(effect_while_vjp)(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *element_cts: at_once(effect_while_vjp)(element_cts, outputs, *inputs, **attrs), cts)
     return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 
 class _Loop:
     """A ``while`` to be differentiated, in the active trace.
 
-    Its arrays have the rows that they end with, wherever the way back deals with them: the loop itself makes them larger
-    while it runs, another run of it starts with ``wide`` ones.
+    In the backward pass, arrays have their final number of rows: the loop itself makes them larger while it runs, and
+    another run of it starts with ``wide`` ones.
     """
 
-    way: Any = Walk
-    """How another run of it is walked."""
+    walk_kind: Any = Walk
+    """The class that evaluates its functions in another run."""
 
     def __init__(
         self,
@@ -90,6 +93,7 @@ class _Loop:
         self.shapes_after = [y._type.shape for y in outputs]
 
     def _wide(self, index: int, x: Tensor, y: Tensor) -> Tensor:
+        """Returns the initial value of an array with the rows that it has at the end."""
         if same_shape(x._type.shape, y._type.shape) or index not in (i for i, *_ in self.arrays):
             return x
         rows = y._type.shape[0]
@@ -97,41 +101,45 @@ class _Loop:
         return bind.concat(x, new_stack(rows - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0)
 
     def varies(self, index: int) -> set[int]:
-        """The axes of a carried value that have another size in each iteration."""
+        """Returns the axes of a loop variable whose size changes between iterations."""
         return varying_dims(self.wide[index]._type, self.shapes_after, index)
 
     def types(self) -> list[TensorType]:
-        """What an iteration starts from, or ends with."""
+        """Returns the types of the loop variables at the start, or the end, of an iteration."""
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.wide)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
+        """Binds the backward loop and returns the cotangents of all inputs."""
         plan = _Step(self)
         count, stacks = self.forward(plan, outputs)
         entry = [cts[i] for i in self.active]
         sums = [plan.sum_start(k) for k in plan.summed]
-        around, before = self.types(), self.types()
-        types = [around[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
-        way_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
+        start_types, shape_types = self.types(), self.types()
+        types = [start_types[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
+        step_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
             count._type, *types, *(s._type for s in sums)
         ])  # fmt: skip
-        more = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in way_back.params])
-        without_unused(way_back.trace, way_back.leaves)
-        shared = lift([more, way_back])
+        condition = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in step_back.params])
+        without_unused(step_back.trace, step_back.leaves)
+        shared = lift([condition, step_back])
         carried = 1 + len(entry) + len(sums)
-        found = while_primitive.bind(
+        results = while_primitive.bind(
             count,
             *entry,
             *sums,
             *shared,
-            condition=more.graph(),
-            body=way_back.graph(),
+            condition=condition.graph(),
+            body=step_back.graph(),
             carried=carried,
             bound=self.bound,
-            shapes=((), *(before[i].shape for i in self.active), *(s._type.shape for s in sums)) if self.vary else (),
+            shapes=((), *(shape_types[i].shape for i in self.active), *(s._type.shape for s in sums))
+            if self.vary
+            else (),
         )
-        return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
+        return self.gathered(plan, results[1 : 1 + len(entry)], results[1 + len(entry) :])
 
     def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
+        """Returns the cotangents in the order of the loop's inputs."""
         shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
         by_start, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(plan.summed, shaped))
         starts = [
@@ -141,19 +149,19 @@ class _Loop:
         return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
 
     def zeros(self) -> dict[int, Any]:
-        """The gradients of invariants that are read where nothing else comes, as TensorFlow has them."""
+        """Returns zero gradients for differentiable invariants that the loop reads, as TensorFlow does."""
         read = {place - len(self.start) for place in read_by(self.condition) | read_by(self.body)}
         return {k: partial(zeros_like, x) for k, x in enumerate(self.invariants) if k in read and differentiable(x)}
 
     def step_back(self, plan: _Step, stacks: Sequence[Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
-        """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
+        """Runs one backward iteration: reads the iteration's inputs from the stacks, then sweeps it."""
         cts, sums = rest[: len(self.active)], rest[len(self.active) :]
         index = bind.subtract(i, _int(1))
         read = self.read(stacks, index)
         starts, saved = dict(zip(plan.needed, read)), dict(zip(plan.saved, read[len(plan.needed) :]))
         values = [
             starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.wide)
-        ]  # all that vary are read
+        ]  # the planned step reads all that vary in size
         new_cts, new_sums = plan.run(values, cts, sums, saved)
         return [index, *new_cts, *new_sums]
 
@@ -168,16 +176,19 @@ class _Loop:
         return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
 
     def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
+        """Returns the number of iterations and the stacks: of the loop itself if this trace has it, else of a rerun."""
         bindings = state.trace.bindings
         position, first = position_of(bindings, outputs, self.effects), len(bindings)
-        count, found, stacks = self.stacked(plan, position is not None)
+        count, values, stacks = self.stacked(plan, position is not None)
         if position is not None:
-            put_instead(position, first, found)
+            put_instead(position, first, values)
         return count, stacks
 
     def stacked(self, plan: _Step, itself: bool) -> Run:
-        """The number of iterations, the values after the last, and the stacks; of the loop ``itself`` or of another run."""
+        """Returns the number of iterations, the final values, and the stacks.
+
+        Without a bound, a first run counts the iterations, so that the stacks have a known size.
+        """
         types = plan.stacked_types()
         if not types or self.bound is not None:
             return self.run(plan, self.start, [new_stack(self.bound, t) for t in types])
@@ -187,51 +198,52 @@ class _Loop:
     def run(
         self, plan: _Step, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
     ) -> Run:
-        """The loop with a counter and stacks; its shapes are given where some vary."""
+        """Binds the loop with a counter and stacks; ``shapes`` are given if some vary."""
         values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
         types = [
             x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
         ]
-        more = Inner("while_again_cond", self.goes_on, types)
-        again = Inner("while_again", partial(self.step, plan), types)
-        shared = lift([more, again])
-        found = while_primitive.bind(
-            *values, *shared, condition=more.graph(), body=again.graph(), carried=len(values), bound=self.bound,
+        condition = Inner("while_again_cond", self.continues, types)
+        body = Inner("while_again", partial(self.step, plan), types)
+        shared = lift([condition, body])
+        results = while_primitive.bind(
+            *values, *shared, condition=condition.graph(), body=body.graph(), carried=len(values), bound=self.bound,
             shapes=shapes, arrays=arrays,
         )  # fmt: skip
         size = 1 + len(self.start)
-        return found[0], found[1:size], found[size:]
+        return results[0], results[1:size], results[size:]
 
-    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
+    def continues(self, count: Tensor, *values: Tensor) -> Tensor:
         return self.walk(self.condition, values[: len(self.start)]).run()[0]  # type: ignore[no-any-return]
 
     def step(self, plan: _Step, count: Tensor, *rest: Tensor) -> list[Tensor]:
-        """One iteration, which writes what the way back needs."""
+        """Runs one iteration, and writes its residuals to the stacks."""
         size = len(self.start)
         run = self.walk(self.body, rest[:size])
         values = run.run()
-        kept = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
-        return [bind.add(count, _int(1)), *values, *self.written(rest[size:], count, kept)]
+        residuals = [*(rest[j] for j in plan.needed), *(run.residuals[key] for key in plan.saved)]
+        return [bind.add(count, _int(1)), *values, *self.written(rest[size:], count, residuals)]
 
     def walk(self, function: Any, values: Sequence[Tensor]) -> Any:
-        return walk(function, [*values, *self.invariants], self.way).start({}, self.invariants)
+        return walk(function, [*values, *self.invariants], self.walk_kind).start({}, self.invariants)
 
 
 Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
-"""The number of iterations, the values after the last, and stacks of what the way back needs."""
+"""The number of iterations, the values after the last one, and the stacks of residuals."""
 
 
 class _LoopOnce(_Loop):
-    """A ``while`` that only running tells the iterations of: one with effects, whose arrays grow or whose variables do."""
+    """A ``while`` whose trip count is known only at run time: it has effects, or its values vary in size."""
 
-    def stacked(self, plan: _Step, itself: bool) -> Run:
+    def stacked(self, plan: _Step, is_original: bool) -> Run:
+        """Returns the trip count, the final values and the stacks; the original loop starts with unextended arrays."""
         known = dims_in(x._type for x in (*self.wide, *self.invariants))
         self.stacks = stacks = stacks_for(plan.stacked_types(), known, self.bound)
         start, shapes, growing = self.wide, [t.shape for t in self.types()], self.arrays[:0]
-        if itself:
+        if is_original:
             start, shapes, growing = self.start, self.shapes or shapes, self.arrays
         else:
-            self.way = QuietWalk
+            self.walk_kind = QuietWalk
         arrays = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
         arrays += [(1 + len(start) + i, 1, (0,)) for i in stacks.growing]
         varies = self.vary or stacks.vary or bool(growing)
@@ -245,7 +257,7 @@ class _LoopOnce(_Loop):
 
 
 def _first_rows(ct: Any, like: Tensor) -> Any:
-    """The cotangent of what an array was before it grew."""
+    """Returns the cotangent of an array before it grew: the first rows."""
     if ct is None or same_shape(ct._type.shape, like._type.shape):
         return ct
     rows = like._type.shape[0]
@@ -253,17 +265,17 @@ def _first_rows(ct: Any, like: Tensor) -> Any:
 
 
 class _Step:
-    """The sweep of one iteration: which of its inputs it needs, and which invariants it gives a cotangent."""
+    """The sweep of one iteration: decides which of its inputs it needs, and which invariants get a cotangent."""
 
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
         self.needed: list[int] = []
         self.saved: Residuals = {}
-        self.saved = self.planned()
-        self.planned()
+        self.saved = self._plan()
+        self._plan()
 
-    def planned(self) -> Residuals:
-        """Decides what is read and summed; the types of what is kept that the way back uses."""
+    def _plan(self) -> Residuals:
+        """Traces the sweep aside, to decide what it reads and sums; returns the types of the residuals that it uses."""
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as aside:
@@ -271,20 +283,20 @@ class _Step:
             values = [aside.add_param(t) for t in starts]
             cts = [aside.add_param(ends[i]) for i in loop.active]
             saved = {key: aside.add_param(t) for key, t in self.saved.items()}
-            new_cts, found, rows, kept = self.swept(values, cts, saved)
+            new_cts, invariant_cts, rows, residuals = self.swept(values, cts, saved)
         for part in rows:
             self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
-        self.summed = [k for k in self.summed if found[k] is not None or k in self.depths]
-        given = [x for part in rows for x in (part.places, part.values)]
-        results = [*new_cts, *(ct for ct in found if ct is not None), *given]
+        self.summed = [k for k in self.summed if invariant_cts[k] is not None or k in self.depths]
+        row_parts = [x for part in rows for x in (part.places, part.values)]
+        results = [*new_cts, *(ct for ct in invariant_cts if ct is not None), *row_parts]
         used = used_by(aside, results)
         self.needed = [j for j, v in enumerate(values) if v._var in used or loop.varies(j)]
         self.starts = starts
-        types = {key: x._type for key, x in kept.items() if getattr(x, "_var", None) in used}
+        types = {key: x._type for key, x in residuals.items() if getattr(x, "_var", None) in used}
         return {key: t for key, t in types.items() if self._is_known(t)}
 
     def _is_known(self, of: TensorType) -> bool:
-        """Whether a size is known before the loop."""
+        """Whether all sizes of a type are known before the loop."""
         known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
         return all(isinstance(d, int) or d in known for d in of.shape)
 
@@ -292,7 +304,7 @@ class _Step:
         return [self.starts[j] for j in self.needed] + list(self.saved.values())
 
     def sum_start(self, k: int) -> Tensor:
-        """Where the cotangents of an invariant are summed: by rows where it is read."""
+        """Returns the zeros that an invariant's cotangent is added to: a stack of rows if only rows of it are read."""
         x = self.loop.invariants[k]
         if k in self.depths:
             shape, depth = x._type.shape, self.depths[k]
@@ -302,31 +314,36 @@ class _Step:
     def swept(
         self, values: Sequence[Tensor], cts: Sequence[Any], saved: Residuals
     ) -> tuple[list[Any], list[Any], list[Rows], Residuals]:
-        """New cotangents of the carried values, those of the invariants, of rows read from these; what the run kept."""
+        """Sweeps one iteration.
+
+        Returns the cotangents of the carried values and of the invariants, those of rows read from invariants, and
+        the residuals that the run kept.
+        """
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         shared = Shared({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
-        replay.records = shared.taken(replay.records, both_swept)
+        replay.records = shared.replace_reads(replay.records, both_swept)
         seeds = dict(zip(loop.active, cts))
         sources = [*(carried[i] for i in loop.active), *invariants]
         ends = [of_size(seeds.get(i), y) if loop.varies(i) else seeds.get(i) for i, y in enumerate(replay.outputs)]
-        found = replay.sweep(ends, sources, zeros=False)
+        cotangents = replay.sweep(ends, sources, zeros=False)
         last = len(loop.active)
-        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
-        return new_cts, found[last:], shared.rows, replay.walk.kept
+        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, cotangents[:last])]
+        return new_cts, cotangents[last:], shared.rows, replay.walk.residuals
 
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
-        new_cts, found, rows, _ = self.swept(values, cts, saved)
+        """Sweeps one iteration and adds the invariants' cotangents to their sums."""
+        new_cts, invariant_cts, rows, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
         for part in rows:
             part = part.deeper(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
             totals[part.key] = bind.stack_add_rows(totals[part.key], part.places, part.values)
         for k in self.summed:
-            if found[k] is not None:
-                totals[k] = bind.add(totals[k], bind.reshape(found[k], shape=totals[k]._type.shape))
+            if invariant_cts[k] is not None:
+                totals[k] = bind.add(totals[k], bind.reshape(invariant_cts[k], shape=totals[k]._type.shape))
         return new_cts, [totals[k] for k in self.summed]
 
 

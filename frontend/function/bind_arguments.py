@@ -1,4 +1,4 @@
-"""Calling one trace by itself: arguments bound to its Python signature, converted, and checked against what it was traced for."""
+"""Binds, converts and checks the arguments of a call of one trace (a concrete function)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from tvtf.state.variable import Variable
 
 
 class ArgumentMismatch(Exception):
-    """Why an argument does not fit."""
+    """An argument that does not fit the trace; the message says why."""
 
 
 def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Variable]]:
-    """The tensors and the Variables of a call, in the order in which the trace takes them; its own Python values fill in.
+    """Returns the tensors and the Variables of a call, in the trace's order.
 
-    The arguments are those of the Python function, or, where these don't fit, the tensors alone.
+    Python values of the trace may be left out. If the arguments don't fit the Python function's signature, they are
+    taken as the flat list of tensors.
 
     Raises:
-      TypeError: when the arguments don't fit the trace.
+      TypeError: the arguments don't fit the trace.
       InvalidArgumentError: a tensor has another dtype.
     """
     traced = concrete.arguments
     try:
-        given = _filled(concrete._signature, traced, args, kwargs)
-        values = [_fitted(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, given))]
+        bound = _filled(concrete._signature, traced, args, kwargs)
+        values = [_fitted(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, bound))]
     except (TypeError, ValueError, ArgumentMismatch) as error:
         return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
     tensors = [v for leaf, v in zip(traced.leaves, values) if leaf.spec is not None]
@@ -39,67 +40,70 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
 
 
 def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
+    """Binds the arguments as the flat list of the trace's tensors."""
     leaves = [leaf for leaf in concrete.arguments.leaves if leaf.spec is not None]
     try:
-        given = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
-        return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, given))]
+        flat_values = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
+        return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, flat_values))]
     except ArgumentMismatch as flat:
-        told = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
+        flat_reason = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
         raise TypeError(
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
-            f"signature: {concrete.function_type}.{told}"
+            f"signature: {concrete.function_type}.{flat_reason}"
         ) from None
 
 
 def _by_name(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[Any]:
-    """The values of the tensors with these names."""
-    told = f"{concrete.name}({', '.join(names)})"
+    """Returns the values of the tensors with these names."""
+    called = f"{concrete.name}({', '.join(names)})"
     if len(args) > len(names):
-        raise ArgumentMismatch(f"{told} takes {len(names)} positional arguments, got {len(args)}")
-    given = dict(zip(names, args)) | kwargs
-    missing = [name for name in names if name not in given]
+        raise ArgumentMismatch(f"{called} takes {len(names)} positional arguments, got {len(args)}")
+    values = dict(zip(names, args)) | kwargs
+    missing = [name for name in names if name not in values]
     if missing:
-        raise ArgumentMismatch(f"{told} missing required arguments: {', '.join(missing)}")
-    unexpected = [name for name in given if name not in names]
+        raise ArgumentMismatch(f"{called} missing required arguments: {', '.join(missing)}")
+    unexpected = [name for name in values if name not in names]
     if unexpected:
-        raise ArgumentMismatch(f"{told} got unexpected keyword arguments: {', '.join(unexpected)}")
-    return [given[name] for name in names]
+        raise ArgumentMismatch(f"{called} got unexpected keyword arguments: {', '.join(unexpected)}")
+    return [values[name] for name in names]
 
 
 def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
+    """Converts a value to the tensor of a leaf, with TensorFlow's errors."""
     try:
         tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
     except (TypeError, ValueError) as error:
         raise ArgumentMismatch(str(error)) from None
     if tensor.dtype is not leaf.spec.dtype:  # type: ignore[union-attr]
-        wanted, found = type_name(leaf.spec.dtype), type_name(tensor.dtype)  # type: ignore[union-attr]
+        expected, actual = type_name(leaf.spec.dtype), type_name(tensor.dtype)  # type: ignore[union-attr]
         raise InvalidArgumentError(
             None,
             None,
-            f"cannot compute {name} as input #{place}(zero-based) was expected to be a {wanted} tensor but is a {found} "
+            f"cannot compute {name} as input #{place}(zero-based) was expected to be a {expected} tensor but is a {actual} "
             f"tensor [Op:{name}]",
         )
     return _tensor(leaf, tensor)
 
 
 def _filled(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any) -> Any:
-    """``(args, kwargs)`` of the call; what it leaves out is the trace's own leaf."""
-    own_args, own_kwargs = traced.described(lambda leaf: leaf)
-    own = signature.bind(*own_args, **own_kwargs)
-    own.arguments |= signature.bind_partial(*args, **kwargs).arguments
-    return own.args, own.kwargs
+    """Returns the call's ``(args, kwargs)``; an argument that is left out is the trace's leaf."""
+    traced_args, traced_kwargs = traced.described(lambda leaf: leaf)
+    bound = signature.bind(*traced_args, **traced_kwargs)
+    bound.arguments |= signature.bind_partial(*args, **kwargs).arguments
+    return bound.args, bound.kwargs
 
 
-def _flattened(traced: Arguments, given: Any) -> list[Any]:
-    flat = flatten_up_to(traced.structure, given)
+def _flattened(traced: Arguments, arguments: Any) -> list[Any]:
+    flat = flatten_up_to(traced.structure, arguments)
     if flat is None:
         raise ArgumentMismatch("the structure of the arguments differs from the traced one")
     return flat
 
 
 def _fitted(leaf: Leaf, value: Any) -> Any:
+    """Returns the value to pass for a leaf, checked against what was traced."""
     if leaf.is_held:
-        return _held(leaf, value)
+        return _dataset_number(leaf, value)
     if leaf.spec is not None:
         return _tensor(leaf, value)
     if value is leaf:
@@ -112,9 +116,10 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
 
 
 def require_unmodified(function: Callable[..., Any], signature: inspect.Signature, before: Any, after: Any) -> None:
-    """Raises ValueError where Python that was traced changed lists or dicts among its arguments, ``(args, kwargs)``.
+    """Raises ValueError if the traced Python changed lists or dicts among its arguments, as TensorFlow does.
 
-    Those are copies made for the trace, so the caller's would stay as they are, and calls that need no trace do nothing.
+    Tracing passes copies, so the caller's objects would stay unchanged, and later calls, which run no Python, would
+    change nothing either.
     """
     old, new = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
     modified = [name for name in old if not _is_same(old[name], new[name])]
@@ -126,7 +131,7 @@ def require_unmodified(function: Callable[..., Any], signature: inspect.Signatur
 
 
 def _is_same(old: Any, new: Any) -> bool:
-    """Whether nests have one form and the same leaves."""
+    """Whether two nested structures have the same form and identical leaves."""
     try:
         nest.assert_same_structure(old, new)
     except (TypeError, ValueError):
@@ -134,14 +139,16 @@ def _is_same(old: Any, new: Any) -> bool:
     return all(a is b for a, b in zip(nest.flatten(old), nest.flatten(new)))
 
 
-def _held(leaf: Leaf, value: Any) -> Any:
-    given = leaf if value is leaf else Leaf(leaf.name, value)
-    if given.key != leaf.key:
+def _dataset_number(leaf: Leaf, value: Any) -> Any:
+    """Returns the tensor that stands for a dataset or an iterator."""
+    actual = leaf if value is leaf else Leaf(leaf.name, value)
+    if actual.key != leaf.key:
         raise ArgumentMismatch(f"Can not cast {value!r} to {leaf.typed_text()}")
-    return given.tensor
+    return actual.tensor
 
 
 def _tensor(leaf: Leaf, value: Any) -> Any:
+    """Returns the value as a tensor that fits the leaf's spec."""
     if value is leaf:
         raise ArgumentMismatch(f"missing a required argument: {leaf.name!r}")
     spec = TensorSpec(leaf.spec.shape, leaf.spec.dtype)  # type: ignore[union-attr]
@@ -152,6 +159,6 @@ def _tensor(leaf: Leaf, value: Any) -> Any:
 
 
 def described(concrete: Any) -> str:
-    """The arguments with their types."""
+    """Returns the arguments with their types as text."""
     args, kwargs = concrete.arguments.described(Leaf.typed_text)
     return ", ".join(f"{name}: {text}" for name, text in concrete._signature.bind(*args, **kwargs).arguments.items())

@@ -1,4 +1,4 @@
-"""One trace of a function, compiled when first called: arguments in, Variables donated, tensors out."""
+"""One trace of a function: calls it, compiles it at its first call, and packs its results."""
 
 from __future__ import annotations
 
@@ -38,13 +38,14 @@ from tvtf.state.variable import Variable
 
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
-"""Told of every function that was traced."""
+"""Callbacks that get every function that was traced."""
 
 
 class ConcreteFunction(function_types.ConcreteFunction):
     """A traced function with fixed argument types; callable on tensors.
 
-    Where it was traced for arguments of unknown rank, its instances, one for each rank, repeat the trace, not the Python.
+    If the ranks of the arguments are unknown, there is an instance per rank, made by replaying the trace, not the
+    Python.
     """
 
     def __init__(self, name: str, arguments: Arguments, graph: Graph, results: Results) -> None:
@@ -68,7 +69,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @classmethod
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
-        """Runs the Python function on symbolic tensors."""
+        """Runs the Python function on symbolic tensors and returns the trace."""
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
             args, kwargs = arguments.rebuild(tensors, variables)
@@ -96,16 +97,18 @@ class ConcreteFunction(function_types.ConcreteFunction):
         given: Sequence[Any] = (None,),
         has_sizes: bool = False,
     ) -> ConcreteFunction:
-        """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``.
+        """Traces ``run``, a function of the tensors and Variables among the arguments.
 
-        What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
+        ``ranks`` are the ranks that Python calls return, for an instance. ``given`` are the call's tensors: their
+        shapes are used where the trace needs sizes. ``has_sizes``: the arguments and the Variables have all their
+        sizes.
         """
         trace = Trace(name, caller=state.trace)
-        around = state.trace is not None and state.trace.root.may_specialize
-        told = around or arguments.are_told_more_by(given)
+        enclosing_specializes = state.trace is not None and state.trace.root.may_specialize
+        may_specialize = enclosing_specializes or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
         trace.may_wait = not trace.has_ranks
-        trace.may_specialize = told or not has_sizes
+        trace.may_specialize = may_specialize or not has_sizes
         trace.has_sizes = has_sizes
         trace.is_for_shapes = arguments.are_of_sizes
         trace.ranks = ranks or {}
@@ -116,7 +119,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             if trace.caller is not None:
                 capture_dims(trace)
         except UnknownSizes as needed:
-            if told or (trace.has_ranks and not has_sizes):
+            if may_specialize or (trace.has_ranks and not has_sizes):
                 raise
             raise _for_users(needed, name) from None
         concrete = cls(name, arguments, trace.finish(results.computed), results)
@@ -125,17 +128,17 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @staticmethod
     def bound(captured: Any, variables: Sequence[Variable]) -> Any:
-        """What a capture is in a call: a Variable argument is the one passed."""
+        """Returns what a capture stands for in a call: for a Variable argument, the Variable that was passed."""
         return variables[captured.position] if isinstance(captured, VariableArgument) else captured
 
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """On the arguments of the Python function; what it was traced for with a Python value may be left out."""
+        """Calls it with the Python function's arguments; those traced with a Python value may be left out."""
         return self.call_flat(*bind_call(self, args, kwargs))
 
     def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
-        """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
+        """Calls it on tensors, in the order of the specs, and on the Variables among the arguments."""
         if state.trace is not None:
             with state.trace.together():
                 return self.inline(tensors, variables)
@@ -149,7 +152,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def calls_python(self) -> bool:
-        """Whether compiled code calls Python, from which the Variables that it uses must be kept."""
+        """Whether the compiled code calls Python, which may assign the Variables that the code uses."""
         return bool(self.graph.root.python.any)
 
     def _call_eagerly(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
@@ -159,7 +162,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @cached_property
     def _used_after_python(self) -> list[Variable]:
-        """The Variables whose value in the program is not what Python that it calls might have assigned before."""
+        """The Variables that the code uses after it calls Python, which therefore must not assign them.
+
+        The code keeps them in its own memory, so such an assignment would be lost silently.
+        """
         python = self.graph.root.python
         if python.in_control_flow:
             return self.variables
@@ -167,24 +173,24 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return [*updated, *python.used_later.values()]
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
-        """On eager tensors, outside tapes and traces."""
+        """Calls it on eager tensors, outside of tapes and traces."""
         if self._compiled is None and self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction.call)
         return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
 
     def _way(self) -> Any:
-        """What runs it."""
+        """Returns the callable that runs it: a plan of NumPy kernels if possible, else compiled code."""
         self._require_scope()
         return self.plan() or self.code()
 
     def plan(self) -> Plan | None:
-        """What runs it without compiled code, where that can be."""
+        """Returns the plan that runs it without compiled code; None if it has to be compiled."""
         if not (self._plan or self._compiled or self._of_python.specs or self._waits):
             self._plan = planned(self)
         return self._plan
 
     def code(self) -> executor.Compiled:
-        """The code, compiled when first asked for.
+        """Returns the compiled code, compiled at the first request.
 
         Raises:
           ValueError: the function is of unknown rank, or of unknown sizes that it needs.
@@ -192,7 +198,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._require_scope()
         if self._of_python.specs:
             raise ValueError(
-                f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
+                f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
         if self._waits:
@@ -208,12 +214,15 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self._compiled
 
     def is_blind_to(self, tapes: Sequence[Any]) -> bool:
-        """Whether a tape watches a tensor whose value was written into the code: it would see no gradient by it."""
+        """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost.
+
+        Small eager tensors become constants if no tape watches them while tracing; a tape may be opened later.
+        """
         embedded = self.graph.root.embedded.values()
         return any(tape.watches(tensor) for tape in tapes for tensor in embedded)
 
     def _require_scope(self) -> None:
-        """Raises InaccessibleTensorError where it captures tensors of a trace, and is run outside that."""
+        """Raises InaccessibleTensorError if it captures tensors of a trace and is called outside of that trace."""
         if self.scope is not None:
             captured = next(c for c in self.captures if isinstance(c, SymbolicTensor))
             raise captured.out_of_scope(
@@ -221,7 +230,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             )
 
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
-        """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        """Calls it under tapes, as a function of values: the tapes see reads of its Variables."""
         self._require_scope()
         if self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
@@ -234,11 +243,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self.results.assemble_values(computed, tensors, captured, variables)
 
     def _captured_values(self, variables: Sequence[Variable]) -> list[Any]:
+        """Returns the values of the captures in a call."""
         outer = [self.bound(c, variables) for c in self.captures]
         return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
 
     def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
-        """Into the active trace: its primitives are bound again."""
+        """Binds its primitives again in the active trace."""
         trace, python = state.trace, self.graph.root.python
         if trace is not None:
             trace.root.embedded |= self.graph.root.embedded
@@ -256,27 +266,31 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return self.results.assemble_values(computed, tensors, captured, variables)
 
     def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
-        """What is compiled for these tensors, and ``ranks`` of what Python gives: the function itself, unless it is of unknown rank."""
+        """Returns the function to compile for these tensors: itself, unless its ranks or sizes are unknown.
+
+        ``ranks`` are those of the tensors that Python calls return.
+        """
         if not self._waits or (self._of_python.specs and ranks is None):
             return self
         shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
-        own = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
-        key = (*shapes, *own, *sorted((ranks or {}).items()))
-        found = self._instances.get(key)
-        if found is None:
-            found = self._instances[key] = self._instantiated(tensors, ranks or {})
-        return found
+        variable_shapes = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
+        key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
+        instance = self._instances.get(key)
+        if instance is None:
+            instance = self._instances[key] = self._instantiated(tensors, ranks or {})
+        return instance
 
     def _instantiated(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
+        """Makes an instance for the tensors' ranks, or for their sizes if it needs those."""
         try:
             if not self._shapes_apart:
                 try:
                     return self._instance_for(self.arguments.of_ranks(tensors), ranks, tensors)
                 except UnknownSizes:
-                    pass  # it is for these sizes, then
-            found = self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors, has_sizes=True)
+                    pass  # the ranks are not enough: instantiate for the sizes
+            instance = self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors, has_sizes=True)
             self._shapes_apart = True
-            return found
+            return instance
         except (TypeError, ValueError) as error:
             raise found_running(self.name, error) from error
 
@@ -288,10 +302,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
     # -- inspection
 
     def add_to_graph(self, g: Any = None, overwrite: bool = False) -> None:
-        """Nothing is to be added: a graph holds the code of what is called in it."""
+        """Does nothing: a graph holds the code of the functions that are called in it."""
 
     def add_gradient_functions_to_graph(self, g: Any = None) -> None:
-        """Nothing is to be added: gradients are made where they are asked for."""
+        """Does nothing: gradients are made when they are requested."""
 
     def __str__(self) -> str:
         return f"ConcreteFunction {self.pretty_printed_signature()}"
@@ -306,12 +320,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def inference_fn(self) -> Callable[..., Any]:
-        """It on tensors alone, in the order of :attr:`inputs`; what it captures is its own."""
+        """The function on tensors alone, in the order of :attr:`inputs`; captures are filled in."""
         return lambda *tensors: self.call_flat([convert_to_tensor(t) for t in tensors])
 
     @property
     def captured_inputs(self) -> list[Any]:
-        """The tensors and Variables from outside that it uses."""
+        """The outside tensors and Variables that it uses."""
         return [c for c in self.captures if not isinstance(c, HostFunction)]
 
     def module(self) -> Any:
@@ -341,7 +355,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @property
     def output_dtypes(self) -> Any:
-        """Their dtypes."""
+        """The dtypes of the results, in the structure that the function returns."""
         return nest.map_structure(lambda x: None if x is None else x.dtype, self.results.traced)
 
     @property
@@ -369,28 +383,28 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return named + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()]
 
     def _positions(self) -> Iterator[tuple[str, str]]:
-        """Names and kinds of the arguments by position: before any number of others, none can be given by name."""
+        """Yields names and kinds of the positional arguments; those before ``*args`` cannot be passed by name."""
         parameters = list(self._signature.parameters.values())
-        others = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        variadic = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
         for p in parameters:
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-                yield p.name, "POSITIONAL_ONLY" if others else p.kind.name
-        yield from ((f"{others[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if others else ()
+                yield p.name, "POSITIONAL_ONLY" if variadic else p.kind.name
+        yield from ((f"{variadic[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if variadic else ()
 
 
 def _for_users(needed: UnknownSizes, name: str) -> Exception:
-    """The error of sizes that nobody tells, with the user's lines."""
+    """Returns the user's error for a size that is nowhere known, with the user's lines."""
     error = needed.error
     if isinstance(error, ArgumentError):
         error = error.graph(error.traced.replace("{op}", name))
-    told = getattr(needed, ATTRIBUTE, None)
-    if told is not None:
-        error.ag_error_metadata = told._replace(message=f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
+    metadata = getattr(needed, ATTRIBUTE, None)
+    if metadata is not None:
+        error.ag_error_metadata = metadata._replace(message=f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
     return to_user_error(error.with_traceback(needed.__traceback__))
 
 
 def named_spec(leaf: Leaf) -> Any:
-    """A leaf as signatures show it: the spec of a tensor, with a name, or the value."""
+    """Returns a leaf as signatures show it: a tensor's spec with a name, or the Python value."""
     if leaf.is_held:
         return leaf.value.held_spec()
     spec = leaf.spec
@@ -400,7 +414,7 @@ def named_spec(leaf: Leaf) -> Any:
 
 
 class FunctionType:
-    """What a concrete function takes and gives, as TensorFlow prints it.
+    """The types of a concrete function's arguments and results, as TensorFlow prints them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/FunctionType
     """
@@ -428,7 +442,7 @@ class _Text(str):
 
 
 def _text(value: Any) -> str:
-    """A nest of descriptions as TensorFlow writes the type of an argument."""
+    """Formats nested descriptions as TensorFlow writes an argument's type."""
     if isinstance(value, Mapping):
         return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
     if nest.is_record(value) and nest.metadata_of(value) is not None:
@@ -443,13 +457,14 @@ def _text(value: Any) -> str:
 
 
 def _described(value: Any) -> Any:
+    """Returns a tensor's spec, or the value, as text that prints without quotes."""
     if isinstance(value, (Tensor, Variable)):
         return _Text(TensorSpec(value.shape, value.dtype))
     return _Text(nest.spec_of(value) if nest.is_composite(value) else value)
 
 
 class VariableArgument(Variable):
-    """Stands for a Variable that is passed in, while the function is traced: calls with others share the trace."""
+    """Stands in for a Variable argument during tracing, so that calls with other Variables share the trace."""
 
     is_argument = True
 
@@ -463,13 +478,13 @@ class VariableArgument(Variable):
 
 
 def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
-    """One for each Variable argument, the same for the same."""
-    made = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
-    return [made[first] for first in aliases(variables)]
+    """Returns a stand-in for each Variable argument; aliased arguments share one."""
+    arguments = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
+    return [arguments[first] for first in aliases(variables)]
 
 
 def param_types(arguments: Arguments) -> list[TensorType]:
-    """The parameters' types: unknown dims become symbols, those of one name the same symbol."""
+    """Returns the parameters' types: each unknown dim becomes a symbol; dims of the same name share it."""
     named: dict[str, Any] = {}
     leaves = [(leaf, leaf.spec) for leaf in arguments.leaves if leaf.spec is not None]
     return [TensorType(_dims(leaf, spec, named), spec.dtype) for leaf, spec in leaves]
@@ -491,7 +506,7 @@ def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]
 
 
 class variables_allowed:
-    """While a function is traced for the first time it may create Variables; later it may not."""
+    """A context in which a function may create Variables, if this is its first trace."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -509,7 +524,7 @@ class variables_allowed:
 
 
 def check_variable_creation(_: Variable) -> None:
-    """Raises ValueError where a Variable is made in a later trace of a function."""
+    """Raises ValueError if a Variable is created in a later trace of a function."""
     scope = getattr(_creation, "scope", None)
     if scope is None:
         return
@@ -519,10 +534,11 @@ def check_variable_creation(_: Variable) -> None:
 
 
 class Results:
-    """What a trace returns: how its structure is made from computed values, arguments, Variables and constants.
+    """The results of a trace: how their structure is built from computed values, arguments, Variables and constants.
 
-    ``computed`` are the symbolic values that the compiled code returns: each once, first those the user gets, then the new
-    values of Variables (``updates``). ``written`` are the parameters of Variables whose memory the code writes.
+    ``computed`` are the symbolic values that the compiled code returns, without repeats: first those that the user
+    gets, then the new values of Variables (``updates``). ``written`` are the parameters for Variables whose memory
+    the code writes.
     """
 
     def __init__(self, trace: Trace, structure: Any) -> None:
@@ -546,17 +562,22 @@ class Results:
 
     @property
     def hidden(self) -> set[int]:
-        """The computed values that the user does not get."""
+        """The indices of computed values that the user does not get."""
         return set(range(len(self.computed))) - {which for kind, which in self.leaves if kind == "computed"}
 
     def _computed(self, value: SymbolicTensor) -> int:
-        known = self._index.get(value._var)
-        if known is None:
-            known = self._index[value._var] = len(self.computed)
+        """Returns the index of ``value`` among the computed values, where it is added if it is new."""
+        index = self._index.get(value._var)
+        if index is None:
+            index = self._index[value._var] = len(self.computed)
             self.computed.append(value)
-        return known
+        return index
 
     def _source(self, leaf: Any) -> tuple[str, Any]:
+        """Returns how a result leaf is obtained: a constant, a parameter, or a computed value.
+
+        A parameter whose memory the code may write is copied, so that the result has the value from before.
+        """
         if not isinstance(leaf, SymbolicTensor):
             return "value", leaf
         if isinstance(leaf._var, ir.Constant):
@@ -569,10 +590,11 @@ class Results:
         )
 
     def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
+        """Builds the result; ``pick`` fetches a leaf by its kind."""
         return self.packed([pick[kind](which) for kind, which in self.leaves])
 
     def packed(self, flat: list[Any]) -> Any:
-        """The leaves in the structure that the function returns."""
+        """Packs the leaves into the structure that the function returns."""
         if self.is_flat_tuple:
             return tuple(flat)
         return self._packer(iter(flat)) if self.is_nested else flat[0]
@@ -584,7 +606,7 @@ class Results:
     def assemble_values(
         self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
-        """The result from values, in another trace or under tapes; Variables get their new values by assignment."""
+        """Builds the result from values, in another trace or under tapes, and assigns the Variables' new values."""
         params = [*tensors, *captured]
         result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
         for variable, index in self.updates:
@@ -593,14 +615,14 @@ class Results:
 
 
 def _is_constant(leaf: Any) -> bool:
-    """Whether a function may return it as a tensor."""
+    """Whether a returned Python value can be converted to a tensor."""
     if isinstance(leaf, TensorShape):
         return leaf.is_fully_defined()
     return isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic))
 
 
 def _result(trace: Trace, leaf: Any) -> Any:
-    """A returned leaf as a tensor of the trace; None stays."""
+    """Converts a returned leaf to a tensor of the trace; None stays None."""
     if leaf is None:
         return None
     if not is_tensor(leaf) and not _is_constant(leaf):

@@ -1,8 +1,10 @@
-"""Calls that wait for a rank, or for sizes: part of a trace of unknown ones, done when the function is instantiated for some.
+"""Deferred calls: calls in a trace that need a rank or sizes which the trace does not know.
 
-What such a call gives, it tells from two examples of its arguments, of ranks far apart: where both give one type, that is
-it for every rank; else its dims, or its rank, are unknown too. Where an example needs sizes, it is one for several
-(``frontend/function/sample_shapes.py``).
+They are part of the trace, and run when the function is instantiated for known ranks or sizes.
+
+The result types of such a call are inferred by tracing it for example arguments of very different ranks: if two
+examples give the same type, it holds for every rank; otherwise dims, or the rank, of the result are unknown too. An
+example that needs sizes is traced with several (``frontend/function/sample_shapes.py``).
 """
 
 from __future__ import annotations
@@ -54,11 +56,11 @@ PLAIN = (
     type(...),
     range,
 )
-"""What may stand among the arguments of a waiting call beside tensors."""
+"""The types of Python values that a deferred call takes beside tensors."""
 
 
 def argument_shape(name: str, tensor: Any) -> AnyShape:
-    """The shape of an argument of unknown rank: the first example is of the rank of the tensor given for it, if any."""
+    """Returns the shape of an argument of unknown rank; its first example has the rank of ``tensor``, if any."""
     if tensor is None:
         return example_shape(name)
     shape = tensor._type.shape
@@ -66,7 +68,7 @@ def argument_shape(name: str, tensor: Any) -> AnyShape:
 
 
 class Example:
-    """What a waiting call gave for one example: structure, types, and known values of integers."""
+    """The result of a deferred call for one example of its arguments: structure, types, and known integer values."""
 
     def __init__(self, structure: Any, tensors: Sequence[Any]) -> None:
         self.structure = structure
@@ -74,24 +76,24 @@ class Example:
         self.known = [t.known for t in tensors]
 
     @classmethod
-    def for_any_sizes(cls, found: Sequence[tuple[Sizes, Example]]) -> Example | None:
-        """What those for some sizes tell of any; None where they have not one form."""
-        made = cls.__new__(cls)
-        made.structure = found[0][1].structure
-        dtypes = {tuple(t.dtype for t in each.types) for _, each in found}
+    def for_any_sizes(cls, examples: Sequence[tuple[Sizes, Example]]) -> Example | None:
+        """Merges examples for several sizes into one that holds for any; None if their dtypes differ."""
+        merged = cls.__new__(cls)
+        merged.structure = examples[0][1].structure
+        dtypes = {tuple(t.dtype for t in each.types) for _, each in examples}
         if len(dtypes) > 1:
             return None
-        places = range(len(found[0][1].types))
-        made.types = [common_type([(sizes, each.types[i]) for sizes, each in found]) for i in places]
-        made.known = [common_value([each.known[i] for _, each in found]) for i in places]
-        return made
+        places = range(len(examples[0][1].types))
+        merged.types = [common_type([(sizes, each.types[i]) for sizes, each in examples]) for i in places]
+        merged.known = [common_value([each.known[i] for _, each in examples]) for i in places]
+        return merged
 
 
 class Call:
-    """A call of a public function, as a function of the tensors among its arguments: the leaves at ``places``."""
+    """A call of a public function, as a function of the tensors among its arguments (the leaves at ``places``)."""
 
     vjp: Callable[..., Any] | None = None
-    """Its gradient, where that is not the gradient of what it does."""
+    """A gradient rule that replaces the gradient of the called function."""
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
         self.function = function
@@ -99,7 +101,7 @@ class Call:
         self.structure = structure
         self.leaves = leaves
         self.places = places
-        self.types: list[TensorType] = []  # none before it learnt what it gives
+        self.types: list[TensorType] = []  # empty until `learn` has inferred them
         self.has_effects = False
         self.may_specialize = False
         self.may_wait = False
@@ -109,7 +111,11 @@ class Call:
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """Raises UnknownRank where an argument is nothing that may wait."""
+        """Makes the call of ``function`` on these arguments.
+
+        Raises:
+          UnknownRank: an argument has a type that cannot be deferred.
+        """
         args, kwargs = nest.map_structure(_bounds_of_slice, (args, kwargs))
         leaves = nest.flatten((args, kwargs), expand_composites=True)
         places = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
@@ -123,104 +129,111 @@ class Call:
         )
 
     def key_here(self, key: int) -> int:
-        """The key under which it is bound once more."""
+        """Returns the key to bind the call with when it is bound again."""
         return key
 
     def tensors(self) -> list[Tensor]:
         return [convert_to_tensor(self.leaves[i]) for i in self.places]
 
     def learn(self, inputs: Sequence[Any]) -> None:
-        """Finds out what the call gives.
+        """Infers the types of the results from examples.
 
         Raises:
-          what the function raises for the first example, where it does for every other.
+          The function's error for the first example, if every other example fails too.
         """
-        given = [(x._type, x.known) for x in inputs]
+        arguments = [(x._type, x.known) for x in inputs]
         root = state.trace.root
         self.may_specialize, self.may_wait = root.may_specialize, root.may_wait
-        given = [_as_assumed(*each) for each in given]
+        arguments = [_as_assumed(*each) for each in arguments]
         self.dim_examples = root.dim_examples
-        self.tries = Examples(lambda index: self._tried(given, index))
-        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in given)
+        self.examples = Examples(lambda index: self._traced_example(arguments, index))
+        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
-        first = self._tried_first()
-        second = self._tried_if_possible(1) if self.has_examples else first
+        first = self._first_example()
+        second = self._example_or_none(1) if self.has_examples else first
         self.result = first.structure
         places = range(len(first.types))
         self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in places]
         self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
 
     def _varies(self, shape: Any) -> bool:
-        """Whether a shape depends on a rank that is not known."""
+        """Whether a shape depends on an unknown rank."""
         return isinstance(shape, AnyShape) or any(dim in self.dim_examples for dim in _symbols(shape))
 
     @property
     def _calls_functions(self) -> bool:
-        """Whether functions are among the arguments: Python in them may give any rank."""
+        """Whether the arguments include functions: their Python may return any rank."""
         return any(isinstance(leaf, Subfunction) for leaf in self.leaves)
 
-    def _tried_first(self) -> Example:
+    def _first_example(self) -> Example:
+        """Returns the first example; if it fails, the next that does not."""
         try:
-            return self.tries.example(0)
-        except (Exception, UnknownRank) as refused:  # any op's refusal
-            needed = self.needed
-            others = range(2, len(RANKS)) if self.has_examples else ()
-            found = next(filter(None, map(self._tried_if_possible, others)), None)
-            if found is None:
-                raise (self.mistyped or needed or refused) from None
-            return found
+            return self.examples.example(0)
+        except (Exception, UnknownRank) as error:  # any op's refusal
+            size_error = self.needed
+            indices = range(2, len(RANKS)) if self.has_examples else ()
+            example = next(filter(None, map(self._example_or_none, indices)), None)
+            if example is None:
+                raise (self.mistyped or size_error or error) from None
+            return example
 
-    def _tried_if_possible(self, index: int) -> Example | None:
-        """An example; None where the function is not for its rank."""
+    def _example_or_none(self, index: int) -> Example | None:
+        """Returns an example; None if the function fails for its rank."""
         try:
-            return self.tries.example(index)
-        except (Exception, UnknownRank) as refused:  # any op's refusal
-            self.mistyped = refused if is_of_any_size(refused) else self.mistyped
+            return self.examples.example(index)
+        except (Exception, UnknownRank) as error:  # any op's refusal
+            self.mistyped = error if is_of_any_size(error) else self.mistyped
             return None
 
     def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
-        """The type for every rank."""
+        """Returns a result's type for every rank."""
         if second is not None and _have_one_rank(first.shape, second.shape):
             dims = tuple(map(_common_dim, first.shape, second.shape))
-            self._exemplify(place, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
+            self._record_dims(place, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
             return first._replace(shape=dims)
-        return first._replace(shape=AnyShape(lambda index: self._of(index, lambda each: each.types[place].shape)))
+        return first._replace(
+            shape=AnyShape(lambda index: self._from_example(index, lambda each: each.types[place].shape))
+        )
 
-    def _exemplify(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
-        """Tells what the sizes that differ from rank to rank are in each example."""
+    def _record_dims(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
+        """Records the sizes, in each example, of the dims that vary with the rank."""
         for axis in axes:
             state.trace.root.dim_examples[dims[axis]] = self._size_of(place, axis)
 
     def _size_of(self, place: int, axis: int) -> Examples:
-        return Examples(lambda index: self._of(index, lambda each: each.types[place].shape[axis]))
+        return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
 
     def _value(self, place: int, first: Any, second: Any) -> Any:
+        """Returns the known value of an integer result; one that varies has a value per example."""
         if first is None or second is None:
             return None
         same = (
             first.shape == second.shape and is_static_shape(first.flat) and all(map(same_dim, first.flat, second.flat))
         )
-        return first if same else AnyValue(lambda index: self._of(index, lambda each: each.known[place]))
+        return first if same else AnyValue(lambda index: self._from_example(index, lambda each: each.known[place]))
 
-    def _of(self, index: int, pick: Callable[[Example], Any]) -> Any:
-        found = self._tried_if_possible(index)
-        picked = found and pick(found)
+    def _from_example(self, index: int, pick: Callable[[Example], Any]) -> Any:
+        """Picks a part of an example; None if there is none."""
+        example = self._example_or_none(index)
+        picked = example and pick(example)
         return picked.example(index) if isinstance(picked, Examples) else picked
 
-    def _tried(self, given: Sequence[tuple[TensorType, Any]], example: int) -> Example:
-        inputs = [_exemplified(*each, example, self.dim_examples) for each in given]
+    def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
+        """Traces the call for an example; for several sizes if it needs sizes."""
+        inputs = [_exemplified(*each, example, self.dim_examples) for each in arguments]
         try:
             return self._example(inputs, example, self.may_specialize)
         except UnknownSizes as needed:
-            found = self._for_any_sizes(inputs, example) if self.may_wait else None
-            if found is not None:
-                return found
+            merged = self._for_any_sizes(inputs, example) if self.may_wait else None
+            if merged is not None:
+                return merged
             if needed.meant and not self.may_wait:
                 raise
             self.needed = needed
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, may_specialize: bool = False) -> Example:
+        """Traces the function in a throw-away trace and returns its result types."""
         with tracing(Trace("example")) as trace:
             trace.example = example
             trace.may_specialize = may_specialize
@@ -232,8 +245,8 @@ class Call:
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
-        """What examples of several sizes have in common; None where the function is for none of them."""
-        refusals: list[BaseException] = []
+        """Returns what examples of several sizes have in common; None if the function fails for all."""
+        errors: list[BaseException] = []
 
         def attempt(sizes: Sizes) -> Example | None:
             sized = [with_sizes(each, sizes) for each in inputs]
@@ -241,26 +254,26 @@ class Call:
                 return None
             try:
                 return self._example(sized, example)
-            except (Exception, UnknownRank) as refused:  # any op's refusal
-                refusals.append(refused)
+            except (Exception, UnknownRank) as error:  # any op's refusal
+                errors.append(error)
                 return None
 
-        found = found_for(inputs, attempt)
-        if refusals and not found and all(map(is_of_any_size, refusals)):
-            raise refusals[0]
-        self.needs_sizes = self.needs_sizes or bool(found)
-        return Example.for_any_sizes(found) if found else None
+        examples = found_for(inputs, attempt)
+        if errors and not examples and all(map(is_of_any_size, errors)):
+            raise errors[0]
+        self.needs_sizes = self.needs_sizes or bool(examples)
+        return Example.for_any_sizes(examples) if examples else None
 
     def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
-        """The tensors that the function returns, its result, and which leaves of it are tensors, not None."""
+        """Runs the function; returns its tensors, its result, and which leaves of the result are tensors."""
         args, kwargs = self.arguments(inputs, kind)
         result = self._refusing(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
-        given = [x is not None and not isinstance(x, Operation) for x in flat]
-        return [convert_to_tensor(x) for x, is_given in zip(flat, given) if is_given], (result, given)
+        are_tensors = [x is not None and not isinstance(x, Operation) for x in flat]
+        return [convert_to_tensor(x) for x, is_given in zip(flat, are_tensors) if is_given], (result, are_tensors)
 
     def arguments(self, inputs: Sequence[Any], kind: Any = None) -> Any:
-        """What the function is called with for these tensors; functions among them are evaluated as ``kind`` does."""
+        """Returns the arguments with these tensors in place; functions among them are evaluated as ``kind`` does."""
         leaves = [Subfunction(f.mod, f.name, kind) if kind and isinstance(f, Subfunction) else f for f in self.leaves]
         for place, tensor in zip(self.places, inputs):
             leaves[place] = tensor
@@ -270,26 +283,26 @@ class Call:
         return tuple(self._run(inputs, kind)[0])
 
     def checked(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-        """What it gives now, which must be what its examples told."""
+        """Runs the call and checks that its results have the inferred types."""
         outputs = self(inputs)
-        for told, output in zip(self.types, outputs) if self.needs_sizes else ():
-            if not _may_be(told.shape, output._type.shape):
+        for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
+            if not _may_be(expected.shape, output._type.shape):
                 name = getattr(self.function, "__name__", self.function)
-                raise ValueError(f"{name} gives shape {output.shape} where tracing took it for {_shown(told.shape)}")
+                raise ValueError(f"{name} returned shape {output.shape}, but tracing inferred {_shown(expected.shape)}")
         return outputs
 
     def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
-        """The result of these tensors, with an op of this trace in place of an example's."""
+        """Packs the results, with an operation of this trace in place of the example's."""
         structure, is_given = self.result
-        left = iter(tensors)
-        others = nest.flatten(structure, expand_composites=True)
-        own = [operation if isinstance(other, Operation) else other for other in others]
-        leaves = [next(left) if g else other for g, other in zip(is_given, own)]
+        results = iter(tensors)
+        leaves_of_example = nest.flatten(structure, expand_composites=True)
+        own_operations = [operation if isinstance(other, Operation) else other for other in leaves_of_example]
+        leaves = [next(results) if g else other for g, other in zip(is_given, own_operations)]
         return nest.pack_sequence_as(structure, leaves, expand_composites=True)
 
 
 class _Bounds(NamedTuple):
-    """A slice as a structure, whose tensors are found among its leaves."""
+    """The bounds of a slice as a structure, so that tensors among them are leaves."""
 
     start: Any
     stop: Any
@@ -304,7 +317,7 @@ def _bounds_of_slice(leaf: Any) -> Any:
 
 
 def _with_slices(structure: Any) -> Any:
-    """The structure with the slices that :class:`_Bounds` stand for."""
+    """Returns the structure with :class:`_Bounds` turned back into slices."""
     if isinstance(structure, _Bounds):
         return slice(*structure)
     if type(structure) in (tuple, list):
@@ -315,27 +328,28 @@ def _with_slices(structure: Any) -> Any:
 
 
 def _is_plain(leaf: Any) -> bool:
+    """Whether a leaf is a Python value, or a graph, that a deferred call may hold."""
     if isinstance(leaf, slice):
         return all(map(_is_plain, (leaf.start, leaf.stop, leaf.step)))
     return isinstance(leaf, PLAIN) or hasattr(leaf, "all_params")
 
 
 def _constant(leaf: Any) -> Any:
-    """A graph of the trace as a function on tensors of any trace."""
+    """Returns a graph of the trace as a function that any trace can call."""
     if not hasattr(leaf, "all_params"):
         return leaf
     return Subfunction(leaf.module(), "main")
 
 
-def _as_assumed(given: TensorType, known: Any) -> tuple[TensorType, Any]:
-    """With the sizes that were assumed to be equal by now."""
-    shape, dtype = given
-    own = state.trace.root.known_dim
+def _as_assumed(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:
+    """Substitutes the dims that have been assumed equal so far."""
+    shape, dtype = tensor_type
+    known_dim = state.trace.root.known_dim
     if not isinstance(shape, AnyShape):
-        given = TensorType(tuple(map(own, shape)), dtype)
+        tensor_type = TensorType(tuple(map(known_dim, shape)), dtype)
     if isinstance(known, np.ndarray):
-        known = np.array([own(d) for d in known.flat], object).reshape(known.shape)
-    return given, known
+        known = np.array([known_dim(d) for d in known.flat], object).reshape(known.shape)
+    return tensor_type, known
 
 
 def _symbols(shape: Sequence[Any]) -> set[Any]:
@@ -343,17 +357,20 @@ def _symbols(shape: Sequence[Any]) -> set[Any]:
     return {symbol for dim in shape if not isinstance(dim, int) for symbol in symbols_in(dim)}
 
 
-def _exemplified(given: TensorType, known: Any, example: int, dims: Mapping[Any, Examples]) -> tuple[TensorType, Any]:
-    shape, dtype = given
+def _exemplified(
+    tensor_type: TensorType, known: Any, example: int, dims: Mapping[Any, Examples]
+) -> tuple[TensorType, Any]:
+    """Returns the type and the known value of an argument in an example."""
+    shape, dtype = tensor_type
     if isinstance(shape, AnyShape):
         shape = shape.example(example)
         if shape is None:
             raise UnknownRank("another example")
     else:
-        found = {symbol: dims[symbol].example(example) for symbol in _symbols(shape) if symbol in dims}
-        if None in found.values():
+        sizes = {symbol: dims[symbol].example(example) for symbol in _symbols(shape) if symbol in dims}
+        if None in sizes.values():
             raise UnknownRank("another example")
-        shape = tuple(substitute_dim(dim, found) for dim in shape)
+        shape = tuple(substitute_dim(dim, sizes) for dim in shape)
     known = known.example(example) if isinstance(known, AnyValue) else known
     return TensorType(known.shape if isinstance(known, np.ndarray) else shape, dtype), known
 
@@ -362,10 +379,11 @@ def _have_one_rank(a: Any, b: Any) -> bool:
     return not isinstance(a, AnyShape) and not isinstance(b, AnyShape) and len(a) == len(b)
 
 
-def _may_be(told: Any, found: Any) -> bool:
-    if isinstance(told, AnyShape) or isinstance(found, AnyShape):
+def _may_be(inferred: Any, actual: Any) -> bool:
+    """Whether two shapes may be the same, as far as their dims are known."""
+    if isinstance(inferred, AnyShape) or isinstance(actual, AnyShape):
         return True
-    return len(told) == len(found) and all(map(may_be_same, told, found))
+    return len(inferred) == len(actual) and all(map(may_be_same, inferred, actual))
 
 
 def _shown(shape: Any) -> TensorShape:
@@ -377,20 +395,21 @@ def _common_dim(a: Any, b: Any) -> Any:
 
 
 class DeferredCall(Primitive[Any]):
-    """The primitive of a waiting call: bound in a trace of unknown rank, done in every other."""
+    """The primitive of a deferred call: bound while ranks or sizes are unknown, run when they are known."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
+        """Runs the call if it can, in this trace or as Python; else binds it as deferred."""
         if not of_any_rank():
             try:
                 return bare(calls[key].checked(inputs))
             except UnknownSizes as needed:
                 if state.trace.root.has_sizes:
                     return bare(_by_python(calls[key], inputs, needed))
-                take_up(needed)
+                require_deferrable(needed)
         key = calls[key].key_here(key)
         if not calls[key].types:
             calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
-        begin(calls[key])
+        mark_deferring(calls[key])
         return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
@@ -403,7 +422,7 @@ def bare(outputs: Sequence[Any]) -> Any:
 
 
 def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSizes) -> Sequence[Tensor]:
-    """A call done eagerly when the program runs: only then the sizes are known that it needs."""
+    """Runs the call as Python when the program runs, as only then the needed sizes are known."""
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
     specs = [TensorSpec(_shown(t.shape), t.dtype) for t in call.types]
@@ -411,10 +430,11 @@ def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSizes) -> Seque
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
+    """The gradient of a deferred call: its function is recorded and swept."""
     if of_any_rank():
         raise UnknownRank("a gradient")
-    if (own := calls[key].vjp) is not None:
-        return own(ct, y, inputs)
+    if (rule := calls[key].vjp) is not None:
+        return rule(ct, y, inputs)
     recorder = Recorder()
     inputs = tuple(_itself(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
@@ -428,12 +448,12 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
 
 
 def _itself(x: Tensor) -> Tensor:
-    """The same value as a tensor of its own identity, for tapes."""
+    """Returns the same value under a new identity, so that tapes tell it from its source."""
     return EagerTensor(x.eager_array()) if state.trace is None else state.trace.own(x).alias()
 
 
 def _front(*inputs: Any, key: int) -> Any:
-    """A call that runs when the rank of its arguments is known."""
+    """The primitive's Python signature."""
     return inputs, {"key": key}
 
 
@@ -449,17 +469,17 @@ table["waiting"] = waiting = DeferredCall(
     },
 )
 calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
-"""By key; the traces in whose IR they stand keep them."""
+"""The calls by key; a trace keeps the calls in its IR alive."""
 
 
-def take_up(needed: UnknownSizes) -> None:
-    """Raises it where nothing is traced whose calls may wait for sizes."""
+def require_deferrable(needed: UnknownSizes) -> None:
+    """Raises ``needed`` unless the active trace may defer calls that need sizes."""
     if state.trace is None or not state.trace.root.may_wait:
         raise needed
 
 
-def begin(call: Call) -> None:
-    """Has the active trace be one whose calls wait."""
+def mark_deferring(call: Call) -> None:
+    """Marks the active trace as one with deferred calls."""
     root = state.trace.root
     root.waiting = {} if root.waiting is None else root.waiting
     root.shapes_apart = root.shapes_apart or call.needs_sizes
@@ -472,108 +492,112 @@ def wait(
     needed: BaseException | None = None,
     recorded: bool = True,
 ) -> Any:
-    """The results of a call that runs when the rank, or sizes, are known, which it ``needed``.
+    """Defers a call until the rank or the sizes that it ``needed`` are known, and returns its results.
 
-    A tape sees it unless it is ``recorded`` otherwise.
+    Tapes record it if ``recorded``.
 
     Raises:
-      UnknownSizes: it can't wait for sizes.
+      UnknownSizes: the active trace cannot defer calls that need sizes.
     """
     if isinstance(needed, UnknownSizes):
-        return _waiting_for_sizes(function, args, kwargs, needed, recorded)
+        return _deferred_for_sizes(function, args, kwargs, needed, recorded)
     call = Call.of(function, args, kwargs)
     inputs = call.tensors()
     if not of_any_rank():
-        raise _left_over(inputs)
+        raise _rank_error(inputs)
     call.learn([state.trace.own(t) for t in inputs])
     return _bound(call, inputs, recorded)
 
 
-def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
-    take_up(needed)
+def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
+    """Defers a call that needs sizes."""
+    require_deferrable(needed)
     try:
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
         call.learn([state.trace.own(t) for t in inputs])
-    except (Exception, UnknownRank, UnknownSizes) as refused:  # any op's refusal: what is around it may wait
-        raise (refused if is_of_any_size(refused) else needed) from None
+    except (Exception, UnknownRank, UnknownSizes) as error:  # any op's; an enclosing call may be deferred instead
+        raise (error if is_of_any_size(error) else needed) from None
     return _bound(call, inputs, recorded)
 
 
 def _bound(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
-    begin(call)
+    """Binds the primitive of a deferred call and packs its results."""
+    mark_deferring(call)
     key = new_key(call)
     outputs: list[Any] = []
 
-    def work() -> None:
-        bound = waiting.bind if recorded else lambda *given, key: state.trace.emit(waiting, given, {"key": key})
+    def emit() -> None:
+        bound = waiting.bind if recorded else lambda *operands, key: state.trace.emit(waiting, operands, {"key": key})
         outputs.extend(as_tuple(bound(*inputs, key=key)))
 
-    operation = _done_by(call, work)
+    operation = _done_by(call, emit)
     for output, known in zip(outputs, call.known):
         output.known = known
     return call.packed(outputs, operation)
 
 
 def _done_by(call: Call, work: Callable[[], None]) -> Operation | None:
-    """Binds a call; where its result has an op that gives nothing, that stands for it here."""
-    done = next((x for x in nest.flatten(call.result[0], expand_composites=True) if isinstance(x, Operation)), None)
-    if done is not None:
-        return state.trace.doing(done.type, None, work)  # type: ignore[no-any-return]
+    """Binds a call with ``work``; returns the operation that stands for an op without results, if the call has one."""
+    operation = next(
+        (x for x in nest.flatten(call.result[0], expand_composites=True) if isinstance(x, Operation)), None
+    )
+    if operation is not None:
+        return state.trace.doing(operation.type, None, work)  # type: ignore[no-any-return]
     work()
     return None
 
 
 def new_key(call: Call) -> int:
-    """The key of a new call: no other's, in a file neither."""
+    """Returns a random key for a new call; saved programs contain keys, which must not collide with new ones."""
     key = secrets.randbits(62)
     calls[key] = call
     return key
 
 
-def _left_over(tensors: Sequence[Tensor]) -> Exception:
-    """What to say of tensors of unknown rank where no function of unknown rank is traced."""
+def _rank_error(tensors: Sequence[Tensor]) -> Exception:
+    """Returns the error for a tensor of unknown rank that is used outside of its function."""
     name = next((str(t) for t in tensors if isinstance(t._type.shape, AnyShape)), "a tensor of unknown rank")
     return InaccessibleTensorError(f"{name} is used outside the function that it belongs to: return it from there")
 
 
 def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
-    """``x``, which has this shape.
+    """Returns ``x`` with this shape set.
 
     Raises:
-      InvalidArgumentError: it has not.
+      InvalidArgumentError: ``x`` has another shape.
     """
-    told = bind.identity(x) if isinstance(x, SymbolicTensor) else x  # tapes see that it is the same
+    result = bind.identity(x) if isinstance(x, SymbolicTensor) else x  # so that gradients pass through
     try:
-        told.set_shape(shape)
+        result.set_shape(shape)
     except ValueError as error:
         raise InvalidArgumentError(None, "set_shape", str(error)) from error
-    return told
+    return result
 
 
 def checked_to_be(tensor: Tensor, shape: TensorShape) -> Any:
-    """A tensor of unknown rank with a known one, which its instances check as ``tf.ensure_shape`` does."""
+    """Gives a tensor of unknown rank a known one, which instances check as ``tf.ensure_shape`` does."""
     call = Call.of(ensure_shape, (tensor, shape), {})
-    call.types = [_told_type(shape, tensor.dtype)]
+    call.types = [_type_of_shape(shape, tensor.dtype)]
     return waiting.bind(*call.tensors(), key=new_key(call))
 
 
-def _told_type(shape: TensorShape, dtype: DType) -> TensorType:
+def _type_of_shape(shape: TensorShape, dtype: DType) -> TensorType:
     return TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), dtype)
 
 
 def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
-    """Takes a tensor of unknown rank for one of this shape: its instances check the rank."""
+    """Gives a symbolic tensor of unknown rank the rank of ``shape`` in place; instances check it."""
     if shape.rank is None:
         return
     if not of_any_rank():
-        raise _left_over([tensor])
+        raise _rank_error([tensor])
     call = Call.of(of_shape, (tensor, shape), {})
-    call.types = [_told_type(shape, tensor.dtype)]
+    call.types = [_type_of_shape(shape, tensor.dtype)]
     trace = tensor._trace
     trace.params = [p.alias() if p is tensor else p for p in trace.params]
-    made = trace.emit(waiting, [tensor], {"key": new_key(call)})
-    tensor._var, tensor._type = made._var, made._type
+    shaped = trace.emit(waiting, [tensor], {"key": new_key(call)})
+    tensor._var, tensor._type = shaped._var, shaped._type
 
 
 hooks.wait = wait

@@ -1,4 +1,4 @@
-"""Eager execution of heavy primitives: compiled by themselves, once per kind of arguments."""
+"""Compiles heavy primitives that are called eagerly, once per kind of arguments."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from tvtf.runtime.heap import keep_freed_memory
 WORTH_COMPILING = 1 << 15
 """Operand elements from which the compiled kernel's speed outweighs its compilation (about 0.1 s, then cached on disk)."""
 WORTH_WHEN_REPEATED = 1 << 16
-"""The same for what NumPy does well enough, but not again and again."""
+"""The same for primitives that NumPy runs well enough: they are compiled only when the call repeats."""
 _PLAIN_TIMES = 2
+"""How many such calls NumPy runs before the kernel is compiled."""
 
 
 def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any], expected: Any) -> Any:
-    """The compiled kernel for large operands, NumPy for small ones."""
+    """Runs a primitive on eager tensors: the compiled kernel for large operands, NumPy for small ones."""
     if _is_worth_compiling(prim, inputs, attrs):
         results = _compiled(*_kind(prim, inputs, attrs))._run(inputs)
         return results[0] if type(expected) is TensorType else results
-    found = quietly(prim.numpy, [x._array for x in inputs], attrs)
-    return wrap(found, expected) if type(expected) is TensorType else tuple(map(wrap, found, expected))
+    arrays = quietly(prim.numpy, [x._array for x in inputs], attrs)
+    return wrap(arrays, expected) if type(expected) is TensorType else tuple(map(wrap, arrays, expected))
 
 
 def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
+    """Whether compiling pays, by the size of the operands and how often the call was made."""
     size = sum([x._array.size for x in inputs])
     if prim.heavy == "always":
         return size >= WORTH_COMPILING
@@ -44,16 +46,17 @@ def _kind(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, 
 
 @lru_cache(maxsize=512)
 def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> list[int]:
-    """How often such a call was made."""
+    """Returns the counter of such calls; the cache keeps it."""
     return [0]
 
 
 @lru_cache(maxsize=512)
 def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
+    """Returns the primitive as a compiled function, made once per kind of arguments."""
     from tvtf.frontend.function.executor import GraphFunction
     from tvtf.ir.trace import trace_graph
 
-    keep_freed_memory()
+    keep_freed_memory()  # page faults for freed and allocated tensors took a fifth of a step
     graph = trace_graph(name, lambda *xs: table[name].bind(*xs, **dict(attrs)), types)
     return GraphFunction(graph)
 

@@ -1,7 +1,8 @@
-"""Functions of strings as lists of NumPy kernels, which Python calls one after the other.
+"""Runs functions on strings as a list of NumPy kernels, without compiled code.
 
-TVM has no strings: compiled code would have Python compute each op on them, on what stands for them by number. Where nothing
-is left for compiled code but a few numbers, there is none.
+TVM has no strings, so compiled code calls Python for each op on them and passes numbers (handles) in their place. If
+little else is left to compute, compiling gains nothing, and Python calls the kernels directly: otherwise input
+pipelines of strings wait for the virtual machine.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from tvtf.ops import host
 from tvtf.passes.analysis.dead_code import drop_dead
 
 MOST_NUMBERS = 1024
-"""Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""
+"""The largest floating-point result that NumPy computes in the time that a call of compiled code takes."""
 _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "computed": lambda slot, values, tensors: EagerTensor(values[slot]),
     "param": lambda place, values, tensors: tensors[place],
     "value": lambda value, values, tensors: value,
 }
 BRIEF = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
-"""Where ops on strings are: those on images, say, work without Python's lock."""
+"""Modules of string ops, which hold Python's lock; others (on images, say) release it, and threads help them."""
 Values = list[Any]
 Slots = Any
-"""Where a variable's value is among the values; of a tuple, a tuple of such places."""
+"""The index of a variable's value; a tuple of indices for a tuple."""
 
 
 class NeedsCode(Exception):
-    """What compiled code has to do."""
+    """Raised if a function, or a call of it, needs compiled code."""
 
 
 def planned(concrete: Any) -> Plan | None:
-    """The plan of a traced function; None where it has to be compiled."""
+    """Returns the plan of a traced function; None if it has to be compiled."""
     graph = concrete.graph
     if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
         return None
@@ -52,7 +53,10 @@ def planned(concrete: Any) -> Plan | None:
 
 
 class Plan:
-    """The steps of a function, called on tensors; it is compiled to tell of numbers that don't fit."""
+    """The steps of a function without compiled code.
+
+    The function is compiled only for arguments that don't fit, so that the error is the compiled code's.
+    """
 
     def __init__(self, concrete: Any, mod: Any) -> None:
         self.concrete = concrete
@@ -65,10 +69,10 @@ class Plan:
         main = mod["main"]
         for param in main.params:
             self.slots[param] = self._new()
-        self.given = [_Given(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
+        self.params = [_Param(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
         bindings = [b for block in main.body.blocks for b in block.bindings]
         self.steps = [step for b in bindings if (step := self._step(b)) is not None]
-        self.sizes = [found for param in main.params for found in self._sizes(param.ty, self.slots[param])]
+        self.sizes = [size for param in main.params for size in self._sizes(param.ty, self.slots[param])]
         for step in self.steps:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
@@ -79,27 +83,30 @@ class Plan:
         self.rest = [*self.constants, *self.blank[len(main.params) :]]
 
     def _leaf(self, kind: str, which: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
-        if kind == "param" and which >= len(self.given):  # what the function captured
-            return "value", EagerTensor(self.constants[which - len(self.given)])
+        """Returns how a result leaf is obtained; a capture is a constant."""
+        if kind == "param" and which >= len(self.params):  # a capture
+            return "value", EagerTensor(self.constants[which - len(self.params)])
         return kind, outputs[which] if kind == "computed" else which
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
+        """Runs the steps on tensors; falls back to compiled code if an argument doesn't fit."""
         arrays = [t._array for t in tensors]
-        if not all(given.fits(array) for given, array in zip(self.given, arrays)):
+        if not all(param.fits(array) for param, array in zip(self.params, arrays)):
             return self.concrete.code()(tensors, variables)
         try:
             values = quietly(self._run, arrays, {})
         except NeedsCode:
             return self.concrete.code()(tensors, variables)
-        except Exception:  # whatever it is, it is raised again after those who keep count of open calls
-            for told in host.on_failure:
-                told(state.depth)
+        except Exception:  # raised again, after callbacks that unwind the stack of open calls
+            for callback in host.on_failure:
+                callback(state.depth)
             raise
         if self.is_bare:
             return EagerTensor(values[self.leaves[0][1]])
         return self.concrete.results.packed([_LEAVES[kind](which, values, tensors) for kind, which in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
+        """Runs the steps; returns the values of all slots."""
         values = [*arrays, *self.rest]
         for dim, slot, axis in self.sizes:
             values[dim] = values[slot].shape[axis]
@@ -115,18 +122,20 @@ class Plan:
         return values
 
     def _is_brief(self, step: Step) -> bool:
-        """Whether threads would gain nothing: Python does it, and waits for nobody."""
+        """Whether a step holds Python's lock and never waits, so that more threads would gain nothing."""
         if isinstance(step, PythonStep):
-            return getattr(self.concrete.captures[step.inputs[0] - len(self.given)], "is_brief", False)
+            return getattr(self.concrete.captures[step.inputs[0] - len(self.params)], "is_brief", False)
         return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(BRIEF))
 
-    # -- made of a Relax function
+    # -- building it from a Relax function
 
     def _new(self, value: Any = None) -> int:
+        """Adds a slot for a value; returns its index."""
         self.blank.append(value)
         return len(self.blank) - 1
 
     def _slots(self, expr: Any) -> Slots:
+        """Returns the slots of an expression's value."""
         if isinstance(expr, relax.Var):
             return self.slots[expr]
         if isinstance(expr, ir.Constant):
@@ -138,6 +147,7 @@ class Plan:
         raise NeedsCode
 
     def _step(self, binding: Any) -> Step | None:
+        """Makes the step of a binding; None if it only renames values."""
         if not dialect.is_dialect(binding.value):
             self.slots[binding.var] = self._slots(binding.value)
             return None
@@ -158,7 +168,7 @@ class Plan:
         return step
 
     def _attribute(self, value: Any) -> Any:
-        """An attribute; where dims are in it, the function that finds it among the values."""
+        """Returns an attribute; if dims are in it, a function that computes it from the values."""
         if isinstance(value, ir.GlobalVar):
             raise NeedsCode
         if isinstance(value, ir.Expr):
@@ -171,7 +181,7 @@ class Plan:
         return lambda values: tuple(p(values) if callable(p) else p for p in parts)
 
     def _dim(self, dim: Any) -> Callable[[Values], Any]:
-        """The function that finds a dim among the values; it gives None before a tensor that has it is there."""
+        """Returns a function that computes a dim from the values; None until a tensor with the dim exists."""
         if isinstance(dim, tirx.IntImm):
             return lambda values: int(dim.value)
         if isinstance(dim, tirx.Var):
@@ -185,12 +195,12 @@ class Plan:
         return lambda values: _known(compute, a(values), b(values))
 
     def _sizes(self, ty: Any, slot: int) -> list[tuple[int, int, int]]:
-        """Where dims that attributes ask for are to be put, and the tensor and axis that tell them."""
+        """Returns, for dims that attributes use, their slot, and the tensor slot and axis that have the size."""
         return [(self.dims[d], slot, axis) for axis, d in enumerate(ty.shape.values) if d in self.dims]
 
 
 class Step:
-    """A primitive's NumPy kernel, its inputs and outputs by their places among the values."""
+    """One call of a primitive's NumPy kernel, with the slots of its inputs and outputs."""
 
     attrs: dict[str, Any]
     computed: dict[str, Callable[[Values], Any]]
@@ -208,6 +218,7 @@ class Step:
         )
 
     def __call__(self, values: Values) -> None:
+        """Runs the step: reads its inputs from the slots, writes its outputs and their sizes to theirs."""
         attrs = self.attrs
         if self.computed:
             attrs = attrs | {name: find(values) for name, find in self.computed.items()}
@@ -218,6 +229,7 @@ class Step:
             values[dim] = values[slot].shape[axis]
 
     def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
+        """Runs the kernel; checks its arguments first if they were not checked at trace time."""
         if not self.prim.pure:
             return tuple(host.run_kernel(self.prim, attrs, arrays))
         if self.is_checked:
@@ -226,7 +238,7 @@ class Step:
 
 
 class PythonStep(Step):
-    """A call of a Python function."""
+    """One call of a Python function."""
 
     def __init__(self, bound: dialect.Bound, *rest: Any) -> None:
         super().__init__(bound, *rest)
@@ -238,8 +250,8 @@ class PythonStep(Step):
         return host.run_of_ranks(arrays[0], arrays[1:], host.plain, self.ranks)
 
 
-class _Given:
-    """What a parameter's type tells of its arguments."""
+class _Param:
+    """A parameter's rank and static sizes, checked against the arguments."""
 
     def __init__(self, ty: Any) -> None:
         self.rank = ty.ndim
@@ -257,7 +269,7 @@ def _is_static(ty: Any) -> bool:
 
 
 def _require_light(bound: dialect.Bound, types: Sequence[Any]) -> None:
-    """Raises NeedsCode where compiled code would do better than NumPy, or checks more than its kernel does."""
+    """Raises NeedsCode if compiled code is faster than NumPy, or checks more than the NumPy kernel does."""
     prim = bound.primitive
     sizes = [size_of(t.shape) for t in map(dialect.from_relax_type, types) if t.dtype.is_floating]
     few = all(isinstance(n, int) and n <= MOST_NUMBERS for n in sizes)
@@ -277,4 +289,5 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 
 
 def _known(compute: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    """Applies ``compute`` unless an operand is unknown (None)."""
     return None if a is None or b is None else compute(a, b)

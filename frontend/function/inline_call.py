@@ -1,4 +1,8 @@
-"""A traced function bound again in another trace, where it is called: what it assigns goes to the memory of that one's Variables."""
+"""Inlines a traced function into the trace that calls it.
+
+Assignments in it go to the memory of the calling trace's Variables: otherwise they would be lost if an assertion
+failed later in the call.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from tvtf.state.variable import Variable
 
 
 class Inlined(Instance):
-    """Knows by their identity the tensors that are values of Variables: those captured, and those assigned to them."""
+    """An evaluation that knows by identity which tensors are values of Variables: captured ones, and assigned ones."""
 
     owners: dict[int, tuple[Variable, Tensor]] | None = None
-    """None in the functions within, which are given memory."""
+    """None in nested functions: they take Variables' memory as operands."""
     plain: frozenset[int] = frozenset()
-    """The arguments, by identity: an assignment to one is to no Variable."""
+    """The arguments, by identity: assigning to one is no assignment to a Variable."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.plain:
@@ -29,6 +33,7 @@ class Inlined(Instance):
         return super().bind(prim, inputs, attrs)
 
     def _assigned(self, prim: Primitive[Any], inputs: list[Any]) -> Any:
+        """Binds an assignment with the memory of its Variable in this trace."""
         old, value, *_ = inputs
         variable, _ = self.owners[id(old)]  # type: ignore[index]
         memory = () if state.trace.parent is None else (state.trace.root.memory_of(variable),)
@@ -37,7 +42,7 @@ class Inlined(Instance):
         return result
 
     def _with_memory(self, inputs: list[Any], functions: Sequence[Subfunction]) -> list[Any]:
-        """The operands of control flow: memory that it writes is that of the Variables where it is called."""
+        """Replaces the operands of control flow that its functions write by the Variables' memory in this trace."""
         places = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         return [self._memory_of(x) if i in places else x for i, x in enumerate(inputs)]
 
@@ -49,7 +54,7 @@ class Inlined(Instance):
 def inlined(
     mod: Any, tensors: Sequence[Tensor], outer: Sequence[Any], captured: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The outputs of ``main`` at ``tensors`` and the ``captured`` values of what is ``outer``, bound in the active trace."""
+    """Binds ``main`` in the active trace, on ``tensors`` and the ``captured`` values of ``outer``."""
     run = Inlined(mod, mod["main"], [*tensors, *captured])
     run.owners = {id(value): (v, value) for v, value in zip(outer, captured) if isinstance(v, Variable)}
     run.plain = frozenset(map(id, tensors)) - run.owners.keys()

@@ -1,4 +1,4 @@
-"""``tvtf.function``: a Python function traced once per kind of arguments and run as compiled code."""
+"""``tvtf.function``: traces a Python function once per kind of arguments and runs it as compiled code."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ MSG_VARIABLES = (
     "information."
 )
 MAX_TRACES = 256
-"""Concrete functions kept per Function; the least recently used goes first."""
+"""Concrete functions that one Function caches; the oldest trace is dropped first."""
 
 BOUND = "_tvtf_function_"
-"""How the names begin under which objects keep the functions bound to them."""
+"""Prefix of the attributes in which objects cache the functions bound to them."""
 
 _run_eagerly = [False]
 
 
 @export("config.run_functions_eagerly")
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """With True, every ``tf.function`` runs its Python as it is.
+    """Sets whether every ``tf.function`` runs its Python instead of compiled code.
 
     >>> import tvtf as tf
     >>> tf.config.run_functions_eagerly(True)
@@ -57,7 +57,7 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 @export("config.functions_run_eagerly")
 def functions_run_eagerly() -> bool:
-    """Whether every ``tf.function`` runs its Python as it is.
+    """Whether every ``tf.function`` runs its Python instead of compiled code.
 
     >>> import tvtf as tf
     >>> tf.config.functions_run_eagerly()
@@ -69,7 +69,7 @@ def functions_run_eagerly() -> bool:
 
 
 class Function(PolymorphicFunction):
-    """A polymorphic compiled function; made by :func:`function`."""
+    """A polymorphic compiled function, with one trace per kind of arguments; made by :func:`function`."""
 
     __signature__ = WrappedSignature()
 
@@ -103,6 +103,7 @@ class Function(PolymorphicFunction):
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function; eager calls outside of tapes and traces find their trace by a cheap key."""
         if not kwargs and state.trace is None and not state.tapes and not _run_eagerly[0]:
             concrete = self._fast.get(fast_key(args))
             if concrete is not None:
@@ -117,6 +118,7 @@ class Function(PolymorphicFunction):
         return self._call_slowly(args, kwargs)
 
     def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+        """Calls with full argument binding: traces if needed, and caches a key for the fast path."""
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
         traces = self.log.count
@@ -126,7 +128,7 @@ class Function(PolymorphicFunction):
         return concrete.call_flat(arguments.tensors, arguments.variables)
 
     def _count_call(self, traced: bool) -> None:
-        """Warns where many of the last calls traced."""
+        """Counts a call, and warns if too many of the last calls were traced."""
         if not traced:
             self.calls.since += 1
             return
@@ -135,7 +137,11 @@ class Function(PolymorphicFunction):
             self.log.warn(often, self.python_function)
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
-        """The short ways for calls with nothing but eager tensors, or with nests of them, datasets and iterators."""
+        """Caches the trace under a cheap key: eager tensors alone, or nests of them with datasets and iterators.
+
+        A function that calls Python is not called by the shortest path: Python could see Variables that the call has
+        not written yet.
+        """
         if kwargs or concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
             return
         count = len(arguments.tensors)
@@ -149,18 +155,23 @@ class Function(PolymorphicFunction):
             self._nested[key] = concrete
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Returns the function bound to ``instance``; always the same one, so that its traces are reused."""
         if instance is None:
             return self
         if isinstance(instance, CompositeTensor):
             return MethodType(self, instance)
-        kept = self._kept_by(instance)
-        bound = kept.get(self._bound_name)
+        cache = self._kept_by(instance)
+        bound = cache.get(self._bound_name)
         if bound is None or bound.python_function.__self__ is not instance:
-            bound = kept[self._bound_name] = self._bind(instance)
+            bound = cache[self._bound_name] = self._bind(instance)
         return bound
 
     def _kept_by(self, instance: Any) -> dict[str, Any]:
-        """Where the function bound to an object is kept: with the object, so that they die together, where that can hold it."""
+        """Returns the cache of functions bound to ``instance``.
+
+        It is the object's own ``__dict__`` where it has one, so that the functions are freed together with the
+        object.
+        """
         if isinstance(instance, type) or not hasattr(instance, "__dict__"):
             return self._bound.setdefault(id(instance), {})
         return instance.__dict__
@@ -174,11 +185,11 @@ class Function(PolymorphicFunction):
         return self.of_python(function.__get__(instance))
 
     def of_python(self, python_function: Callable[..., Any]) -> Function:
-        """The same kind of function, of other Python, without traces."""
+        """Returns a function with the same options for another Python function; it has no traces yet."""
         return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
 
     def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Puts ``decorator`` around the Python function; by TensorFlow's name.
+        """Puts ``decorator`` around the Python function; TensorFlow's private name.
 
         Raises:
           ValueError: it has been traced.
@@ -195,25 +206,30 @@ class Function(PolymorphicFunction):
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
-        """A function of its own; that of a method belongs to the copied object."""
+        """Copies the function without its traces; a method's copy is bound to the copied object."""
         owner = getattr(self.python_function, "__self__", None)
         return self.of_python(self.python_function) if owner is None else self._bind(copy.deepcopy(owner, memo))
 
     # -- tracing
 
     def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
+        """Returns the trace for these arguments, traced now if there is none."""
         if self._ranks_apart:
             arguments = arguments.of_ranks(arguments.tensors)
         if self._shapes_apart is not None and all(t is not None for t in arguments.tensors):
             arguments = arguments.of_sizes(arguments.tensors)
         with self._lock:
-            found = self._find(arguments)
-            if found is None:
-                found = self._trace(self._generalized(arguments))
-            return found
+            concrete = self._find(arguments)
+            if concrete is None:
+                concrete = self._trace(self._generalized(arguments))
+            return concrete
 
     def _bound_to(self, args: Any, kwargs: Any) -> tuple[Arguments, ConcreteFunction]:
-        """The call's arguments, and the trace for them."""
+        """Returns the call's arguments, bound to the signature, and the trace for them.
+
+        Datasets are first passed as numbers, so that one trace serves all of a kind. If the function does more than
+        iterate over one, the trace has to know which dataset it is (``NeedsItself``).
+        """
         arguments = self.signature.bind(args, kwargs)
         if not self._datasets_apart:
             try:
@@ -227,22 +243,30 @@ class Function(PolymorphicFunction):
         return arguments, self._concrete_for(arguments)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
+        """Returns a cached trace that accepts the arguments, None if there is none.
+
+        An exact match wins over a more general trace. A trace that embeds the value of a tensor that a tape watches
+        is skipped: it would give no gradient.
+        """
         tapes = [*state.tapes, *(() if state.trace is None else state.trace.tapes_around)]
-        for known in (*self._capturing(), self._concrete):
-            exact = known.get(arguments.key)
-            accepting = (c for c in reversed(known.values()) if c.arguments.accepts(arguments))
+        for traces in (*self._capturing(), self._concrete):
+            exact = traces.get(arguments.key)
+            accepting = (c for c in reversed(traces.values()) if c.arguments.accepts(arguments))
             for concrete in accepting if exact is None else (exact,):
                 if not (tapes and concrete.is_blind_to(tapes)):
                     return concrete
         return None
 
     def _capturing(self) -> list[dict[Any, ConcreteFunction]]:
-        """The traces that capture tensors of traces that the call is in, which keep them: nobody else can use them."""
+        """Returns the traces that capture an enclosing trace's tensors, which no other caller can use.
+
+        The enclosing trace owns them; another trace makes its own.
+        """
         enclosing = () if state.trace is None else state.trace.enclosing()
         return [trace.functions[self] for trace in enclosing if self in trace.functions]
 
     def _generalized(self, arguments: Arguments) -> Arguments:
-        """With ``reduce_retracing``, dims that changed against an earlier trace become symbolic."""
+        """Returns arguments with symbolic dims for those that changed since an earlier trace (``reduce_retracing``)."""
         if not self.reduce_retracing or self._shapes_apart is not None:
             return arguments
         for concrete in reversed(self._concrete.values()):
@@ -252,6 +276,7 @@ class Function(PolymorphicFunction):
         return arguments
 
     def _trace(self, arguments: Arguments) -> ConcreteFunction:
+        """Traces for these arguments, logs the reason, and caches the trace."""
         if self._shapes_apart is not None:
             concrete = self._trace_with_sizes(arguments, self._shapes_apart, None)
         else:
@@ -266,13 +291,13 @@ class Function(PolymorphicFunction):
         return concrete
 
     def _trace_waiting(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
-        """The trace, for the ranks or sizes of the arguments where it needs them."""
+        """Traces with unknown ranks and sizes; retries with those of the call where they are needed."""
         try:
             return arguments, self._trace_for(arguments)
         except UnknownRank as needed:
             if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
                 sizes = UnknownSizes(unknown_rank(needed), meant=True)
-                return (told := self._with_sizes(arguments, sizes)), self._trace_with_sizes(told, sizes, sizes.error)
+                return (sized := self._with_sizes(arguments, sizes)), self._trace_with_sizes(sized, sizes, sizes.error)
             arguments = self._with_ranks(arguments, needed)
             return arguments, self._trace_with_ranks(arguments)
         except UnknownSizes as needed:
@@ -282,6 +307,7 @@ class Function(PolymorphicFunction):
             )
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
+        """Traces the function; a second time if the first trace created Variables, as TensorFlow does."""
         load_tvm()
         with without_interrupts():
             from tvtf.frontend.function.concrete_function import ConcreteFunction
@@ -293,7 +319,7 @@ class Function(PolymorphicFunction):
         return concrete
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
-        """For a function that can't be traced without the ranks: from now on it has a trace for each."""
+        """Returns the arguments with their tensors' ranks, and makes every later rank have a trace of its own."""
         known = all(t is not None and not isinstance(t._type.shape, AnyShape) for t in arguments.tensors)
         if not arguments.are_of_any_rank or not known:
             raise unknown_rank(needed) from needed
@@ -308,41 +334,47 @@ class Function(PolymorphicFunction):
             raise unknown_rank(needed) from needed
 
     def _with_sizes(self, arguments: Arguments, needed: UnknownSizes) -> Arguments:
-        """For a function that can't be traced without sizes: from now on it has a trace for each combination of shapes."""
-        if not arguments.are_told_more_by(arguments.tensors):  # it is for the trace around
+        """Returns the arguments with their tensors' shapes, for a function that cannot be traced without them."""
+        if not arguments.are_told_more_by(
+            arguments.tensors
+        ):  # the tensors add nothing: the enclosing trace may know the sizes
             raise needed
         return arguments.of_sizes(arguments.tensors)
 
     def _trace_with_sizes(
-        self, arguments: Arguments, needed: UnknownSizes, refused: Exception | None
+        self, arguments: Arguments, needed: UnknownSizes, first_error: Exception | None
     ) -> ConcreteFunction:
-        """What the trace without sizes was ``refused`` for, it is where they don't help."""
+        """Traces with known shapes; every later shape then has a trace of its own.
+
+        If it fails again, ``first_error`` (of the trace without sizes) is raised: sizes were not the cause.
+        """
         try:
             concrete = self._trace_for(arguments)
-        except UnknownRank as rank:
-            raise unknown_rank(rank) from rank
+        except UnknownRank as needed_rank:
+            raise unknown_rank(needed_rank) from needed_rank
         except (TypeError, ValueError) as error:
             if needed.meant:
                 raise found_running(self.name, error) from None
-            raise (error if refused is None or isinstance(refused, ArgumentError) else refused) from None
+            raise (error if first_error is None or isinstance(first_error, ArgumentError) else first_error) from None
         if self._shapes_apart is None:
             self._shapes_apart = needed
             self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
         return concrete
 
     def _forget(self) -> None:
+        """Drops the oldest trace."""
         oldest = self._concrete.pop(next(iter(self._concrete)))
         self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
         self._nested = {k: c for k, c in self._nested.items() if c is not oldest}
 
     def converted(self) -> Callable[..., Any]:
-        """The Python function as it is traced: through AutoGraph where that is on."""
+        """Returns the Python function to trace: converted by AutoGraph unless that is off."""
         return hooks.autograph(self.python_function) if self.autograph else self.python_function
 
     # -- inspection
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The traced function for these arguments; tensors may be given as ``TensorSpec``.
+        """Returns the traced function for these arguments; tensors may be given as ``TensorSpec``.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/PolymorphicFunction
         """
@@ -352,30 +384,30 @@ class Function(PolymorphicFunction):
 
     @property
     def concrete_functions(self) -> list[ConcreteFunction]:
-        """Every trace; with an input signature one at least."""
+        """All traces; with an input signature there is at least one."""
         if not self._concrete and self.input_signature is not None:
             self.get_concrete_function()
         return list(self._concrete.values())
 
     def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
-        """:attr:`concrete_functions` by TensorFlow's name."""
+        """:attr:`concrete_functions` under TensorFlow's private name."""
         return self.concrete_functions
 
     def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
-        """The traced functions, in the order in which they were traced; by TensorFlow's name."""
+        """All traces, in the order in which they were traced; TensorFlow's private name."""
         return list(self._concrete.values())
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, ConcreteFunction]:
-        """The traced functions as a saved model holds them; by TensorFlow's name."""
+        """The traces under the names that a saved model gives them; TensorFlow's private name."""
         traces = self._list_all_concrete_functions_for_serialization() if save_type != "checkpoint" else []
         return {f"trace_{number}": concrete for number, concrete in enumerate(traces)}
 
     def experimental_get_tracing_count(self) -> int:
-        """How often the Python function has been traced."""
+        """Returns how often the Python function has been traced."""
         return self.log.count
 
     def explain_retraces(self) -> str:
-        """One line for each trace after the first: which argument changed, from what to what.
+        """Returns one line per trace after the first: which argument changed, and how.
 
         >>> import tvtf as tf
         >>> square = tf.function(lambda x: x * x)
@@ -389,15 +421,15 @@ class Function(PolymorphicFunction):
         return "\n\n".join(c.pretty_printed_signature(verbose) for c in self._concrete.values())
 
     def experimental_get_compiler_ir(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Refused: it is XLA's."""
+        """Raises NotImplementedError: the IR that TensorFlow returns here is XLA's."""
         raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
-        """The traced function's Relax IR as text."""
+        """Returns the traced function's Relax IR as text."""
         return self.get_concrete_function(*args, **kwargs).module().script()
 
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
-        """What each kernel has to do in one call with these arguments: arithmetic, bytes, and the user's lines.
+        """Returns the work of each kernel in one call with these arguments: arithmetic, bytes, and the user's lines.
 
         Tensors may be given as ``TensorSpec``; nothing is run. ``flops`` and ``bytes`` are None where the sizes are not known.
 
@@ -412,7 +444,7 @@ class Function(PolymorphicFunction):
         return costs(self._code_for(args, kwargs)[0].module())
 
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
-        """Bytes that a call with these arguments needs, as the compiler plans them; nothing is run.
+        """Returns the bytes that a call with these arguments needs, as the compiler plans them; nothing is run.
 
         >>> import tvtf as tf
         >>> product = tf.function(lambda x: tf.matmul(tf.matmul(x, x), x))
@@ -424,9 +456,9 @@ class Function(PolymorphicFunction):
         return memory(self._code_for(args, kwargs)[0].module())
 
     def profile(self, *args: Any, repeat: int = 10, **kwargs: Any) -> Profile:
-        """Times every kernel in ``repeat`` calls with these arguments, and keeps its quickest; printed as a table.
+        """Times every kernel in ``repeat`` calls with these arguments and reports the fastest; printed as a table.
 
-        Variables keep their values. Timing costs about a microsecond a kernel, which is not counted in.
+        Variables keep their values. Timing takes about a microsecond per kernel, which the report leaves out.
 
         >>> import tvtf as tf
         >>> product = tf.function(lambda x, y: tf.matmul(x, y))
@@ -445,12 +477,13 @@ class Function(PolymorphicFunction):
         return profile(code, arguments.tensors, arguments.variables, repeat)
 
     def tune(self, *args: Any, seconds: float = 60.0, trials: int | None = None, **kwargs: Any) -> Tuning:
-        """Looks for quicker schedules of the kernels that take most of a call with these arguments; printed as a table.
+        """Searches for faster schedules of the kernels that take most of a call's time; printed as a table.
 
-        Each kernel is compiled with other choices than its rules' (tiles, packing, tasks, methods) and timed alone, on what a
-        call gives it, in turns with the default. What is quicker beyond the noise of measuring, and computes the same, is
-        recorded: this function uses it from its next call on, others when they are next compiled, in this process and others
-        (docs/tuning.md). Variables keep their values. Ctrl-C ends it and keeps what was found.
+        Each kernel is compiled with other choices than its rules' (tiles, packing, tasks, methods) and timed alone,
+        on the inputs that it gets in a call, in turns with the default. A schedule that is faster beyond the noise of
+        measuring and computes the same values is recorded: this function uses it from its next call on, others when
+        they are next compiled, in this process and in others (docs/tuning.md). Variables keep their values. Ctrl-C
+        ends the search and keeps its results.
 
         Args:
           seconds: how long to look, compiling included; kernels get the part of it that they take of the call.
@@ -474,6 +507,7 @@ class Function(PolymorphicFunction):
         return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
+        """Returns the compiled code for these arguments, and the arguments."""
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
@@ -482,21 +516,21 @@ class Function(PolymorphicFunction):
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:
-    """What to tell the user who needs a rank that only a call tells."""
+    """Returns the error for the user: a rank is needed while tracing that only a call supplies."""
     from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
 
     text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
-    told: Told | None = getattr(needed, ATTRIBUTE, None)
-    return ValueError(text if told is None else told._replace(message=f"ValueError: {text}").text())
+    metadata: Told | None = getattr(needed, ATTRIBUTE, None)
+    return ValueError(text if metadata is None else metadata._replace(message=f"ValueError: {text}").text())
 
 
 def found_running(name: str, error: Exception) -> InvalidArgumentError:
-    """What only shapes of calls tell of the program, which TensorFlow finds out when it runs it."""
+    """Returns an error that TensorFlow reports only when it runs the program, as it depends on the shapes of a call."""
     return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:
-    """Shapes and dtypes of eager tensors; None where something else is among the arguments."""
+    """Returns the shapes and dtypes of eager tensors; None if any argument is something else."""
     key: list[Any] = []
     for x in args:
         if type(x) is not EagerTensor:
@@ -507,10 +541,10 @@ def fast_key(args: tuple[Any, ...]) -> Any:
 
 
 def nested_key(value: Any, tensors: list[Any]) -> Any:
-    """What tells calls apart whose arguments are nests of eager tensors, None, datasets and iterators, and their tensors in order.
+    """Returns a key for nests of eager tensors, None, datasets and iterators, and appends their tensors in order.
 
     Returns:
-      A key, None where something else is among them.
+      The key; None if anything else is among the arguments.
     """
     kind = type(value)
     if kind is EagerTensor:
@@ -523,9 +557,9 @@ def nested_key(value: Any, tensors: list[Any]) -> Any:
         return kind
     if not hasattr(kind, "held_as"):
         return None
-    tensor, held = value.held_as()
+    tensor, spec = value.held_as()
     tensors.append(tensor)
-    return held
+    return spec
 
 
 def function(
@@ -541,16 +575,16 @@ def function(
     experimental_compile: bool | None = None,
     experimental_follow_type_hints: bool | None = None,
 ) -> Any:
-    """Compiles a function that works on tensors; also a decorator.
+    """Compiles a Python function that works on tensors; also a decorator.
 
     Args:
       func: the Python function.
       input_signature: a sequence of ``TensorSpec``; one trace then serves all calls. Where a spec leaves the rank unknown,
-      each rank has its own code, made from that trace; what needs the rank in Python (``x.ndim``) is traced for
-      each.
-      autograph: convert Python control flow on tensors.
+      each rank has its own code, made from that trace; a function that needs the rank in Python (``x.ndim``) is traced
+      once per rank.
+      autograph: whether to convert Python control flow on tensors.
       jit_compile: accepted; everything is compiled.
-      reduce_retracing: dims that vary become symbolic instead of tracing anew for each.
+      reduce_retracing: make dims that vary symbolic, instead of tracing again for each size.
 
     >>> import tvtf as tf
     >>> @tf.function

@@ -1,4 +1,4 @@
-"""Why a function was traced again: recorded for every trace, told on demand and in the warning."""
+"""The reasons for retracing a function, recorded for every trace and shown on request and in warnings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvtf.core.thread_state import dials
 from tvtf.frontend.function.signature import Arguments, Leaf
 
 TOO_MANY, LAST_CALLS, MOST_WARNINGS = 5, 10, 2
-"""TensorFlow warns of so many traces within the last calls, so often (``_FrequentTracingDetector``)."""
+"""TensorFlow warns at this many traces within so many calls, and at most so often (``_FrequentTracingDetector``)."""
 OFTEN = (
     "%d out of the last %d calls to %s triggered tf.function retracing. Tracing is expensive and the excessive number of "
     "tracings could be due to (1) creating @tf.function repeatedly in a loop, (2) passing tensors with different shapes, "
@@ -20,13 +20,13 @@ OFTEN = (
     "https://www.tensorflow.org/guide/function#controlling_retracing and "
     "https://www.tensorflow.org/api_docs/python/tf/function for  more details. The last one: %s. %s"
 )
-"""TensorFlow's text, and what this trace was made for."""
+"""TensorFlow's text, with the reason of the last trace and a remedy."""
 
 ANEW = "a function made anew"
 
 
 class Calls:
-    """The last calls of a Python function, whatever compiled functions were made of it."""
+    """The last calls of a Python function, counted over all compiled functions made of it."""
 
     __slots__ = ("per_trace", "since", "warnings")
 
@@ -36,7 +36,7 @@ class Calls:
         self.warnings = 0
 
     def traced(self) -> tuple[int, int] | None:
-        """Counts a call that traced; how many of how many did, where that is worth a warning."""
+        """Counts a call that traced; returns how many of the last calls traced if that deserves a warning."""
         if self.since:
             self.per_trace = self.per_trace or [0]
             self.per_trace[-1] += self.since
@@ -51,17 +51,21 @@ class Calls:
 
 
 _calls: weakref.WeakKeyDictionary[Any, Calls] = weakref.WeakKeyDictionary()
-"""By the code of the Python function."""
+"""The call counters, by the code object of the Python function."""
 
 
 def calls_of(python_function: Any) -> Calls:
-    """The calls of what was written once, though it be wrapped, or a method of many objects."""
+    """Returns the call counter of a Python function.
+
+    Wrappers and methods of many objects share the counter of the function that was written once: a ``tf.function``
+    made in a loop counts as the same.
+    """
     while hasattr(python_function, "__wrapped__"):
         python_function = python_function.__wrapped__
     function = getattr(python_function, "__func__", python_function)
     try:
         return _calls.setdefault(getattr(function, "__code__", function), Calls())
-    except TypeError:  # not to be hashed, or not to be referred to weakly
+    except TypeError:  # it cannot be hashed or weakly referenced
         return Calls()
 
 
@@ -76,6 +80,7 @@ class RetraceLog:
         self.reason = ""  # of the last trace
 
     def record(self, arguments: Arguments, earlier: list[Arguments]) -> None:
+        """Records a trace with its reason: how its arguments differ from the closest earlier trace."""
         self.count += 1
         reason = self.reason = self._reason(arguments, earlier)
         if reason:
@@ -84,29 +89,30 @@ class RetraceLog:
             print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
 
     def again(self) -> None:
-        """A first trace that made Variables is repeated without: TensorFlow counts both."""
+        """Counts a second first trace: one that created Variables is repeated, and TensorFlow counts both."""
         self.count += 1
 
     def note(self, reason: str) -> None:
-        """Something that made a trace other than the arguments ask for."""
+        """Records a reason for the next trace other than its arguments."""
         self.reasons.append(f"trace {self.count + 1}: {reason}")
 
     def explain(self) -> str:
         return "\n".join(self.reasons) or f"{self.name!r} was traced {self.count} time(s), never again"
 
     def _reason(self, arguments: Arguments, earlier: list[Arguments]) -> str:
+        """Returns the shortest description of a difference to an earlier trace."""
         if not earlier:
             return ""
         return min((differences(old, arguments) for old in reversed(earlier)), key=len)
 
     def warn(self, often: tuple[int, int], python_function: Any) -> None:
-        """Tells of too many traces, and how to have fewer."""
+        """Warns of frequent retracing, with the last reason and a remedy."""
         reason = self.reason or ANEW
         logger.warning(OFTEN, *often, python_function, reason, cure(reason))
 
 
 def differences(old: Arguments, new: Arguments) -> str:
-    """What changed between two calls, argument by argument."""
+    """Describes what changed between two calls, argument by argument."""
     if old.form != new.form:
         return "the structure of the arguments changed"
     changed = [_difference(a, b) for a, b in zip(old.leaves, new.leaves) if not a.accepts(b)]
@@ -123,7 +129,7 @@ def _difference(old: Leaf, new: Leaf) -> str:
 
 
 def cure(reason: str) -> str:
-    """How to stop retraces of this kind."""
+    """Returns advice that prevents retraces of this kind."""
     if reason == ANEW:
         return "Make it once, outside the loop."
     if "shape" in reason:

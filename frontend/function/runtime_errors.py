@@ -1,4 +1,4 @@
-"""What compiled code failed with, told in tvtf's words."""
+"""Translates failures of compiled code into TensorFlow's exceptions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OUT_OF_MEMORY = re.compile(r"bad_alloc|Unable to allocate|Maximum allowed dimen
 
 
 def is_of_other_sizes(error: Exception) -> bool:
-    """Whether the arguments do not have the sizes that the code is for: nothing was done."""
+    """Whether the arguments lack the sizes that the code was compiled for; such a call has done nothing yet."""
     return _MISMATCH.search(str(error)) is not None
 
 
 def raised_by(name: str, error: Exception) -> Exception:
-    """The exception for a failure inside the compiled function ``name``."""
-    for told in on_failure:
-        told(state.depth)
+    """Returns the exception for a failure inside the compiled function ``name``."""
+    for callback in on_failure:
+        callback(state.depth)
     text = str(error)
     raised = take_failure(text)
     if raised is not None:
@@ -58,6 +58,6 @@ def raised_by(name: str, error: Exception) -> Exception:
 
 
 def _shape_in(annotation: str) -> str:
-    """The dims of a tensor type as the compiler prints it."""
-    found = re.match(r"R\.Tensor\((\(.*?\))", annotation)
-    return annotation if found is None else found[1]
+    """Returns the dims in a tensor type as the compiler prints it."""
+    match = re.match(r"R\.Tensor\((\(.*?\))", annotation)
+    return annotation if match is None else match[1]

@@ -1,4 +1,4 @@
-"""Arguments of a ``tf.function`` call: bound to its Python signature, flattened, and keyed for the trace cache.
+"""Binds the arguments of a ``tf.function`` call to its Python signature, flattens them, and keys the trace cache.
 
 The key follows TensorFlow's trace types: tensors by dtype and shape, Python values by value, objects by identity.
 Source: https://www.tensorflow.org/guide/function#rules_of_tracing
@@ -24,13 +24,17 @@ _HELD = "held"
 
 
 class NeedsItself(BaseException):
-    """Raised where a trace must know which dataset an argument is: a signal, which no handler of errors may take for one."""
+    """Raised if a trace must know which dataset an argument is.
+
+    It is a BaseException because it is a signal: no handler of errors may catch it.
+    """
 
 
 class Leaf:
     """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key.
 
-    A value with ``held_as`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its kind.
+    An object with ``held_as`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its
+    kind: otherwise a function that takes ``iter(dataset)`` would be traced once an epoch.
     """
 
     __slots__ = ("name", "spec", "tensor", "value", "key")
@@ -49,14 +53,14 @@ class Leaf:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is an object that a tensor stands for: a dataset, or an iterator."""
+        """Whether a tensor stands for this object: a dataset or an iterator."""
         return self.key[0] == _HELD  # type: ignore[no-any-return]
 
     def itself(self) -> Leaf:
-        """What is held as a Python value, of which a trace knows which it is.
+        """Returns the leaf with its dataset as a Python value, by identity.
 
         Raises:
-          NeedsItself: it is one that is itself known by a tensor alone.
+          NeedsItself: the object is itself known by a tensor only.
         """
         if not self.is_held:
             return self
@@ -68,17 +72,19 @@ class Leaf:
 
     @staticmethod
     def as_tensor(value: Any) -> Tensor | None:
+        """Returns the value as a tensor if ``tf.function`` traces it as one; else None."""
         if isinstance(value, Tensor):
             return value if value.dtype in TRACED else None
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:
+        """Whether a trace for this leaf serves the other."""
         if self.spec is None or other.spec is None or self.is_held or other.is_held:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
 
     def widened(self, other: Leaf) -> Leaf | None:
-        """A leaf that accepts both, where only their shapes differ."""
+        """Returns a leaf that accepts both if only their shapes differ; else None."""
         if self.spec is None or other.spec is None or self.is_held or other.is_held:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:
@@ -87,16 +93,17 @@ class Leaf:
         return self.with_spec(self.spec.most_general(other.spec) or unknown)
 
     def of_rank(self, rank: int) -> Leaf:
-        """A leaf of that rank, where its own was unknown."""
+        """Returns the leaf with this rank, if its rank was unknown."""
         if self.spec is None or self.spec.shape.rank is not None:
             return self
         return self.with_spec(TensorSpec([None] * rank, self.spec.dtype, self.spec.name))
 
     def of_sizes(self, tensor: Any) -> Leaf:
-        """A leaf of that tensor's shape."""
+        """Returns the leaf with the tensor's shape."""
         return self if self.is_held else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
+        """Returns the leaf with another spec."""
         wider = Leaf.__new__(Leaf)
         wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
         wider.key = ("tensor", spec)
@@ -111,12 +118,14 @@ class Leaf:
         )
 
     def describe(self) -> str:
+        """Returns a short text for messages about retracing."""
         if self.is_held:
             return repr(self.value.held_spec())
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
 
 
 def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
+    """Whether every shape of ``narrow`` is one of ``wide``."""
     if wide.shape.rank is None:
         return True
     if wide.shape.rank != narrow.shape.rank:
@@ -125,7 +134,10 @@ def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
 
 
 def value_key(value: Any) -> Any:
-    """What makes two Python values the same argument: equality where hashable, else identity; traces keep their arguments."""
+    """Returns the cache key of a Python value: the value if it is hashable, else its identity.
+
+    An identity stays valid because traces keep their arguments alive.
+    """
     if isinstance(value, Variable):
         return "variable", value._type, value.shape, value.trainable
     if isinstance(value, Tensor):
@@ -146,7 +158,7 @@ def _compares_by_value(value: Any) -> bool:
 
 
 class Arguments:
-    """The arguments of one call, flattened; composite tensors are their specs in the structure, and their components leaves."""
+    """The flattened arguments of one call; a composite tensor is its spec in the structure, its components leaves."""
 
     def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
         self.structure = structure
@@ -170,45 +182,49 @@ class Arguments:
         return [leaf.name for leaf in self.leaves if leaf.spec is not None]
 
     def accepts(self, other: Arguments) -> bool:
+        """Whether a trace for these arguments serves the others."""
         if self.form != other.form or not all(map(_has_subtype, self.composites, other.composites)):
             return False
         return all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
 
     def generalized_with(self, earlier: Arguments) -> Arguments | None:
+        """Returns arguments that accept both, with unknown dims where they differ; None if more differs."""
         if self.form != earlier.form:
             return None
         specs = [a.most_specific_common_supertype([b]) for a, b in zip(self.composites, earlier.composites)]
         wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
         if any(w is None for w in (*specs, *wider)):
             return None
-        left = iter(specs)
-        structure = nest.map_structure(lambda leaf: next(left) if nest.is_composite(leaf) else leaf, self.structure)
+        remaining_specs = iter(specs)
+        structure = nest.map_structure(
+            lambda leaf: next(remaining_specs) if nest.is_composite(leaf) else leaf, self.structure
+        )
         return Arguments(structure, wider)  # type: ignore[arg-type]
 
     def of_ranks(self, tensors: Sequence[Any]) -> Arguments:
-        """With the tensors' ranks in place of unknown ones."""
-        given = iter(tensors)
+        """Returns the arguments with the tensors' ranks in place of unknown ones."""
+        values = iter(tensors)
         return Arguments(
-            self.structure, [leaf if leaf.spec is None else leaf.of_rank(next(given).ndim) for leaf in self.leaves]
+            self.structure, [leaf if leaf.spec is None else leaf.of_rank(next(values).ndim) for leaf in self.leaves]
         )
 
     def of_sizes(self, tensors: Sequence[Any]) -> Arguments:
-        """With the tensors' shapes."""
-        given = iter(tensors)
-        found = Arguments(
-            self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(given)) for leaf in self.leaves]
+        """Returns the arguments with the tensors' shapes."""
+        values = iter(tensors)
+        sized = Arguments(
+            self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(values)) for leaf in self.leaves]
         )
-        found.are_of_sizes = True
-        return found
+        sized.are_of_sizes = True
+        return sized
 
     def are_told_more_by(self, tensors: Sequence[Any]) -> bool:
-        """Whether the tensors' shapes tell dims that are unknown here."""
+        """Whether the tensors' shapes have sizes that are unknown here."""
         if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
             return False
         return self.of_sizes(tensors).key != self.key
 
     def themselves(self) -> Arguments:
-        """With datasets and iterators as Python values."""
+        """Returns the arguments with datasets and iterators as Python values."""
         return Arguments(self.structure, [leaf.itself() for leaf in self.leaves])
 
     @property
@@ -218,23 +234,23 @@ class Arguments:
     def rebuild(
         self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` with the given tensors, and Variables, in their places."""
-        given, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
-        flat = [self._replaced(leaf, given, stand_ins) for leaf in self.leaves]
+        """Returns ``(args, kwargs)`` with these tensors and Variables in their places."""
+        remaining, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
+        flat = [self._replaced(leaf, remaining, stand_ins) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, flat, expand_composites=True)
 
     def described(self, describe: Callable[[Leaf], Any]) -> Any:
-        """``(args, kwargs)`` with what ``describe`` says of each leaf; composite tensors are their specs."""
-        left = iter(self.leaves)
+        """Returns ``(args, kwargs)`` with ``describe(leaf)`` for each leaf; composite tensors are their specs."""
+        leaves = iter(self.leaves)
 
-        def said(each: Any) -> Any:
+        def description(each: Any) -> Any:
             if not nest.is_composite(each):
-                return describe(next(left))
+                return describe(next(leaves))
             for _ in nest.flatten(each, expand_composites=True):
-                next(left)
+                next(leaves)
             return each
 
-        return nest.map_structure(said, self.structure)
+        return nest.map_structure(description, self.structure)
 
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
@@ -246,7 +262,7 @@ class Arguments:
 
 
 def aliases(variables: Sequence[Any]) -> tuple[int, ...]:
-    """Which of several Variables are the same one."""
+    """Returns, for each Variable, the index of its first occurrence."""
     first: dict[int, int] = {}
     return tuple(first.setdefault(id(v), i) for i, v in enumerate(variables))
 
@@ -256,6 +272,7 @@ def _has_subtype(wide: Any, narrow: Any) -> bool:
 
 
 def structure_key(structure: Any) -> Any:
+    """Returns a hashable key of a nested structure."""
     if not nest.is_nested(structure):
         return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):
@@ -280,10 +297,10 @@ class Signature:
                 )
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """The call's arguments, defaults filled in.
+        """Binds a call's arguments to the signature; defaults are filled in.
 
         Raises:
-          TypeError: when they don't fit the function or its input_signature.
+          TypeError: the arguments don't fit the function or its input_signature.
         """
         if self.specs is not None:
             return self._bind_specs(args, kwargs)
@@ -313,22 +330,23 @@ class Signature:
         return [n for name, value in named for n in _names_of(name, value, expand_composites)]
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Binds the arguments to ``input_signature``; arguments beyond its specs are fixed Python values."""
         values, extra = self._structure(args, kwargs)
         specs = self.specs or ()
-        given, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
-        wanted = nest.flatten(list(specs), expand_composites=True)
-        flat = self._flat(specs, given, args, kwargs) if len(given) == len(specs) else None
+        specified, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
+        flat_specs = nest.flatten(list(specs), expand_composites=True)
+        flat = self._flat(specs, specified, args, kwargs) if len(specified) == len(specs) else None
         if flat is None or args[len(specs) :]:
-            why = f"expected {len(specs)} arguments but got {len(args) + len(kwargs)}"
-            raise self._misfit(why, args, kwargs)
+            reason = f"expected {len(specs)} arguments but got {len(args) + len(kwargs)}"
+            raise self._misfit(reason, args, kwargs)
         names = self._leaf_names((specs, {}), expand_composites=True)
-        leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, wanted)]
+        leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, flat_specs)]
         fixed = [leaf for i, v in enumerate(nest.flatten((rest, extra))) for leaf in _leaves_of(f"default_{i}", v)]
         return Arguments(nest.map_structure(spec_if_composite, (specs + rest, extra)), leaves + fixed)
 
-    def _flat(self, specs: Any, given: Any, args: Any, kwargs: Any) -> list[Any] | None:
+    def _flat(self, specs: Any, values: Any, args: Any, kwargs: Any) -> list[Any] | None:
         try:
-            return flatten_up_to(list(specs), list(given))
+            return flatten_up_to(list(specs), list(values))
         except TypeError as error:
             raise self._misfit(error, args, kwargs) from None
 
@@ -343,6 +361,7 @@ class Signature:
         return Leaf(name, value)
 
     def _of_tensor_spec(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
+        """Returns the leaf of a tensor argument, with the name of its spec or of its parameter."""
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype, named.dim_names, named.name = (
             spec.shape,
@@ -358,13 +377,14 @@ class Signature:
         return leaf.with_spec(named)
 
     def _cast(self, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Tensor:
+        """Converts a value to a tensor that fits the spec."""
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:
             raise self._misfit(error, args, kwargs) from None
-        found = TensorSpec(tensor.shape, tensor.dtype)
+        actual = TensorSpec(tensor.shape, tensor.dtype)
         if not spec.is_compatible_with(tensor):
-            raise self._misfit(f"Can not cast {found!r} to {spec!r}", args, kwargs)
+            raise self._misfit(f"Can not cast {actual!r} to {spec!r}", args, kwargs)
         return tensor
 
     def __str__(self) -> str:
@@ -374,7 +394,7 @@ class Signature:
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
-    """The parts of ``deep`` where ``shallow`` has leaves; None where the forms differ.
+    """Returns the parts of ``deep`` at the leaves of ``shallow``; None if their structures differ.
 
     Raises:
       TypeError: ``shallow`` has the spec of a composite tensor where ``deep`` has something else.
@@ -387,14 +407,15 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
         return [deep]
     if not nest.is_nested(deep):
         return None
-    wanted, found = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
-    if wanted.keys() != found.keys():
+    expected, actual = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
+    if expected.keys() != actual.keys():
         return None
-    parts = [flatten_up_to(part, found[key]) for key, part in wanted.items()]
+    parts = [flatten_up_to(part, actual[key]) for key, part in expected.items()]
     return None if any(p is None for p in parts) else [leaf for part in parts for leaf in part or ()]
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
+    """Returns the names of the positional arguments; those of ``*args`` are numbered."""
     names: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -405,7 +426,7 @@ def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
 
 
 def _names_of(name: str, value: Any, expand_composites: bool = False) -> list[str]:
-    """TensorFlow's names of an argument's leaves: by key or index, level after level."""
+    """Returns TensorFlow's names for an argument's leaves: its name with the keys or indices of each level."""
     if expand_composites and nest.is_composite(value):
         return _component_names(name, len(nest.flatten(value, expand_composites=True)))
     if not nest.is_nested(value):
@@ -422,7 +443,7 @@ def spec_if_composite(value: Any) -> Any:
 
 
 def _leaves_of(name: str, value: Any) -> list[Leaf]:
-    """The leaf that a value is; those of its components, of the types that its spec tells, for a composite tensor."""
+    """Returns a value's leaf; for a composite tensor, the leaves of its components with the types of its spec."""
     if not nest.is_composite(value):
         return [Leaf(name, value)]
     parts = nest.flatten(value, expand_composites=True)

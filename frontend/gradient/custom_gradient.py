@@ -1,6 +1,6 @@
-"""``tf.custom_gradient``: a function with a gradient of the user's own, eager, traced and compiled.
+"""``tf.custom_gradient``: a function with a user-defined gradient, eager, traced and compiled.
 
-The function runs as it is, among what is around it; what it gives passes through one op more, which has its gradient.
+The function runs as part of the surrounding program; its results pass through one more op, which has the gradient.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tvtf.state.variable import Variable
 
 
 class _Call:
-    """One call of a decorated function: what it is given, what it gives, and the Variables that it reads besides."""
+    """One call of a decorated function: its arguments, its results, and the Variables that it reads."""
 
     tf_name = with_gradient.tf_name
     assigns = False
@@ -39,8 +39,8 @@ class _Call:
             self.result, self.grad_fn = f(*args, **kwargs)
         finally:
             state.tapes = tapes
-        given = set(map(id, nest.flatten((args, kwargs))))
-        self.variables = [v for v in watcher.variables.values() if id(v) not in given]
+        arguments = set(map(id, nest.flatten((args, kwargs))))
+        self.variables = [v for v in watcher.variables.values() if id(v) not in arguments]
         if self.variables and not _takes_variables(self.grad_fn):
             raise TypeError(
                 "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
@@ -48,43 +48,43 @@ class _Call:
             )
 
     def inputs(self) -> list[Tensor]:
-        """The tensors that have gradients."""
+        """Returns the tensors that get gradients."""
         return [*_parts(self.args), *(v._as_tensor() for v in self.variables)]
 
     def outputs(self) -> list[Tensor]:
         return _parts(self.result)
 
-    def given_back(self, outputs: Sequence[Tensor]) -> Any:
-        """The result with its tensors replaced."""
+    def with_outputs(self, outputs: Sequence[Tensor]) -> Any:
+        """Returns the result with its tensors replaced."""
         return nest.pack_sequence_as(self.result, _replaced(nest.flatten(self.result), outputs))
 
-    def way_back(self, cts: Sequence[Any]) -> list[Any]:
-        """The cotangents of the inputs.
+    def backward(self, cts: Sequence[Any]) -> list[Any]:
+        """Calls the gradient function; returns the cotangents of the inputs.
 
         Raises:
-          ValueError: the function gave another number of them.
+          ValueError: the function returned another number of them.
         """
-        given = _replaced(nest.flatten(self.result), cts)
+        result_cts = _replaced(nest.flatten(self.result), cts)
         of_inputs, of_variables = (
-            self.grad_fn(*given, variables=self.variables) if self.variables else (self.grad_fn(*given), [])
+            self.grad_fn(*result_cts, variables=self.variables) if self.variables else (self.grad_fn(*result_cts), [])
         )
         if len(of_variables) != len(self.variables):
             raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
-        found, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))
-        if len(found) != count:
+        input_cts, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))
+        if len(input_cts) != count:
             raise ValueError(
                 f"custom_gradient function {self.name!r} expected to return {count} gradients, one for each argument, "
-                f"but returned {len(found)}"
+                f"but returned {len(input_cts)}"
             )
-        return [*found, *of_variables]
+        return [*input_cts, *of_variables]
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
-        """As what tapes record of an eager call, of what the function gave and its inputs."""
-        return [*[None] * len(cts), *self.way_back(cts)]
+        """The vjp that tapes record for an eager call, as of an op on the results and the inputs."""
+        return [*[None] * len(cts), *self.backward(cts)]
 
 
 class _Watcher(Recorder):
-    """A tape that notes trainable Variables alone."""
+    """A tape that collects the trainable Variables that are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,19 +100,19 @@ def _parts_of_gradient(x: Any) -> list[Any]:
 
 
 def _parts(structure: Any) -> list[Tensor]:
-    """The tensors of a nest that gradients go by."""
+    """Returns the tensors in a structure that have gradients."""
     return [convert_to_tensor(t) for x in nest.flatten(structure) for t in nest.flatten(gradient_parts(x))]
 
 
 def _replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """Values with the tensors that gradients go by replaced, in order."""
-    left = iter(tensors)
+    """Returns the values with their differentiable tensors replaced, in order."""
+    remaining = iter(tensors)
 
     def one(x: Any) -> Any:
         if not isinstance(x, CompositeTensor):
-            return next(left)
+            return next(remaining)
         parts = x._gradient_components()
-        return x._with_gradient(nest.pack_sequence_as(parts, [next(left) for _ in nest.flatten(parts)]))
+        return x._with_gradient(nest.pack_sequence_as(parts, [next(remaining) for _ in nest.flatten(parts)]))
 
     return list(map(one, values))
 
@@ -129,11 +129,11 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     Args:
       f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments.
         Where it reads Variables, that function takes them as ``variables=`` and returns a second list, their cotangents.
-        In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
+        In a ``tf.function`` both are traced once; effects of the gradient function happen when a gradient is taken.
         The object of a method is not among the arguments.
 
     Returns:
-      A function that gives the result alone; without ``f``, the decorator.
+      A function that returns the result alone; without ``f``, the decorator.
 
     >>> import tvtf as tf
     >>> @tf.custom_gradient
@@ -158,7 +158,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
 
 
 class CustomGradient:
-    """A function whose gradient tapes take from what it returns; in a class, a method whose object is no argument of it."""
+    """A function whose gradient tapes take from its result; as a method, ``self`` is no argument of it."""
 
     __signature__ = WrappedSignature()
 
@@ -172,7 +172,7 @@ class CustomGradient:
         return self if bind_to is None else CustomGradient(bind_to(self.function, instance, owner))
 
     def __reduce__(self) -> str:
-        """Pickled as functions are: by name."""
+        """Pickles it as functions are pickled: by name."""
         return self.function.__qualname__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -184,9 +184,10 @@ class CustomGradient:
 
 
 def _called(call: _Call) -> Any:
-    """Tapes saw the function at work, for the second order, but its outputs come from the recorded call alone.
+    """Calls it eagerly; tapes that watch an input record the call.
 
-    Those that watch nothing that it is given are told that it gives what it gave, as TensorFlow's.
+    Other tapes record identities of the results, as in TensorFlow. Tapes have seen the function's own ops, for
+    second-order gradients, but first-order gradients come from the recorded call.
     """
     inputs, results = call.inputs(), call.outputs()
     outputs = _unseen(lambda: tuple(bind.identity(x) for x in results))
@@ -196,11 +197,11 @@ def _called(call: _Call) -> Any:
         else:
             for x, y in zip(results, outputs):
                 tape.record(table["identity"], (x,), y, {})
-    return call.given_back(outputs)
+    return call.with_outputs(outputs)
 
 
 def _unseen(run: Callable[[], Any]) -> Any:
-    """What a function gives, by tapes that are told of it otherwise."""
+    """Runs a function whose ops the tapes must not record."""
     state.tapes, tapes = list(state.observers), state.tapes
     try:
         return run()
@@ -209,36 +210,37 @@ def _unseen(run: Callable[[], Any]) -> Any:
 
 
 def _traced(call: _Call) -> Any:
+    """Binds the op that carries the gradient."""
     results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
     try:
         captured, attrs = _gradient_function(call, results)
-    except Exception as error:  # whoever takes a gradient is told, as in TensorFlow
+    except Exception as error:  # raised when a gradient is taken, as in TensorFlow
         captured, attrs = _refusal(f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}")
     operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
     if not call.assigns:
-        return call.given_back(with_gradient.bind(*operands, **attrs))
+        return call.with_outputs(with_gradient.bind(*operands, **attrs))
     outputs = _unseen(lambda: with_gradient.bind(*operands, **attrs))
     for tape in state.tapes:
         tape.record(call, (*results, *inputs), outputs, {})
-    return call.given_back(outputs)
+    return call.with_outputs(outputs)
 
 
 ORDERS = 2
-"""How often the gradient of a function whose gradient calls it is traced: the function itself can't tell when to stop."""
+"""How deep a gradient function that calls its own function is traced: each trace would ask for another one."""
 
 _tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
 
 
 def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
-    """What it uses of the active trace, and the attributes that say what it is."""
+    """Traces the gradient function; returns its captures and the op's attributes."""
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
 
-    around = _tracing.get()
-    if around.count(call.function) == ORDERS:
+    active = _tracing.get()
+    if active.count(call.function) == ORDERS:
         return _refusal(f"{call.name!r} is called by its own gradient, which compiled code has up to order {ORDERS}")
-    token = _tracing.set((*around, call.function))
+    token = _tracing.set((*active, call.function))
     try:
-        inner = Inner(f"{call.name}_gradient", lambda *cts: call.way_back(cts), [x._type for x in outputs])
+        inner = Inner(f"{call.name}_gradient", lambda *cts: call.backward(cts), [x._type for x in outputs])
     finally:
         _tracing.reset(token)
     assigned = assigned_variables([inner])
@@ -248,11 +250,12 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
             f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes that are in the "
             "same tf.function, and in the same branch or loop body, can be asked for it"
         )
-    given = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
-    tensors = [x for _, g in given for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
-    places = tuple((i, isinstance(g, IndexedSlices)) for i, g in given)
+    grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
+    tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
+    places = tuple((i, isinstance(g, IndexedSlices)) for i, g in grads)
     return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "refusal": ""}
 
 
 def _refusal(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
+    """Returns captures and attributes for an op whose gradient is an error."""
     return [], {"backward": None, "given": (), "refusal": reason}

@@ -1,7 +1,7 @@
 """``tf.autodiff.ForwardAccumulator``: forward mode, op by op, by transposing each primitive's ``vjp``.
 
-The vjp of an op is linear in its cotangent ``u``; the derivative of ``vjp(u) . t`` by ``u`` is the op's Jacobian times ``t``.
-Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
+The vjp of an op is linear in its cotangent ``u``; the derivative of ``vjp(u) . t`` by ``u`` is the op's Jacobian
+times ``t``. Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MSG_TWICE = (
 
 @export("autodiff.ForwardAccumulator")
 class ForwardAccumulator:
-    """Computes Jacobian-vector products while ops run: how results change when ``primals`` move along ``tangents``.
+    """Computes Jacobian-vector products as ops run: how results change when ``primals`` move along ``tangents``.
 
     Args:
       primals: a tensor or Variable, or a nest of them.
-      tangents: tensors of the same shapes and dtypes, in the same nest.
+      tangents: tensors of the same shapes and dtypes, in the same structure.
 
     >>> import tvtf as tf
     >>> x = tf.constant([2.0, 3.0])
@@ -43,7 +43,7 @@ class ForwardAccumulator:
     array([4., 0.], dtype=float32)
 
     Raises:
-      ValueError: a tensor that is named twice, or tangents in another nest.
+      ValueError: a tensor is named twice, or the tangents have another structure.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autodiff/ForwardAccumulator
     """
@@ -74,24 +74,24 @@ class ForwardAccumulator:
         self._recording = False
 
     def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
-        """What the ops so far make of the tangents.
+        """Returns the tangents of the results of the ops so far.
 
         Args:
           primals: a tensor or nest of them.
-          unconnected_gradients: "none" gives None for a tensor that no watched one changes, "zero" zeros.
+          unconnected_gradients: the result for a tensor that no primal influences: "none" for None, "zero" for zeros.
 
         Returns:
           Tensors in the structure of ``primals``.
         """
 
-        def found(tensor: Any) -> Any:
-            known = self._tangents.get(id(tensor))
-            if known is not None:
-                return known[1]
+        def tangent_of(tensor: Any) -> Any:
+            tangent = self._tangents.get(id(tensor))
+            if tangent is not None:
+                return tangent[1]
             is_zero = wants_zeros(unconnected_gradients)
             return zeros_like(convert_to_tensor(tensor)) if is_zero else None
 
-        return nest.map_structure(found, primals)
+        return nest.map_structure(tangent_of, primals)
 
     # -- as a tape
 
@@ -99,19 +99,21 @@ class ForwardAccumulator:
         return id(tensor) in self._tangents
 
     def followed(self) -> list[Any]:
+        """Returns the tensors that have tangents."""
         return [tensor for tensor, _ in self._tangents.values()]
 
     def read(self, variable: Variable, tensor: Tensor) -> None:
-        """A Variable was read: what was read moves with it."""
+        """Gives the tensor that was read of a Variable the Variable's tangent."""
         if self.watches(variable):
             self._tangents[id(tensor)] = tensor, self._tangents[id(variable)][1]
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        """Computes the tangents of an op's results from those of its inputs."""
         moving = [(i, self._tangents[id(x)][1]) for i, x in enumerate(inputs) if id(x) in self._tangents]
         results = [y for y in as_tuple(outputs) if y.dtype.is_differentiable]
         if not moving or not results or prim is ReadVariable:
             return
-        if prim.tf_name == with_gradient.tf_name:  # TensorFlow's follow what the function computes
+        if prim.tf_name == with_gradient.tf_name:  # in TensorFlow tangents follow the function's own ops
             self._pass_on(inputs, outputs)
             return
         if prim.vjp is None:
@@ -119,14 +121,15 @@ class ForwardAccumulator:
         tapes = state.tapes
         try:
             state.tapes = tapes[: tapes.index(self)]
-            found = transposed(prim, inputs, outputs, attrs, moving, results)
+            result_tangents = transposed(prim, inputs, outputs, attrs, moving, results)
         finally:
             state.tapes = tapes
-        for y, tangent in zip(results, found):
+        for y, tangent in zip(results, result_tangents):
             if tangent is not None:
                 self._tangents[id(y)] = y, tangent
 
     def _pass_on(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Gives each output the tangent of the input at the same place."""
         for x, y in zip(inputs, outputs):
             if id(x) in self._tangents:
                 self._tangents[id(y)] = y, self._tangents[id(x)][1]
@@ -140,15 +143,15 @@ def transposed(
     moving: Sequence[tuple[int, Tensor]],
     results: Sequence[Tensor],
 ) -> list[Any]:
-    """The tangents of ``results`` for those of the ``moving`` inputs."""
+    """Returns the tangents of ``results``, given those of the ``moving`` inputs."""
     cotangents = {id(y): bind.identity(zeros_like(y)) for y in as_tuple(outputs)}
     recorder = Recorder()
     for y in results:
         recorder.watch(cotangents[id(y)])
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
-        given = tuple(cotangents[id(y)] for y in as_tuple(outputs))
-        parts = at_once(prim.vjp)(given if type(outputs) is tuple else given[0], outputs, *inputs, **attrs)
+        cts = tuple(cotangents[id(y)] for y in as_tuple(outputs))
+        parts = at_once(prim.vjp)(cts if type(outputs) is tuple else cts[0], outputs, *inputs, **attrs)
         pairs = [(as_dense(parts[i]), tangent) for i, tangent in moving if parts[i] is not None]
     finally:
         state.tapes = outer

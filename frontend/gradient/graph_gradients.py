@@ -1,4 +1,4 @@
-"""``tf.gradients`` and ``tf.hessians`` of a traced program, and gradients that users give or pass on."""
+"""``tf.gradients`` and ``tf.hessians`` of a traced program, and registration of gradients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @export("AggregationMethod")
 class AggregationMethod:
-    """How gradients that meet are summed; every choice means the same here.
+    """How gradients of several uses of a tensor are summed; all choices are equivalent here.
 
     >>> import tvtf as tf
     >>> tf.AggregationMethod.ADD_N
@@ -41,15 +41,15 @@ class AggregationMethod:
 
 
 class _Program:
-    """The bindings of a trace, and of those around it, as records, with one tensor for each of their variables.
+    """The bindings of a trace and of its enclosing traces as records, with one tensor per variable.
 
-    A branch or loop body uses tensors of the traces around it by captures: these are the same tensors here.
+    A branch or loop body captures tensors of enclosing traces: captured and original are the same tensor here.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        around = trace.parent or trace.caller
-        self.outer = None if around is None else _Program(around)
+        enclosing = trace.parent or trace.caller
+        self.outer = None if enclosing is None else _Program(enclosing)
         self.records: list[Record] = [] if self.outer is None else [*self.outer.records]
         self.tensors = _recorded(trace) | self._captured()
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
@@ -58,7 +58,7 @@ class _Program:
             self._read(binding)
 
     def _captured(self) -> dict[relax.Expr, SymbolicTensor]:
-        """The outer tensors, by the variables that stand for them in this trace."""
+        """Returns the outer tensors, by the variables that stand for them in this trace."""
         if self.outer is None:
             return {}
         uses = (*self.trace.captures.values(), *self.trace.constants.values())
@@ -66,29 +66,29 @@ class _Program:
         return {inner._var: outer for outer, inner in pairs if outer is not None}
 
     def outer_of(self, captured: Any) -> SymbolicTensor | None:
-        """The tensor here of what a trace within captures; None for a Variable that has been assigned by then."""
+        """Returns the tensor that an inner trace captures; None for a Variable that has been assigned before."""
         if isinstance(captured, (SymbolicTensor, EagerTensor)) and not isinstance(captured, Variable):
             return self.of(captured)
-        known = self.trace.captures.get(id(captured))
+        capture = self.trace.captures.get(id(captured))
         is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
-        return None if known is None or is_assigned else self.tensor(known[1]._var)
+        return None if capture is None or is_assigned else self.tensor(capture[1]._var)
 
     def tensor(self, expr: Any) -> SymbolicTensor:
-        """The tensor that stands for a variable or constant."""
+        """Returns the tensor of a variable or constant."""
         from tvtf.ir import dialect
 
         while expr in self._names:
             expr = self._names[expr]
-        found = self.tensors.get(expr)
-        if found is None:
-            found = self.trace.tensors.get(expr)
-        if found is None:  # a constant
-            found = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
-        self.tensors[expr] = found
-        return found
+        tensor = self.tensors.get(expr)
+        if tensor is None:
+            tensor = self.trace.tensors.get(expr)
+        if tensor is None:  # a constant
+            tensor = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
+        self.tensors[expr] = tensor
+        return tensor
 
     def of(self, value: Any) -> SymbolicTensor:
-        """The tensor of what the user holds: a Variable's is its value when the program begins."""
+        """Returns the tensor for a user's value; for a Variable, its value when the program begins."""
         if isinstance(value, Variable):
             value._as_tensor()
             if self.outer is not None and id(value) not in self.trace.captures:
@@ -99,6 +99,7 @@ class _Program:
         return self.tensor(self.trace.own(convert_to_tensor(value))._var)
 
     def _read(self, binding: Any) -> None:
+        """Adds the record of a binding; one with several results is complete when all of them are unpacked."""
         from tvm import relax
 
         from tvtf.ir import dialect
@@ -122,7 +123,7 @@ class _Program:
 
 
 def _last_names(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
-    """The other variable of what is bound twice, as results of loops are that were written anew: the one bound last."""
+    """Maps variables that are bound again, as results of rewritten loops are, to the variable bound last."""
     from tvm import relax
 
     names: dict[relax.Var, relax.Expr] = {}
@@ -142,7 +143,11 @@ def _last_names(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
 
 
 def _recorded(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
-    """The tensors that open tapes have recorded, by variable: a gradient made of these can be differentiated by a tape."""
+    """Returns the tensors that open tapes have recorded, by variable.
+
+    Gradients made of other tensors for the same variables would be unknown to the tapes: the gradient of a gradient
+    would be None.
+    """
     tensors = (t for tape in state.tapes for t in tape.followed() if type(t) is SymbolicTensor)
     return {t._var: t for t in tensors if t._trace is trace}
 
@@ -162,14 +167,14 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """The gradients of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
+    """Returns the gradients of the sum of ``ys`` with respect to each of ``xs``, in a function that is being traced.
 
     Args:
       ys: tensor or list of tensors.
       xs: tensor or list of tensors and Variables.
       grad_ys: the cotangents of ``ys``; ones where None.
-      stop_gradients: tensors that are taken for constants.
-      unconnected_gradients: "none" or "zero", for what no target depends on.
+      stop_gradients: tensors that are treated as constants.
+      unconnected_gradients: "none" or "zero", for sources that no target depends on.
       name, gate_gradients, aggregation_method: accepted.
 
     Returns:
@@ -192,17 +197,17 @@ def gradients(
         raise RuntimeError(
             "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead."
         )
-    given = [convert_to_tensor(y) for y in nest.flatten(ys)]
+    targets = [convert_to_tensor(y) for y in nest.flatten(ys)]
     program = _Program(trace)
     sources = [program.of(x) for x in nest.flatten(xs)]
     stopped = {id(program.of(s)) for s in nest.flatten(stop_gradients or [])}
     records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r[2]))]
-    seeds = [None] * len(given) if grad_ys is None else nest.flatten(grad_ys)
-    cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(given, seeds)]
-    found = sweep(records, zip(map(program.of, given), cotangents), sources)
+    seeds = [None] * len(targets) if grad_ys is None else nest.flatten(grad_ys)
+    cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(targets, seeds)]
+    grads = sweep(records, zip(map(program.of, targets), cotangents), sources)
     if wants_zeros(unconnected_gradients):
-        found = [zeros_like(x) if g is None else g for g, x in zip(found, sources)]
-    return found
+        grads = [zeros_like(x) if g is None else g for g, x in zip(grads, sources)]
+    return grads
 
 
 @export("hessians", waits=False)
@@ -213,7 +218,7 @@ def hessians(
     aggregation_method: Any = None,
     name: str = "hessians",
 ) -> list[Any]:
-    """The second derivatives of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
+    """Returns the second derivatives of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
 
     Returns:
       Tensors of shape x.shape + x.shape, one for each of ``xs``.
@@ -234,21 +239,21 @@ def hessians(
 
 
 def _hessian(first: Tensor, x: Any) -> Tensor:
-    """The derivative of a gradient by what it is one by: one sweep for all its elements, mapped over them."""
+    """Returns the derivative of a gradient by its source: one sweep, mapped over the gradient's elements."""
     program = _Program(state.trace)
     source = program.of(x)
     shape = source._type.shape
-    with level() as own:
+    with level() as map_level:
         cotangents = basis(first._type)
-        found = sweep(program.records, [(program.of(first), Batched(cotangents, own))], [source])[0]
-        rows = zeros_like(source) if found is None else as_dense(found)
-        rows = unwrapped(rows, own, cotangents._type.shape[0])
+        row = sweep(program.records, [(program.of(first), Batched(cotangents, map_level))], [source])[0]
+        rows = zeros_like(source) if row is None else as_dense(row)
+        rows = unwrapped(rows, map_level, cotangents._type.shape[0])
     return bind.reshape(rows, shape=(*shape, *shape))
 
 
 @export("grad_pass_through")
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """``f``, with the identity's gradient.
+    """Returns ``f`` with the gradient of the identity.
 
     >>> import tvtf as tf
     >>> x = tf.Variable(1.7)
@@ -269,10 +274,10 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 @export("RegisterGradient")
 class RegisterGradient:
-    """Decorates the gradient function of an op type of the user's own: ``f(op, *grads)``.
+    """Registers a gradient function ``f(op, *grads)`` for an op type.
 
-    Ops are declared with their gradients here (see docs/extending.md), so a registered function is kept, and refused for
-    names that are taken, but nothing asks for it.
+    It has no effect beyond refusing names that are taken: in tvtf an op is declared with its gradient (see
+    docs/extending.md).
 
     >>> import tvtf as tf
     >>> @tf.RegisterGradient("MyOpOfTheDocs")
@@ -298,7 +303,7 @@ class RegisterGradient:
 
 @export("no_gradient")
 def no_gradient(op_type: str) -> None:
-    """Says that ops of a type have no gradient: None, not an error, is what tapes give.
+    """Declares that ops of a type have no gradient: tapes return None instead of an error.
 
     >>> import tvtf as tf
     >>> tf.no_gradient("MyCountOfTheDocs")

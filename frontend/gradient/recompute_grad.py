@@ -1,8 +1,8 @@
-"""``tf.recompute_grad``: intermediates computed again for the gradient instead of kept for it.
+"""``tf.recompute_grad``: rematerialization, intermediates are recomputed for the gradient instead of stored.
 
-While tracing it is a primitive with the function as its graph: whoever differentiates it, a tape in the trace, a loop's way
-back or the forward and backward code of a whole function, keeps its inputs alone. Source: Chen, Xu, Zhang & Guestrin, Training
-Deep Nets with Sublinear Memory Cost, 2016.
+While tracing it is a primitive with the function as its graph. A tape in the trace, the gradient of a loop, and the
+forward and backward code of a whole function store only its inputs. Source: Chen, Xu, Zhang & Guestrin, Training Deep
+Nets with Sublinear Memory Cost, 2016.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tvtf.state.variable import Variable
 
 @export("recompute_grad")
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates ``f`` so that tapes keep what it is given alone: for its gradient it runs once more.
+    """Decorates ``f`` so that tapes store only its inputs; it runs again for its gradient.
 
     Args:
-      f: takes and returns nests of tensors. It has gradients by its arguments, by tensors that it uses of the outside, and by
+      f: takes and returns nests of tensors. It has gradients by its arguments, by outside tensors that it uses, and by
         Variables. Eagerly its Python runs twice: it should assign no Variables, and draw random numbers by a given seed only.
         In a ``tf.function`` its Python runs once.
 
     Returns:
-      A function that gives what ``f`` gives, with less memory between the forward pass and the gradient.
+      A function with the results of ``f``, which uses less memory between the forward pass and the gradient.
 
     >>> import tvtf as tf
     >>> block = tf.recompute_grad(lambda x: tf.sin(tf.sin(x)))
@@ -53,11 +53,11 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        given = [x for x in nest.flatten((args, kwargs), expand_composites=True) if is_tensor(x)]
-        if is_mapped(given):
+        tensors = [x for x in nest.flatten((args, kwargs), expand_composites=True) if is_tensor(x)]
+        if is_mapped(tensors):
             return f(*args, **kwargs)
         if state.trace is not None:
-            return _traced(name, functools.partial(f, *args, **kwargs), given)
+            return _traced(name, functools.partial(f, *args, **kwargs), tensors)
         return _recorded(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
 
     return defer_unknown_rank(decorated)
@@ -66,17 +66,17 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 # -- traced
 
 
-def _traced(name: str, run: Callable[[], Any], given: Sequence[Any]) -> Any:
-    """The primitive over what the function uses; Variables that it assigns get their new values outside."""
+def _traced(name: str, run: Callable[[], Any], tensors: Sequence[Any]) -> Any:
+    """Binds the primitive over the function's captures; assigned Variables get their new values outside of it."""
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
 
-    def own() -> Any:
-        for x in given:
+    def owned_run() -> Any:
+        for x in tensors:
             if isinstance(x, SymbolicTensor):
                 state.trace.own(x)
         return run()
 
-    inner = Inner(name, own)
+    inner = Inner(name, owned_run)
     variables = assigned_variables([inner])
     values = [variable_value(inner, variable) for variable in variables]
     captured, count = lift([inner]), len(inner.leaves)
@@ -87,19 +87,23 @@ def _traced(name: str, run: Callable[[], Any], given: Sequence[Any]) -> Any:
 
 
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
-    """The function bound again, on values that no pass takes for those of the forward's."""
-    again = [bind.apart(x) for x in inputs]
-    return _swept(lambda: call(forward, again)[:count], again, cts)
+    """Runs the function again and sweeps it.
+
+    The inputs pass through ``apart``, so that no pass merges the second run with the first, which would keep the
+    intermediates.
+    """
+    copies = [bind.apart(x) for x in inputs]
+    return _swept(lambda: call(forward, copies)[:count], copies, cts)
 
 
 # -- eager
 
 
 def _recorded(name: str, f: Callable[..., Any], structure: Any) -> Any:
-    """``f`` unseen by the tapes, which record the call as one op of what they watch."""
+    """Calls ``f`` eagerly; the tapes record the call as one op on the tensors that it uses."""
     flat = nest.flatten(structure, expand_composites=True)
     places = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
-    given = [flat[i] for i in places]
+    tensor_args = [flat[i] for i in places]
 
     def run(tensors: Sequence[Tensor]) -> Any:
         replaced = dict(zip(places, tensors))
@@ -108,27 +112,27 @@ def _recorded(name: str, f: Callable[..., Any], structure: Any) -> Any:
         )
         return f(*args, **kwargs)
 
-    tapes, uses = state.tapes, _Uses(state.tapes, given)
+    tapes, uses = state.tapes, _Uses(state.tapes, tensor_args)
     state.tapes = [*state.observers, uses]
     try:
-        result = run(given)
+        result = run(tensor_args)
         outputs = [bind.identity(convert_to_tensor(x)) for x in nest.flatten(result, expand_composites=True)]
     finally:
         state.tapes = tapes
     outer, variables = list(uses.tensors.values()), list(uses.variables.values())
-    inputs = [*given, *outer, *(variable._as_tensor() for variable in variables)]
+    inputs = [*tensor_args, *outer, *(variable._as_tensor() for variable in variables)]
     for tape in tapes:
-        tape.record(_Again(name, run, len(given), [*outer, *variables]), inputs, tuple(outputs), {})
+        tape.record(_Again(name, run, len(tensor_args), [*outer, *variables]), inputs, tuple(outputs), {})
     return nest.pack_sequence_as(result, outputs, expand_composites=True)
 
 
 class _Uses(Recorder):
-    """A tape that notes what of the outside ``tapes`` may ask a gradient by, besides what is ``given``."""
+    """A tape that collects the outside tensors and Variables that ``tapes`` may need gradients for."""
 
-    def __init__(self, tapes: Sequence[Any], given: Sequence[Tensor]) -> None:
+    def __init__(self, tapes: Sequence[Any], arguments: Sequence[Tensor]) -> None:
         super().__init__()
         self.tapes = tapes
-        self.known = set(map(id, given))
+        self.known = set(map(id, arguments))
         self.tensors: dict[int, Tensor] = {}
         self.variables: dict[int, Variable] = {}
 
@@ -144,7 +148,7 @@ class _Uses(Recorder):
 
 
 class _Again:
-    """What tapes record of an eager call: its vjp runs the function once more."""
+    """The op that tapes record for an eager call; its vjp runs the function again."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Tensor]], Any], count: int, outer: Sequence[Any]) -> None:
         self.tf_name = name
@@ -153,17 +157,20 @@ class _Again:
         self.outer = outer
 
     def vjp(self, cts: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
-        again = [bind.apart(x) for x in inputs[: self.count]]
-        return _swept(lambda: nest.flatten(self.run(again), expand_composites=True), [*again, *self.outer], cts)
+        copies = [bind.apart(x) for x in inputs[: self.count]]
+        return _swept(lambda: nest.flatten(self.run(copies), expand_composites=True), [*copies, *self.outer], cts)
 
 
 def _swept(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """The cotangents of ``sources``, zeros where nothing depends on one, as TensorFlow's; None for those that have none."""
+    """Runs a function under a tape; returns the cotangents of ``sources``.
+
+    They are zeros for unconnected sources, as in TensorFlow, and None for those without gradients.
+    """
     watched = [x for x in sources if x.dtype.is_differentiable]
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(watched)
         results = [(convert_to_tensor(y), ct) for y, ct in zip(run(), cts)]
     pairs = [(y, ct) for y, ct in results if y.dtype.is_differentiable]
-    found = tape.gradient([y for y, _ in pairs], watched, [ct for _, ct in pairs], unconnected_gradients="zero")
-    cotangents = iter(found)
+    grads = tape.gradient([y for y, _ in pairs], watched, [ct for _, ct in pairs], unconnected_gradients="zero")
+    cotangents = iter(grads)
     return [next(cotangents) if x.dtype.is_differentiable else None for x in sources]

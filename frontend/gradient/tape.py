@@ -1,4 +1,4 @@
-"""GradientTape: the user's view of the recorder and its sweep, eager and traced alike."""
+"""``GradientTape``: the user's view of the recorder and of its reverse sweep, eager and traced."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of
 
 
 class UnconnectedGradients(Enum):
-    """What :meth:`GradientTape.gradient` gives for sources that a target does not depend on: None, or zeros.
+    """The result of :meth:`GradientTape.gradient` for sources that no target depends on: None, or zeros.
 
     >>> UnconnectedGradients("zero")
     <UnconnectedGradients.ZERO: 'zero'>
@@ -37,7 +37,7 @@ def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
     """Whether sources that no target depends on get zeros.
 
     Raises:
-      ValueError: neither a member nor the value of one.
+      ValueError: the argument is neither a member nor the value of one.
     """
     if unconnected is UnconnectedGradients.NONE:
         return False
@@ -99,10 +99,10 @@ class GradientTape(Recorder):
         self._recording = False
 
     def watch(self, tensor: Any) -> None:  # type: ignore[override]
-        """Traces ``tensor``, or each of a nest of them.
+        """Records the operations on ``tensor``, or on each tensor of a nested structure.
 
         Raises:
-          ValueError: for something that is no tensor.
+          ValueError: a value is no tensor.
         """
         for each in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
             if not is_tensor(each) or not isinstance(each, (Tensor, Variable)):
@@ -121,19 +121,19 @@ class GradientTape(Recorder):
             self._variables[key] = each
 
     def read(self, variable: Variable, tensor: Tensor) -> None:
-        """A Variable was read: its gradient is that of what was read."""
+        """Records that a Variable was read, so that the gradient of the read tensor flows to it."""
         if self.watch_accessed_variables and variable.trainable:
             self._watch_one(variable)
         if self.watches(variable):
             self.record(ReadVariable, (variable,), tensor, {})
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The Variables watched, in order of first use."""
+        """Returns the watched Variables, in order of first use."""
         return tuple(self._variables.values())
 
     @contextmanager
     def stop_recording(self) -> Any:
-        """Operations inside are not recorded."""
+        """Suspends recording inside of the context."""
         self._stop()
         try:
             yield
@@ -141,7 +141,7 @@ class GradientTape(Recorder):
             self._start()
 
     def reset(self) -> None:
-        """Forgets everything recorded."""
+        """Drops everything recorded."""
         self.records.clear()
         self.active.clear()
         self.watched.clear()
@@ -156,11 +156,11 @@ class GradientTape(Recorder):
         output_gradients: Any = None,
         unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
     ) -> Any:
-        """The gradient of the sum of ``target`` (a tensor or nest of them) by each of ``sources``.
+        """Returns the gradient of the sum of ``target`` with respect to each of ``sources``.
 
         Args:
           output_gradients: a cotangent for each target element, in place of ones.
-          unconnected_gradients: "none" gives None for a source no target depends on, "zero" zeros.
+          unconnected_gradients: the result for a source that no target depends on: "none" for None, "zero" for zeros.
 
         Returns:
           Gradients in the structure of ``sources``.
@@ -168,7 +168,7 @@ class GradientTape(Recorder):
         Raises:
           RuntimeError: a second call on a tape that is not persistent.
           LookupError: an op on the way has no gradient.
-          TypeError: a target or source that is no tensor; the tape can be used then.
+          TypeError: a target or source is no tensor; the tape stays usable.
         """
         _check_differentiable(target, sources)
         self._use(unconnected_gradients)
@@ -179,14 +179,14 @@ class GradientTape(Recorder):
         parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
-        found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
+        grads = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
         if wants_zeros(unconnected_gradients):
-            found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
+            grads = [_zeros(s) if g is None else g for g, s in zip(grads, flat)]
         if is_one:
-            return found[0]
+            return grads[0]
         if parts is not None:
-            found = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
-        return nest.pack_sequence_as(sources, found)
+            grads = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, grads))]
+        return nest.pack_sequence_as(sources, grads)
 
     def _use(self, unconnected: UnconnectedGradients | str) -> None:
         wants_zeros(unconnected)
@@ -197,18 +197,18 @@ class GradientTape(Recorder):
             self._stop()
 
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
-        """The sweep itself; a persistent tape that still records does not record its own gradients' way back."""
+        """Runs the reverse sweep over a copy of the records, as a persistent tape may still be recording."""
         if self.watched.issubset(map(id, sources)):
             needed: Any = self.active
         else:
             needed = needed_by(self.records, [s for s in sources if self.watches(s)])
-        found = sweep(tuple(self.records), zip(targets, seeds), sources, needed)
+        grads = sweep(tuple(self.records), zip(targets, seeds), sources, needed)
         if not self.persistent:
             self.records.clear()
-        return found
+        return grads
 
     def _tensor_of(self, target: Any) -> Any:
-        """A Variable as a target is what was read of it."""
+        """Returns a target as a tensor; for a Variable, the tensor that was read of it."""
         if isinstance(target, UnreadVariable):
             return target._original
         return target if is_tensor(target) else convert_to_tensor(target)
@@ -217,10 +217,10 @@ class GradientTape(Recorder):
         ones = ones_for(targets)
         if output_gradients is None:
             return ones
-        given = flatten_up_to(structure, output_gradients)
-        if given is None:
+        seeds = flatten_up_to(structure, output_gradients)
+        if seeds is None:
             raise ValueError("output_gradients must have the structure of the target")
-        return [o if g is None else _seed(g, o) for o, g in zip(ones, given)]
+        return [o if g is None else _seed(g, o) for o, g in zip(ones, seeds)]
 
     def jacobian(
         self,
@@ -230,7 +230,7 @@ class GradientTape(Recorder):
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """The derivative of each element of ``target`` by each element of each source.
+        """Returns the derivative of each element of ``target`` by each element of each source.
 
         Returns:
           Tensors of shape target.shape + source.shape, in the structure of ``sources``.
@@ -248,15 +248,15 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         flat = [*map(of_library, nest.flatten(sources))]
         target = self._tensor_of(target)
-        found = self._mapped_sweep(target, basis(_value(target)._type), flat)
-        shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(found, flat)]
+        jacobians = self._mapped_sweep(target, basis(_value(target)._type), flat)
+        shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(jacobians, flat)]
         return nest.pack_sequence_as(sources, shaped)
 
     def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
-        """The sweep for every cotangent along the leading axis at once."""
-        with level() as own:
-            found = self._sweep([target], sources, [Batched(cotangents, own)])
-            return [None if g is None else unwrapped(as_dense(g), own, cotangents._type.shape[0]) for g in found]
+        """Sweeps for all cotangents along the leading axis at once."""
+        with level() as map_level:
+            grads = self._sweep([target], sources, [Batched(cotangents, map_level)])
+            return [None if g is None else unwrapped(as_dense(g), map_level, cotangents._type.shape[0]) for g in grads]
 
     def batch_jacobian(
         self,
@@ -266,31 +266,35 @@ class GradientTape(Recorder):
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """The jacobian of each row: shape (batch, *target.shape[1:], *source.shape[1:]).
+        """Returns the jacobian of each row: shape (batch, *target.shape[1:], *source.shape[1:]).
 
         Raises:
-          ValueError: when target and source have no leading dimension in common.
+          ValueError: target and source have different leading dimensions.
         """
         self._use(unconnected_gradients)
         source = of_library(source)
-        target, value, given = self._tensor_of(target), _value(target), _value(source)
-        if not value._type.shape or not given._type.shape or not same_dim(value._type.shape[0], given._type.shape[0]):
+        target, value, source_value = self._tensor_of(target), _value(target), _value(source)
+        if (
+            not value._type.shape
+            or not source_value._type.shape
+            or not same_dim(value._type.shape[0], source_value._type.shape[0])
+        ):
             raise ValueError(
-                f"Need first dimension of target shape ({value.shape}) and source shape ({given.shape}) to match."
+                f"Need first dimension of target shape ({value.shape}) and source shape ({source_value.shape}) to match."
             )
         batch, *rest = value._type.shape
         row = basis(TensorType(tuple(rest), value.dtype))
         count = row._type.shape[0]
         repeated = bind.broadcast_to(bind.reshape(row, shape=(count, 1, *rest)), shape=(count, batch, *rest))
-        (found,) = self._mapped_sweep(target, repeated, [source])
-        if found is None:
-            return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
-        axes = (1, 0, *range(2, len(given._type.shape) + 1))
-        return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+        (grad,) = self._mapped_sweep(target, repeated, [source])
+        if grad is None:
+            return _unconnected(unconnected_gradients, (batch, *rest, *source_value._type.shape[1:]), source_value)
+        axes = (1, 0, *range(2, len(source_value._type.shape) + 1))
+        return bind.reshape(bind.transpose(grad, perm=axes), shape=(batch, *rest, *source_value._type.shape[1:]))
 
 
 def _check_differentiable(target: Any, sources: Any) -> None:
-    """Raises TypeError where there is something else than tensors and Variables."""
+    """Raises TypeError for values other than tensors and Variables."""
     if target is None:
         raise TypeError(
             "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to be "
@@ -302,19 +306,19 @@ def _check_differentiable(target: Any, sources: Any) -> None:
 
 
 def gradient_parts(x: Any) -> Any:
-    """A composite tensor as the nest of tensors that gradients go to."""
+    """Returns a composite tensor as the nested tensors that have gradients."""
     return x._gradient_components() if isinstance(x, CompositeTensor) else x
 
 
-def _gradient_by(source: Any, found: Any) -> Any:
-    """The gradients by a composite tensor's parts as one; None where no target depends on it."""
-    if not isinstance(source, CompositeTensor) or all(g is None for g in nest.flatten(found)):
-        return found
-    return source._with_gradient(found)
+def _gradient_by(source: Any, parts: Any) -> Any:
+    """Returns the gradient of a composite tensor, packed from its parts'; None if no target depends on it."""
+    if not isinstance(source, CompositeTensor) or all(g is None for g in nest.flatten(parts)):
+        return parts
+    return source._with_gradient(parts)
 
 
-def _seed(given: Any, like: Tensor) -> Tensor:
-    seed = convert_to_tensor(given, like.dtype)
+def _seed(cotangent: Any, like: Tensor) -> Tensor:
+    seed = convert_to_tensor(cotangent, like.dtype)
     if not same_shape(seed._type.shape, like._type.shape):
         raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
     return seed
@@ -324,9 +328,9 @@ def _value(x: Any) -> Tensor:
     return x._as_tensor() if isinstance(x, Variable) else convert_to_tensor(x)
 
 
-def _jacobian(found: Any, target: Any, source: Any, unconnected: UnconnectedGradients | str) -> Any:
+def _jacobian(grad: Any, target: Any, source: Any, unconnected: UnconnectedGradients | str) -> Any:
     shape = (*target._type.shape, *source._type.shape)
-    return _unconnected(unconnected, shape, source) if found is None else bind.reshape(found, shape=shape)
+    return _unconnected(unconnected, shape, source) if grad is None else bind.reshape(grad, shape=shape)
 
 
 def _unconnected(kind: UnconnectedGradients | str, shape: tuple[Any, ...], like: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``tf.CriticalSection`` and ``tf.timestamp``: order between threads, and the time."""
+"""``tf.CriticalSection`` and ``tf.timestamp``: mutual exclusion between threads, and the time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tvtf.frontend.host.python_call import numpy_function
 
 @export("CriticalSection")
 class CriticalSection:
-    """Lets one thread at a time run what it is given.
+    """Runs functions so that one thread at a time is in any of them.
 
-    In a compiled function there is nothing to add: a call holds the locks of the Variables that it uses until it is done.
+    A compiled function needs nothing more: a call holds the locks of the Variables that it uses until it is done.
 
     >>> import tvtf as tf
     >>> v = tf.Variable(1.)
@@ -43,7 +43,7 @@ class CriticalSection:
         return self._name
 
     def execute(self, fn: Callable[[], Any], exclusive_resource_access: bool = True, name: str | None = None) -> Any:
-        """What ``fn`` gives, run while no other thread runs something here.
+        """Runs ``fn`` while no other thread runs a function here; returns its result.
 
         Raises:
           ValueError: ``fn`` is not callable.
@@ -58,7 +58,7 @@ class CriticalSection:
 
 @export("timestamp")
 def timestamp(name: str | None = None) -> Tensor:
-    """The seconds since 1970, float64, when the program comes by.
+    """Returns the seconds since 1970, float64, when the program reaches it.
 
     >>> import tvtf as tf
     >>> float(tf.timestamp()) > 1.7e9

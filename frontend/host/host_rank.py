@@ -1,8 +1,8 @@
-"""Python whose results have ranks that only calling it tells, in traced functions.
+"""Functions that call Python whose results have ranks that only the call determines.
 
-Such a function has instances, one for each combination of ranks that was seen. A call whose Python gives other ranks is run
-anew: first interpreted, which tells the ranks, then by an instance for them. What Python did is not done again, and
-Variables go back to what they were.
+Such a function has an instance per combination of ranks seen so far. If Python returns other ranks, the call is
+repeated: first interpreted, to learn the ranks, then by an instance for them. Python is not called again but its
+recorded results are reused, and Variables are reset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tvtf.state.variable import Variable
 
 
 class PythonCall(Call):
-    """A call of Python whose results' ranks are not all known; its first input tells which function it is of."""
+    """A deferred call of Python whose results' ranks are not all known; its first input identifies the function."""
 
     def __init__(self, specs: Sequence[TensorSpec], differentiable: bool) -> None:
         super().__init__(host.call, None, [], [])
@@ -40,11 +40,12 @@ class PythonCall(Call):
         self.types = [TensorType(_dims(s), s.dtype) for s in specs]
 
     def key_here(self, key: int) -> int:
-        again = PythonCall(self.specs, self.differentiable)
-        state.trace.root.waiting[again.key] = again
-        return again.key
+        copy = PythonCall(self.specs, self.differentiable)
+        state.trace.root.waiting[copy.key] = copy
+        return copy.key
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
+        """Calls Python now, or binds a call for the ranks that are known."""
         if state.trace is None:
             return self._now([x.eager_array() for x in inputs])
         root = state.trace.root
@@ -55,7 +56,7 @@ class PythonCall(Call):
         return host.call_by(inputs[0], inputs[1:], types, self.differentiable)  # type: ignore[no-any-return]
 
     def bound(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Waits in the active trace, which becomes one of unknown rank."""
+        """Binds the deferred call in the active trace, which becomes one of unknown rank."""
         root = state.trace.root
         if root.waiting is None:
             root.waiting = {}
@@ -80,22 +81,23 @@ def _dims(spec: TensorSpec, rank: int | None = None) -> Any:
 
 
 class Learning(Instance):
-    """Runs a function on eager tensors; when Python is called, Variables hold what was assigned to them before."""
+    """Evaluates a function on eager tensors; Variables are assigned before Python is called, as it may read them."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive eagerly; Python is called with pending assignments written."""
         call: Assignments = state.effects
-        if prim is waiting and not isinstance(waits := calls[attrs["key"]], PythonCall):
-            prim = table["cond"] if waits.function is one_of else getattr(waits.function, "__self__", prim)
+        if prim is waiting and not isinstance(deferred := calls[attrs["key"]], PythonCall):
+            prim = table["cond"] if deferred.function is one_of else getattr(deferred.function, "__self__", prim)
             if prim.name not in CONTROL:
-                return bare(waits(inputs, Learning))
-            given, attrs = waits.arguments(inputs, Learning)
-            inputs = list(given)
+                return bare(deferred(inputs, Learning))
+            operands, attrs = deferred.arguments(inputs, Learning)
+            inputs = list(operands)
         if prim.name in ("waiting", "call_python"):
             call.write()
         if prim.host and not prim.pure:
-            found = tuple(map(EagerTensor, host.run_kernel(prim, attrs, [x.eager_array() for x in inputs])))
-            return found if len(found) > 1 else found[0]
-        if prim.name in CONTROL:  # whose types need the ranks
+            results = tuple(map(EagerTensor, host.run_kernel(prim, attrs, [x.eager_array() for x in inputs])))
+            return results if len(results) > 1 else results[0]
+        if prim.name in CONTROL:  # run by its NumPy kernel, as its result types need the ranks
             outputs = tuple(map(EagerTensor, prim.numpy(*(x.eager_array() for x in inputs), **attrs)))
             for tape in state.tapes:
                 tape.record(prim, inputs, outputs, attrs)
@@ -107,57 +109,61 @@ class Learning(Instance):
 
 
 class Assignments(host.Effects):
-    """What a call did, and what it assigned: to whose value an array belongs is known by its identity."""
+    """The effects of a call, and its assignments to Variables; an array's Variable is found by the array's identity."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         super().__init__()
         self.variables = list(variables)
-        self.before = self._held()
-        self.after: list[list[np.ndarray]] = []  # what they held after each call of Python
+        self.before = self._arrays()
+        self.after: list[list[np.ndarray]] = []  # the Variables' arrays after each call of Python
         self.owners: dict[int, tuple[Variable, np.ndarray]] = {}
         self.pending: dict[int, tuple[Variable, Tensor]] = {}
 
-    def _held(self) -> list[np.ndarray]:
-        """What the Variables hold, in memory that is theirs no more when they are assigned."""
+    def _arrays(self) -> list[np.ndarray]:
+        """Returns the Variables' arrays; a later assignment takes new memory."""
         return [v._array for v in self.variables]
 
-    def _hold(self, values: Sequence[np.ndarray]) -> None:
+    def _restore(self, values: Sequence[np.ndarray]) -> None:
+        """Sets the Variables to these arrays."""
         for variable, value in zip(self.variables, values):
             if variable._memory is not value:
                 variable.store_beside(value)
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-        """What Python gave, and assigned."""
+        """Returns the results of the next call of Python, recorded or made now, with its assignments done."""
         is_new, place = self.place == len(self.results), self.place
-        found = super().next(run)
+        results = super().next(run)
         if is_new:
-            self.after.append(self._held())
+            self.after.append(self._arrays())
         else:
-            self._hold(self.after[place])
-        return found
+            self._restore(self.after[place])
+        return results
 
     def undo(self) -> None:
-        """Back to where the call began."""
-        self._hold(self.before)
+        """Resets the Variables to the beginning of the call."""
+        self._restore(self.before)
         self.pending.clear()
         self.again()
 
     def reads(self, captured: Sequence[Any], values: Sequence[Tensor]) -> None:
+        """Notes which captured arrays are Variables' values."""
         self.owners = {id(x._array): (v, x._array) for v, x in zip(captured, values) if isinstance(v, Variable)}  # type: ignore[attr-defined]
 
     def assigned(self, old: Tensor, new: Tensor, memory: Tensor | None = None) -> None:
+        """Notes an assignment, to be written before Python is called."""
         variable, _ = self.owners[id((old if memory is None else memory).eager_array())]
         self.owners[id(new.eager_array())] = variable, new.eager_array()
         self.pending[id(variable)] = variable, new
 
     def write(self) -> None:
+        """Writes the pending assignments."""
         for variable, value in self.pending.values():
             variable.assign(value)
         self.pending.clear()
 
 
 class Instances:
-    """The instances of a function by the ranks that its Python gave."""
+    """The instances of a function, by the ranks that its Python returned."""
 
     def __init__(self, concrete: Any) -> None:
         self.concrete = concrete
@@ -166,7 +172,7 @@ class Instances:
         self.ranks: dict[int, tuple[int, ...]] = {}
 
     def run(self, tensors: Sequence[Any], variables: Sequence[Variable], how: Callable[..., Any]) -> Any:
-        """``how`` an instance is called, with the one for the ranks that Python gives now."""
+        """Calls the instance for the ranks that Python returns now, by ``how``."""
         concrete = self.concrete
         used = [concrete.bound(c, variables) for c in concrete.captures if isinstance(c, Variable)]
         with remembered(Assignments(used)) as call:
@@ -178,28 +184,31 @@ class Instances:
             with _unseen():
                 self._interpreted(call, tensors, variables)
             call.undo()
-            if any(len(ranks) > 1 for ranks in call.ranks.values()):  # no code is for several
+            if any(
+                len(ranks) > 1 for ranks in call.ranks.values()
+            ):  # one place returned several ranks, which code can't handle
                 return concrete.results.assemble_values(*self._interpreted(call, tensors, variables), variables)
             self.ranks |= {key: rank for key, (rank,) in call.ranks.items()}
             return how(self._instance(tensors), tensors, variables)
 
     def _interpreted(self, call: Assignments, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """Interprets the function, which learns the ranks."""
         concrete = self.concrete
         captured = concrete._captured_values(variables)
         call.reads([concrete.bound(c, variables) for c in concrete.captures], captured)
         return evaluate(concrete.module(), "main", [*tensors, *captured], Learning), tensors, captured
 
     def _instance(self, tensors: Sequence[Any]) -> Any:
-        """The instance; for Python that was not called yet, with ranks that it may give."""
-        left = [key for key in self.specs if key not in self.ranks]
-        for rank in sorted(RANKS) if left else RANKS[:1]:
+        """Returns the instance; Python that was not called yet is assumed to return ranks that the function accepts."""
+        unknown = [key for key in self.specs if key not in self.ranks]
+        for rank in sorted(RANKS) if unknown else RANKS[:1]:
             try:
                 return self.concrete.instance(
-                    tensors, self.ranks | {key: _ranks(self.specs[key], rank) for key in left}
+                    tensors, self.ranks | {key: _ranks(self.specs[key], rank) for key in unknown}
                 )
             except InvalidArgumentError as error:
-                refused = error
-        raise refused
+                last_error = error
+        raise last_error
 
 
 def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
@@ -208,7 +217,7 @@ def _ranks(specs: Sequence[TensorSpec], rank: int) -> tuple[int, ...]:
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    """Unseen by tapes."""
+    """A context whose ops the tapes don't record."""
     tapes, state.tapes = state.tapes, []
     try:
         yield
@@ -218,7 +227,7 @@ def _unseen() -> Iterator[None]:
 
 @contextmanager
 def remembered(call: Assignments) -> Iterator[Assignments]:
-    """What Python does inside is remembered."""
+    """A context in which the effects of Python are recorded in ``call``."""
     outer, state.effects = state.effects, call
     try:
         yield call

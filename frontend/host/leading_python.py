@@ -1,7 +1,7 @@
-"""Python that a program begins with is called before its compiled code: ``next(iterator)`` of a training step.
+"""Calls Python that a program begins with before its compiled code: ``next(iterator)`` of a training step.
 
-A call out of compiled code takes 20 us, and copies what it passes. Where nothing before the call can fail or be seen, its results
-are passed to the code as arguments instead.
+A call out of compiled code copies its operands: 25 us a call, against 15 us if Python is called first and its results
+are arguments of the code. That is valid if nothing before the call can fail or be observed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tvtf.state.variable import Variable
 
 
 class LeadingCall:
-    """A call of Python that ``main`` begins with; ``places`` tell which of its parameters the call takes."""
+    """A call of Python that ``main`` begins with; ``places`` are the parameters of ``main`` that it takes."""
 
     is_only: bool
     """Whether the program calls no other Python."""
@@ -31,12 +31,12 @@ class LeadingCall:
         self.ranks = [len(shape) for shape in dialect.read(call.value).attrs["shapes"]]
 
     def without(self, main: relax.Function) -> relax.Function:
-        """``main`` with the call's results as its last parameters."""
-        block, *others = main.body.blocks
+        """Returns ``main`` with the call's results as its last parameters."""
+        block, *other_blocks = main.body.blocks
         parts = [b for b in block.bindings if self._is_part(b.value)]
         rest = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_part(b.value))]
-        body = relax.SeqExpr([relax.BindingBlock(rest), *others], main.body.body)
-        # The last result, by whose number a gradient finds what was recorded, is nobody's where nothing is recorded.
+        body = relax.SeqExpr([relax.BindingBlock(rest), *other_blocks], main.body.body)
+        # The last result is the number under which a gradient finds the recorded call; nothing is recorded here.
         params = [*main.params, *(b.var for b in parts[:-1])]
         return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
 
@@ -44,20 +44,20 @@ class LeadingCall:
         return isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(self.call.var)
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """What Python gives for the arguments of ``main``, as compiled code takes it.
+        """Calls Python on the arguments of ``main``; returns its results as compiled code takes them.
 
         Raises:
-          OtherRanks: results are of other ranks than the code is for.
+          OtherRanks: the results have other ranks than those that the code was compiled for.
         """
         key, *inputs = (arguments[place].eager_array() for place in (self.key, *self.inputs))
         return [to_handle(array) for array in run_of_ranks(key, inputs, plain, self.ranks)[:-1]]
 
 
 def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
-    """The call of Python that can be made before the code of ``graph``.
+    """Returns the call of Python that can run before the code of ``graph``, None if there is none.
 
-    None where a gradient may ask for what it records, where Variables are written before it (``tf.py_function``), where it takes
-    a Variable's value, and where strings go through it.
+    There is none if a gradient may need its record, if Variables are written before it (``tf.py_function``), if it
+    takes a Variable's value, or if strings pass through it.
     """
     python, blocks = graph.root.python, graph.function.body.blocks
     if not python.any or python.barriers or graph.holds_texts or not blocks:
@@ -67,20 +67,20 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
         return None
     places = {param._var: place for place, param in enumerate(graph.all_params)}
     arguments = dialect.read(call.value).inputs
-    taken = [places[argument] for argument in arguments if argument in places]
+    operands = [places[argument] for argument in arguments if argument in places]
     variables = {len(graph.params) + i for i, capture in enumerate(captures) if isinstance(capture, Variable)}
-    if len(taken) < len(arguments) or not variables.isdisjoint(taken):
+    if len(operands) < len(arguments) or not variables.isdisjoint(operands):
         return None
-    found = LeadingCall(call, taken)
-    main = found.without(graph.function)
+    leading = LeadingCall(call, operands)
+    main = leading.without(graph.function)
     if relax.analysis.free_vars(main):
         return None
-    found.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
-    return found
+    leading.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
+    return leading
 
 
 def _is_harmless(binding: relax.Binding) -> bool:
-    """Whether it does not matter if this is computed before Python is called or after it: it can't fail, and has no effects."""
+    """Whether a binding may run before or after the call of Python: it can't fail and has no effects."""
     value = binding.value
     if not isinstance(value, relax.Call):
         return True
@@ -93,7 +93,7 @@ def _is_harmless(binding: relax.Binding) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether this calls Python, of which no gradient will be asked, for numbers."""
+    """Whether a value is a call of Python on numbers that needs no gradient."""
     if not dialect.is_dialect(value) or value.op.name != f"tvtf.{PYTHON}":
         return False
     attrs = dialect.read(value).attrs
@@ -101,7 +101,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def without_leading(mod: ir.IRModule, call: LeadingCall | None) -> ir.IRModule:
-    """The module whose ``main`` takes the results of ``call``."""
+    """Returns the module whose ``main`` takes the results of ``call``."""
     if call is None:
         return mod
     main = mod.get_global_var("main")

@@ -1,4 +1,4 @@
-"""``tf.io.parse_tensor``: the rank of what it gives is only told by the bytes."""
+"""``tf.io.parse_tensor``: decodes a tensor whose rank is known only from its bytes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tvtf.ops.strings.rules import text
 @export("io.parse_tensor")
 @attributes(out_type=one_of())
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    """The tensor that ``tf.io.serialize_tensor`` wrote.
+    """Decodes a tensor that ``tf.io.serialize_tensor`` wrote.
 
-    In a ``tf.function`` its rank is unknown until a call tells it, as with ``tf.py_function``; ``tf.ensure_shape`` says
-    what it is. Such a function runs in the process that traced it.
+    In a ``tf.function`` its rank is unknown until a call returns it, as with ``tf.py_function``; ``tf.ensure_shape``
+    declares it. Such a function runs only in the process that traced it.
 
     Args:
       serialized: a string scalar.

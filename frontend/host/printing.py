@@ -1,4 +1,4 @@
-"""``tf.print``: in TensorFlow's own format, at its place in the program."""
+"""``tf.print``: prints in TensorFlow's format when the program reaches it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
 
     Args:
       *inputs: values and nested structures of them; tensors show their elements.
-      output_stream: ``sys.stderr`` (the default), ``sys.stdout``, or ``"file://PATH"``, to which is appended.
+      output_stream: ``sys.stderr`` (the default), ``sys.stdout``, or ``"file://PATH"`` (appended to).
       summarize: elements shown at both ends of each dim; -1 for all.
       sep: between inputs, a space by default.
       end: after the last, a newline by default.
@@ -57,8 +57,8 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
-    pieces, wanted, bare = _with_known(*_template(inputs, sep, end, summarize), summarize)
-    bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
+    pieces, symbolic, bare = _with_known(*_template(inputs, sep, end, summarize), summarize)
+    bind.print_text(*symbolic, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
     return done("PrintV2", name)
 
 
@@ -73,15 +73,15 @@ def _checked(summarize: Any) -> int:
 def _with_known(
     template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
 ) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
-    """The pieces of text around the tensors that have no value yet; the others are part of the text."""
-    pieces, wanted = [template[0]], []
+    """Returns the text around the tensors without a value yet; the values of others become part of the text."""
+    pieces, symbolic = [template[0]], []
     for tensor, is_bare, after in zip(tensors, bare, template[1:]):
         if isinstance(tensor, EagerTensor):
             pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + after
         else:
-            wanted.append((tensor, is_bare))
+            symbolic.append((tensor, is_bare))
             pieces.append(after)
-    return tuple(pieces), [tensor for tensor, _ in wanted], tuple(is_bare for _, is_bare in wanted)
+    return tuple(pieces), [tensor for tensor, _ in symbolic], tuple(is_bare for _, is_bare in symbolic)
 
 
 def _text(array: np.ndarray, bare: bool, summarize: int) -> str:
@@ -96,7 +96,7 @@ def _print_now(
 
 
 def _print_first(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
-    """The first element is printed, as by TensorFlow."""
+    """Prints the first element only, as TensorFlow does."""
     return stretch(size, bind.print_text(*(x[0] if b else x for x, b in zip(inputs, batched)), **attrs), False)
 
 
@@ -108,7 +108,7 @@ def _print_first(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     pure=False,
 )
 def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str, bare: tuple[bool, ...]) -> Any:
-    """Writes the pieces of text with the tensors between them, strings without quotes that are ``bare``; a zero."""
+    """Writes pieces of text with the tensors between them; strings that are ``bare`` get no quotes. Returns a zero."""
     return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream, "bare": bare}
 
 
@@ -120,7 +120,10 @@ def _bare(text: np.ndarray) -> str:
 
 
 def _named(stream: Any) -> str:
-    """A stream by its name, by which it is looked up when something is printed: it may have been replaced by then."""
+    """Returns a stream's name.
+
+    The stream is looked up when something is printed, as it may have been replaced by then.
+    """
     if stream is sys.stdout or stream is sys.stderr:
         return "stdout" if stream is sys.stdout else "stderr"
     if isinstance(stream, str) and stream.startswith(_FILE):
@@ -149,27 +152,28 @@ def _append(path: Path, text: str) -> None:
 def _template(
     inputs: tuple[Any, ...], sep: str, end: str, summarize: int
 ) -> tuple[list[str], list[Tensor], list[bool]]:
-    """The text around the tensors, in pieces, the tensors, and which are texts without quotes."""
-    found: list[tuple[Tensor, bool]] = []
-    text = sep.join(_described(value, found, summarize) for value in inputs) + end
-    alone = len(inputs) == 1 and is_text(inputs[0])
-    return text.split(_HOLE), [tensor for tensor, _ in found], [bare or alone for _, bare in found]
+    """Returns the pieces of text around the tensors, the tensors, and which of them are text without quotes."""
+    tensors: list[tuple[Tensor, bool]] = []
+    text = sep.join(_described(value, tensors, summarize) for value in inputs) + end
+    is_single_text = len(inputs) == 1 and is_text(inputs[0])
+    return text.split(_HOLE), [tensor for tensor, _ in tensors], [bare or is_single_text for _, bare in tensors]
 
 
-def _described(value: Any, found: list[tuple[Tensor, bool]], summarize: int) -> str:
+def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> str:
+    """Returns a value as text, with holes for the tensors in it, which are appended to ``tensors``."""
     if isinstance(value, str):
         return value
-    flat = [_hole(leaf, found, summarize) for leaf in nest.flatten(value)]
+    flat = [_hole(leaf, tensors, summarize) for leaf in nest.flatten(value)]
     return pprint.pformat(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
 
 
 def is_text(value: Any) -> bool:
-    """A string tensor alone is shown bare."""
+    """Whether a value is a scalar string tensor, which is printed without quotes."""
     return isinstance(value, Tensor) and value.dtype is string and value.ndim == 0
 
 
 class _Hole:
-    """Stands in a structure for tensors."""
+    """Stands for tensors in a structure that is being formatted."""
 
     def __init__(self, text: str = _HOLE) -> None:
         self.text = text
@@ -178,16 +182,17 @@ class _Hole:
         return self.text
 
 
-def _hole(leaf: Any, found: list[tuple[Tensor, bool]], summarize: int) -> Any:
+def _hole(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
+    """Returns a hole for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
     if is_ragged(leaf):
         from tvtf.composites.ragged.formatting import shown_ragged
 
-        found.append((shown_ragged(leaf, summarize), True))
+        tensors.append((shown_ragged(leaf, summarize), True))
         return _Hole()
     if is_sparse(leaf):
-        found += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]
+        tensors += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]
         return _Hole(f"'SparseTensor(indices={_HOLE}, values={_HOLE}, shape={_HOLE})'")
     if not isinstance(leaf, (Tensor, Variable)):
         return leaf
-    found.append((convert_to_tensor(leaf), False))
+    tensors.append((convert_to_tensor(leaf), False))
     return _Hole()

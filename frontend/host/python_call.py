@@ -1,4 +1,4 @@
-"""``tf.py_function`` and ``tf.numpy_function``: Python at its place in a traced program."""
+"""``tf.py_function`` and ``tf.numpy_function``: calls of Python in a traced program."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ _KINDS = {
 
 @export("py_function")
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
-    """Runs a Python function on eager tensors at this place of the program; gradients go through it.
+    """Calls a Python function on eager tensors at this place of the program; gradients flow through it.
 
-    It sees what Variables were assigned before, and the program sees what it assigns to them. It may wait for threads that
-    use them. Compiled code reads and writes them one by one around such calls: a training step is quicker without.
+    It sees Variables as assigned before it, and the program sees its assignments. It may wait for threads that use
+    them. Compiled code reads and writes Variables one by one around such calls, so a training step is faster without.
 
     Args:
       func: takes as many tensors as ``inp`` has; returns tensors, or values that become tensors of ``Tout``.
       inp: list of tensors.
-      Tout: a dtype or ``TensorSpec``, or a list of them; empty or None where ``func`` returns nothing. While tracing, a dtype
-        alone leaves the rank unknown: the function is compiled when a call has told it, and again for another one.
-        ``TensorSpec([None, 3], dtype)`` tells it before.
+      Tout: a dtype or ``TensorSpec``, or a list of them; empty or None if ``func`` returns nothing. While tracing, a dtype
+        alone leaves the rank unknown: the function is compiled after a call has returned it, and again for other ranks.
+        ``TensorSpec([None, 3], dtype)`` declares the rank beforehand.
       name: accepted.
 
     Returns:
-      The results, in the structure of ``Tout``; None where that is empty. Without ``func``, a decorator of one: what it
-      decorates takes the tensors as arguments.
+      The results, in the structure of ``Tout``; None if that is empty. Without ``func``, a decorator; the decorated
+      function takes the tensors as arguments.
 
     Raises:
-      InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
+      InvalidArgumentError: ``func`` raised TypeError or ValueError, or its results don't fit ``Tout``.
       UnknownError: it raised another exception.
       UnimplementedError: it assigns a Variable that is an argument of the ``tf.function`` which calls it.
 
@@ -70,19 +70,19 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
 def numpy_function(
     func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
 ) -> Any:
-    """Runs a function on NumPy arrays at this place of the program; no gradient goes through it.
+    """Calls a function on NumPy arrays at this place of the program; no gradient flows through it.
 
     Args:
       func: takes as many arrays as ``inp`` has; returns arrays of the dtypes of ``Tout``.
       inp, Tout, name: as for ``py_function``.
-      stateful: accepted; the function runs wherever the program comes by.
+      stateful: accepted; the function runs each time the program reaches this place.
 
     Returns:
-      The results, in the structure of ``Tout`` (outside traces whatever ``func`` returns, as TensorFlow has it); a decorator,
-      as of ``py_function``, without ``func``.
+      The results, in the structure of ``Tout`` (outside traces whatever ``func`` returns, as in TensorFlow); without
+      ``func`` a decorator, as ``py_function``.
 
     Raises:
-      InvalidArgumentError, UnknownError: as ``py_function``; outside traces what ``func`` raised.
+      InvalidArgumentError, UnknownError: as ``py_function``; outside traces the exception of ``func``.
 
     >>> import tvtf as tf
     >>> f = tf.function(lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.TensorSpec([3])))
@@ -96,49 +96,52 @@ def numpy_function(
     return _called(func, inp, Tout, _on_arrays(func), "PyFunc", None)
 
 
-def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) -> Any:
+def _called(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any) -> Any:
+    """Calls the function now, or binds a call of it in the active trace."""
     if not callable(func):
         if state.trace is None and record is None:
             raise TypeError(f"{type(func).__name__!r} object is not callable")
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     inp = list(inp or ())
-    if any(map(nest.is_composite, nest.flatten([inp, wanted]))):
-        return _of_components(func, inp, wanted, run, op, record)
+    if any(map(nest.is_composite, nest.flatten([inp, out_types]))):
+        return _of_components(func, inp, out_types, run, op, record)
     if state.trace is None and record is None:
         return _as_it_comes(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
-    specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
+    specs = [_spec(t) for t in nest.flatten([] if out_types is None else out_types)]
     if state.trace is None:
-        with told_in_errors(op):
+        with raises_op_errors(op):
             results: Sequence[Tensor] = _results(func(*inputs), specs, op)
     else:
         results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op), is_barrier=True)
-    if wanted is None or not specs:
+    if out_types is None or not specs:
         return None
-    return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
+    return nest.pack_sequence_as(out_types, list(results)) if nest.is_nested(out_types) else results[0]
 
 
-def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, record: Any) -> Any:
-    """The call where some of what goes in or comes out is made of tensors: these go in and come out."""
+def _of_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
+    """Calls the function with composite tensors passed and returned as their components."""
 
     def on_components(*flat: Any) -> list[Any]:
-        found = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
-        return nest.flatten([] if found is None else found, expand_composites=True)
+        results = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
+        return nest.flatten([] if results is None else results, expand_composites=True)
 
     if op == "PyFunc":
-        raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
-    parts = nest.flatten(wanted, expand_composites=True) if wanted is not None else None
+        raise TypeError(
+            f"{op} takes and returns arrays, but there is a composite tensor among them: use tf.py_function"
+        )
+    parts = nest.flatten(out_types, expand_composites=True) if out_types is not None else None
     flat = nest.flatten(inp, expand_composites=True)
-    found = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
-    return None if wanted is None else nest.pack_sequence_as(wanted, found, expand_composites=True)
+    results = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
+    return None if out_types is None else nest.pack_sequence_as(out_types, results, expand_composites=True)
 
 
-def _spec(wanted: Any) -> TensorSpec:
-    return wanted if isinstance(wanted, TensorSpec) else TensorSpec(None, as_dtype(wanted))
+def _spec(out_type: Any) -> TensorSpec:
+    return out_type if isinstance(out_type, TensorSpec) else TensorSpec(None, as_dtype(out_type))
 
 
 def by_python(func: Callable[..., Any], inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
-    """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients go through it."""
+    """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients flow through it."""
     op = "EagerPyFunc"
     return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _recorded(func, specs, op))
 
@@ -152,8 +155,8 @@ def traced(
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace.
 
-    A barrier sees what Variables were assigned before, and what it assigns is seen after it. After the first all are: what
-    is assigned after one is not where others look for it.
+    A barrier sees Variables as assigned before it, and its own assignments are seen after it. After the first barrier
+    every call is treated as one, because later assignments are not where a plain call would look for them.
     """
     trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
     if trace.has_keys or not (is_barrier or python.barriers):
@@ -182,9 +185,9 @@ def _type_of(spec: TensorSpec) -> TensorType:
 # -- running it
 
 
-def _as_it_comes(found: Any) -> Any:
-    """What a NumPy function gives outside traces: TensorFlow doesn't look there at what was announced."""
-    values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(found)]
+def _as_it_comes(results: Any) -> Any:
+    """Returns a NumPy function's results as tensors; outside traces TensorFlow does not check them against ``Tout``."""
+    values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(results)]
     return values[0] if len(values) == 1 else values
 
 
@@ -193,23 +196,24 @@ def _on_tensors(func: Any) -> Callable[..., Any]:
 
 
 def _on_arrays(func: Any) -> Callable[..., Any]:
-    """``func`` as TensorFlow calls it in graphs: an array without dims is NumPy's scalar, or bytes."""
+    """Returns ``func`` as TensorFlow calls it in graphs: arrays without dims are passed as NumPy scalars or bytes."""
     return lambda *arrays: func(*(a[()] for a in arrays))
 
 
 def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
-    """``run`` from arrays to arrays of what was announced."""
+    """Returns ``run`` with a check that its arrays have the declared types."""
 
     def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        with told_in_errors(op):
+        with raises_op_errors(op):
             return tuple(t.eager_array() for t in _results(run(*arrays), specs, op))
 
     return checked
 
 
-def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
-    values = nest.flatten([] if found is None and not specs else found)
-    if op == "EagerPyFunc":  # which leaves the others
+def _results(returned: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
+    """Converts what the function returned to the declared tensors, with TensorFlow's errors."""
+    values = nest.flatten([] if returned is None and not specs else returned)
+    if op == "EagerPyFunc":  # TensorFlow ignores surplus values
         values = values[: len(specs)]
     if not specs:
         return []
@@ -221,10 +225,11 @@ def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
 
 
 def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
+    """Converts one returned value, and checks its dtype and shape against the declaration."""
     dtype: DType = spec.dtype
     is_array = isinstance(value, (np.ndarray, np.generic))
     if is_array and op == "EagerPyFunc":
-        value = convert_to_tensor(value, dtype)  # which casts arrays
+        value = convert_to_tensor(value, dtype)  # TensorFlow casts arrays
     tensor = convert_to_tensor(value, dtype_hint=None if is_array else dtype)
     if tensor.dtype is not dtype:
         raise errors.InvalidArgumentError(
@@ -237,8 +242,8 @@ def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
     return tensor
 
 
-class told_in_errors:  # noqa: N801 - a context manager
-    """Exceptions of the user's function become TensorFlow's, with the kind and text of the first."""
+class raises_op_errors:  # noqa: N801 - a context manager
+    """A context that raises the user's exceptions as TensorFlow's, with their type and text in the message."""
 
     def __init__(self, op: str) -> None:
         self.op = op
@@ -253,18 +258,18 @@ class told_in_errors:  # noqa: N801 - a context manager
 
 
 def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
-    """The recorded run of a function: its results, and the way from their cotangents to those of its floating inputs."""
+    """Returns a function that runs ``func`` under a tape: its results, and its backward function."""
 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
         inputs = list(map(EagerTensor, arrays))
-        wanted = [x for x in inputs if x.dtype.is_floating]
-        with told_in_errors(op), GradientTape(persistent=True) as tape:
-            tape.watch(wanted)
+        floating = [x for x in inputs if x.dtype.is_floating]
+        with raises_op_errors(op), GradientTape(persistent=True) as tape:
+            tape.watch(floating)
             results = _results(func(*inputs), specs, op)
 
         def back(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
-            found = tape.gradient(results, wanted, list(map(EagerTensor, cts)), unconnected_gradients="zero")
-            return tuple(g.eager_array() for g in found)
+            grads = tape.gradient(results, floating, list(map(EagerTensor, cts)), unconnected_gradients="zero")
+            return tuple(g.eager_array() for g in grads)
 
         return tuple(t.eager_array() for t in results), back
 

@@ -1,4 +1,4 @@
-"""``tf.queue``: queues of tensors between threads; traced programs reach them through Python."""
+"""``tf.queue``: queues of tensors between threads; traced programs use them by calling Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvtf.ops.rules import attribute_int, static_int
 
 @export("queue.QueueBase")
 class QueueBase:
-    """A queue of tuples of tensors; putting into a full one and taking from an empty one waits.
+    """A queue of tuples of tensors; putting into a full one, and taking from an empty one, blocks.
 
     >>> import tvtf as tf
     >>> isinstance(tf.queue.FIFOQueue(1, tf.int32), tf.queue.QueueBase)
@@ -51,10 +51,10 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: list[QueueBase]) -> QueueBase:
-        """The queue at a place that is known, of some for the same dtypes.
+        """Returns the queue at an index that is known while tracing; all must have the same dtypes and names.
 
         Raises:
-          TypeError: no list of queues, or of other dtypes or names than the first.
+          TypeError: the argument is no list of queues, or their dtypes or names differ.
         """
         if not queues or not isinstance(queues, list) or not all(isinstance(q, QueueBase) for q in queues):
             raise TypeError("A list of queues expected")
@@ -86,6 +86,7 @@ class QueueBase:
     # -- in Python
 
     def _put(self, row: tuple[np.ndarray, ...]) -> None:
+        """Adds a row, waiting for room."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
             if self._closed:
@@ -94,6 +95,7 @@ class QueueBase:
             self._changed.notify_all()
 
     def _take(self, least: int, most: int) -> list[tuple[np.ndarray, ...]]:
+        """Removes ``most`` rows, waiting for them; at least ``least`` of them if the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._ready() >= most)
             count = min(most, len(self._rows))
@@ -119,7 +121,7 @@ class QueueBase:
     # -- on tensors
 
     def enqueue(self, vals: Any, name: str | None = None) -> Any:
-        """Puts one tuple of tensors in.
+        """Puts one tuple of tensors into the queue.
 
         Raises:
           CancelledError: the queue was closed.
@@ -130,7 +132,7 @@ class QueueBase:
         return self._done("QueueEnqueueV2", name, put, row)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
-        """Puts the rows of tensors in, one by one."""
+        """Puts the rows of tensors into the queue, one by one."""
 
         def put(*tensors: Any) -> None:
             for row in zip(*(t.numpy() for t in tensors)):
@@ -144,7 +146,7 @@ class QueueBase:
         return self._done("QueueEnqueueManyV2", name, put, columns)
 
     def dequeue(self, name: str | None = None) -> Any:
-        """Takes one tuple out: a tensor where it has one alone, a dict where the queue has names.
+        """Takes one tuple out: a single tensor if it has only one, a dict if the queue has names.
 
         Raises:
           OutOfRangeError: the queue is empty and closed.
@@ -157,7 +159,7 @@ class QueueBase:
         return self._several(count, count)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
-        """Takes ``n`` tuples out, fewer where the queue is closed and has fewer, stacked."""
+        """Takes ``n`` tuples out, stacked; fewer if the queue is closed and has fewer."""
         return self._several(1, _how_many(n))
 
     def _several(self, least: int, most: int) -> Any:
@@ -175,16 +177,16 @@ class QueueBase:
         return np.stack(column)
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many tuples are in it, int32."""
+        """Returns the number of tuples in the queue, int32."""
         return self._do(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
-        """Takes nothing in any more; what is in it can be taken out."""
+        """Closes the queue: nothing more can be put in, the rest can be taken out."""
 
         return self._done("QueueCloseV2", name, self.shut, [])
 
     def shut(self, cancelled: bool = False) -> None:
-        """Closes it now, whatever is traced."""
+        """Closes the queue now, even while a function is traced."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -193,17 +195,17 @@ class QueueBase:
         """Whether it was closed."""
         return convert_to_tensor(self._closed)
 
-    # -- what is put in and taken out
+    # -- checking, converting and running
 
     def _do(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
-        """At once, or by the traced program."""
+        """Does the work now or, in a trace, when the program runs."""
         if state.trace is not None:
             return list(py_function(work, list(inputs), list(specs)) or [])
-        found = work(*inputs)
-        return [convert_to_tensor(x, s.dtype) for x, s in zip(found or [], specs)]
+        results = work(*inputs)
+        return [convert_to_tensor(x, s.dtype) for x, s in zip(results or [], specs)]
 
     def _done(self, kind: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
-        """The op that does it; nothing where it is done at once."""
+        """Does the work; in a trace, returns the operation for it."""
         if state.trace is None:
             work(*inputs)
             return None
@@ -212,10 +214,11 @@ class QueueBase:
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         if stacked and any(s.rank is None for s in self._shapes):
-            raise ValueError(f"{self._name} needs `shapes` to give several elements as one tensor")
+            raise ValueError(f"{self._name} needs `shapes` to return several elements as one tensor")
         return [TensorSpec(s, d) for s, d in zip(self._shapes, self._dtypes)]
 
     def _checked(self, vals: Any, lead: int) -> list[Any]:
+        """Converts values to the queue's tensors; checks their number, names and shapes after ``lead`` axes."""
         if isinstance(vals, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
@@ -239,9 +242,9 @@ class QueueBase:
             self._check_shape(tensor.shape[lead:], shape)
         return tensors
 
-    def _check_shape(self, given: TensorShape, wanted: TensorShape) -> None:
-        if not wanted.is_compatible_with(given):
-            raise ValueError(f"Shapes {given} and {wanted} are incompatible")
+    def _check_shape(self, shape: TensorShape, expected: TensorShape) -> None:
+        if not expected.is_compatible_with(shape):
+            raise ValueError(f"Shapes {shape} and {expected} are incompatible")
 
     def _packed(self, tensors: Sequence[Any]) -> Any:
         if self._names:
@@ -260,38 +263,40 @@ def _how_many(n: Any) -> int:
 
 
 def _single(vals: Any) -> list[Any]:
-    """The one tensor of a queue that takes one: it may come in a list."""
+    """Returns the one tensor of a queue of single tensors, which may be passed in a list."""
     return list(vals) if isinstance(vals, (list, tuple)) and len(vals) < 2 else [vals]
 
 
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
+    """Returns a shape per component."""
     if shapes is None:
         return [TensorShape(None)] * count
     several = isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
     if not several and not isinstance(shapes, (list, tuple, TensorShape)):
         raise TypeError(f"Shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)} instead.")
-    found = [as_shape(s) for s in (shapes if several else [shapes])]
-    if len(found) != count:
+    result = [as_shape(s) for s in (shapes if several else [shapes])]
+    if len(result) != count:
         raise ValueError(
-            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(found)}, len(dtypes)={count}"
+            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(result)}, len(dtypes)={count}"
         )
-    return found
+    return result
 
 
 def _as_names(names: Any, count: int) -> list[str] | None:
+    """Returns a name per component, None if there are none."""
     if names is None or (isinstance(names, (list, tuple)) and not names):
         return None
-    found = [names] if isinstance(names, str) else list(names)
-    if len(found) != count:
+    result = [names] if isinstance(names, str) else list(names)
+    if len(result) != count:
         raise ValueError(
-            f"List of queue names must have the same length as the list of dtypes: {len(found)} vs. {count}"
+            f"List of queue names must have the same length as the list of dtypes: {len(result)} vs. {count}"
         )
-    return found
+    return result
 
 
 @export("queue.FIFOQueue")
 class FIFOQueue(QueueBase):
-    """A queue that gives what was put in first.
+    """A first-in first-out queue.
 
     >>> import tvtf as tf
     >>> queue = tf.queue.FIFOQueue(3, tf.float32)
@@ -311,7 +316,7 @@ class FIFOQueue(QueueBase):
 
 @export("queue.PaddingFIFOQueue")
 class PaddingFIFOQueue(FIFOQueue):
-    """A queue in order that pads what it stacks with zeros, in the dims that its shapes leave open.
+    """A first-in first-out queue that pads stacked tensors with zeros in the dims that its shapes leave unknown.
 
     >>> import tvtf as tf
     >>> queue = tf.queue.PaddingFIFOQueue(3, tf.int32, [[None]])
@@ -339,7 +344,7 @@ class PaddingFIFOQueue(FIFOQueue):
 
 @export("queue.RandomShuffleQueue")
 class RandomShuffleQueue(QueueBase):
-    """A queue that gives one at random of what is in it, while more than ``min_after_dequeue`` stay.
+    """A queue that returns a random element, while more than ``min_after_dequeue`` remain.
 
     >>> import tvtf as tf
     >>> queue = tf.queue.RandomShuffleQueue(8, 0, tf.int32)
@@ -354,16 +359,16 @@ class RandomShuffleQueue(QueueBase):
         self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
         seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue",
     ) -> None:  # fmt: skip
-        kept = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
-        self._kept, self._random = kept, random.Random(seed)
+        min_remaining = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
+        self._min_remaining, self._random = min_remaining, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
-        if self._capacity is not None and kept >= self._capacity:
-            raise ArgumentError(f"min_after_dequeue {kept} must be < capacity {self._capacity}").told_by(
+        if self._capacity is not None and min_remaining >= self._capacity:
+            raise ArgumentError(f"min_after_dequeue {min_remaining} must be < capacity {self._capacity}").told_by(
                 "RandomShuffleQueueV2"
             )
 
     def _ready(self) -> int:
-        return len(self._rows) - self._kept
+        return len(self._rows) - self._min_remaining
 
     def _remove(self) -> tuple[np.ndarray, ...]:
         self._rows.rotate(-self._random.randrange(len(self._rows)))
@@ -372,7 +377,7 @@ class RandomShuffleQueue(QueueBase):
 
 @export("queue.PriorityQueue")
 class PriorityQueue(QueueBase):
-    """A queue that gives what has the least priority, an int64 put in before the rest.
+    """A queue that returns the element of least priority, an int64 that comes before its other tensors.
 
     >>> import tvtf as tf
     >>> queue = tf.queue.PriorityQueue(8, tf.string, [])

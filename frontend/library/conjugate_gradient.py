@@ -1,4 +1,4 @@
-"""Linear equations by conjugate gradients: products with the operator alone."""
+"""Solves linear equations by conjugate gradients, which needs only products with the operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.ops.rules import bind
 
 
 class CGState(NamedTuple):
-    """Where the iteration is: its number, the solution, the residual, the direction, and the residual's square."""
+    """The state of the iteration: its number, the solution, the residual, the direction, and the residual's square."""
 
     i: Tensor
     x: Tensor
@@ -33,14 +33,14 @@ def conjugate_gradient(
     max_iter: int = 20,
     name: str = "conjugate_gradient",
 ) -> CGState:
-    """The solution of ``operator @ x = rhs`` for a self-adjoint positive definite operator.
+    """Solves ``operator @ x = rhs`` for a self-adjoint positive definite operator.
 
     Args:
-      operator: a `tf.linalg.LinearOperator` hinted so.
+      operator: a `tf.linalg.LinearOperator` with these two hints.
       rhs: tensor of shape (..., n).
-      preconditioner: an operator near the inverse.
-      x: where to begin; zeros where None.
-      tol: the iteration ends where the residual's norm is so small beside that of ``rhs``.
+      preconditioner: an operator that approximates the inverse.
+      x: the initial solution; zeros by default.
+      tol: the iteration ends if the residual's norm is at most this multiple of the norm of ``rhs``.
       max_iter: the largest number of steps.
 
     Returns:
@@ -59,29 +59,29 @@ def conjugate_gradient(
     if not (operator.is_self_adjoint and operator.is_positive_definite):
         raise ValueError("Expected a self-adjoint, positive definite operator.")
     b = convert_to_tensor(rhs)
-    others = [] if preconditioner is None else [preconditioner._dims()[:-2]]
-    batch = broadcast(dims_of(b)[:-1], operator._dims()[:-2], *others)
-    whole = bind.broadcast_to(b, shape=(*batch, dims_of(b)[-1]))
-    limit = norm(whole, axis=-1) * tol
-    start = zeros(dims_of(whole), whole.dtype) if x is None else convert_to_tensor(x)
-    residual = whole if x is None else b - operator.matvec(start)
-    towards = _improved(residual, preconditioner)
-    state = CGState(convert_to_tensor(0), start, residual, towards, _dot(residual, towards))
+    extra_batch = [] if preconditioner is None else [preconditioner._dims()[:-2]]
+    batch = broadcast(dims_of(b)[:-1], operator._dims()[:-2], *extra_batch)
+    full_rhs = bind.broadcast_to(b, shape=(*batch, dims_of(b)[-1]))
+    limit = norm(full_rhs, axis=-1) * tol
+    start = zeros(dims_of(full_rhs), full_rhs.dtype) if x is None else convert_to_tensor(x)
+    residual = full_rhs if x is None else b - operator.matvec(start)
+    direction0 = _improved(residual, preconditioner)
+    state = CGState(convert_to_tensor(0), start, residual, direction0, _dot(residual, direction0))
 
-    def goes_on(i: Tensor, state: CGState) -> Tensor:
+    def continues(i: Tensor, state: CGState) -> Tensor:
         return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
 
     def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
         image = operator.matvec(state.p)
         length = column(state.gamma / _dot(state.p, image))
         rest = state.r - length * image
-        better = _improved(rest, preconditioner)
-        gamma = _dot(rest, better)
-        direction = better + column(gamma / state.gamma) * state.p
+        improved = _improved(rest, preconditioner)
+        gamma = _dot(rest, improved)
+        direction = improved + column(gamma / state.gamma) * state.p
         return i + 1, CGState(i + 1, state.x + length * state.p, rest, direction, gamma)
 
-    _, found = while_loop(goes_on, step, [cast(0, "int32"), state])
-    return found  # type: ignore[no-any-return]
+    _, result = while_loop(continues, step, [cast(0, "int32"), state])
+    return result  # type: ignore[no-any-return]
 
 
 def _improved(x: Tensor, preconditioner: Any) -> Tensor:

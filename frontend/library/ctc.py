@@ -33,9 +33,9 @@ from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
 
 NEVER = -1e30
-"""The logarithm of what can't be: finite, so that no difference of two is undefined."""
+"""The logarithm of probability zero: finite, so that differences of two are not NaN."""
 HARDLY = float(np.float32(np.log(1e-307)))
-"""What TensorFlow gives states that a path of dense labels may not begin or end in."""
+"""TensorFlow's logarithm for states in which a path of dense labels may not begin or end."""
 
 
 @export("nn.ctc_loss")
@@ -49,7 +49,7 @@ def ctc_loss(
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """The negative logarithm of the probability that frames spell labels, whatever the alignment.
+    """Returns the negative log-probability that the frames spell the labels, summed over all alignments.
 
     Args:
       labels: integer tensor of shape (batch, longest label), or a SparseTensor of that shape.
@@ -57,15 +57,15 @@ def ctc_loss(
       label_length: integer tensor of shape (batch,); not used with sparse labels.
       logit_length: integer tensor of shape (batch,).
       logits_time_major: whether the frames are the first axis, else the second.
-      unique: accepted: what `tf.nn.ctc_unique_labels` gives is not needed here.
-      blank_index: the class of "blank", from the end where negative; 0 where None; must be given with sparse labels.
+      unique: accepted; the result of `tf.nn.ctc_unique_labels` is not needed here.
+      blank_index: the class of "blank", counted from the end if negative; default 0; required with sparse labels.
 
     Returns:
       A tensor of shape (batch,).
 
     Raises:
       ValueError: sparse labels without ``blank_index``.
-      InvalidArgumentError: with sparse labels, more frames than there are.
+      InvalidArgumentError: with sparse labels, a logit_length is larger than the number of frames.
 
     >>> import tvtf as tf
     >>> logits = tf.zeros([3, 1, 2])
@@ -85,18 +85,18 @@ def ctc_loss(
     lengths = cast(convert_to_tensor(logit_length), int32)
     if is_sparse:
         count = frames._type.shape[0]
-        told = "sequence_length is larger than the number of frames"
+        message = "sequence_length is larger than the number of frames"
         check = functools.partial(_check_frames, count=count)
-        lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), told)
+        lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), message)
         labels, label_length = _dense(labels), _counted(labels)
     blank = _class_from(blank_index or 0, frames._type.shape[2])
-    spelled = cast(convert_to_tensor(labels), int32)
+    label_ids = cast(convert_to_tensor(labels), int32)
     if blank_index:
         # TensorFlow moves the blank to the first place: a label that names it means the class before it.
-        spelled = where(equal(spelled, blank), blank - 1, spelled)
+        label_ids = where(equal(label_ids, blank), blank - 1, label_ids)
     compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
-    found = compute(frames, spelled, cast(convert_to_tensor(label_length), int32), lengths)
-    return found if found.dtype is dtype else cast(found, dtype)  # type: ignore[no-any-return]
+    loss = compute(frames, label_ids, cast(convert_to_tensor(label_length), int32), lengths)
+    return loss if loss.dtype is dtype else cast(loss, dtype)  # type: ignore[no-any-return]
 
 
 def _check_frames(lengths: np.ndarray, count: int) -> None:
@@ -106,14 +106,14 @@ def _check_frames(lengths: np.ndarray, count: int) -> None:
 
 
 def _class_from(index: int, classes: Dim) -> Any:
-    """A class, which may be counted from the end."""
+    """Returns the index of a class, which may be counted from the end."""
     if isinstance(classes, int):
         return index % classes
     return index if index >= 0 else _number(classes + index)
 
 
 def _number(size: Dim) -> Any:
-    """A size to compute with."""
+    """Returns a size as a value to compute with."""
     return size if isinstance(size, int) else cast(scalar_of(size), int32)
 
 
@@ -122,7 +122,7 @@ def _dense(labels: SparseTensor) -> Tensor:
 
 
 def _counted(labels: SparseTensor) -> Tensor:
-    """How many labels each row has."""
+    """Returns the number of labels of each row."""
     ones = SparseTensor(
         labels.indices, bind.broadcast_to(convert_to_tensor(1), shape=labels.values._type.shape), labels.dense_shape
     )
@@ -131,7 +131,7 @@ def _counted(labels: SparseTensor) -> Tensor:
 
 
 class _Paths:
-    """The states of an alignment, blank and label in turn, and where each may come from."""
+    """The states of an alignment (blanks and labels in turn) and their transitions."""
 
     def __init__(self, labels: Tensor, counts: Tensor, blank: Any, classes: Dim, limit: float) -> None:
         batch, size = labels._type.shape
@@ -145,7 +145,7 @@ class _Paths:
         is_label = bind.broadcast_to(equal(places % 2, 1), shape=self.states._type.shape)
         is_new = bind.logical_and(is_label, not_equal(cast(self.states, float32), before))
         self.counted = where(bind.logical_and(is_label, equal(self.states, blank)), -1, self.states)
-        """The class that a state counts for in the gradient; of a blank among the labels TensorFlow counts none."""
+        """The class that a state contributes to in the gradient; -1, as in TensorFlow, for a blank among the labels."""
         self.skips = where(is_new, 0.0, NEVER)
         ends = 2 * bind.reshape(counts, shape=(batch, 1))
         self.last = where(bind.logical_or(equal(places, ends), equal(places, ends - 1)), 0.0, limit)
@@ -153,31 +153,31 @@ class _Paths:
 
     @staticmethod
     def shifted(x: Tensor, by: int, fill: float) -> Tensor:
-        """``x`` moved to later states, or by a negative number to earlier ones."""
+        """Returns ``x`` moved to later states, or to earlier ones if ``by`` is negative."""
         batch, size = x._type.shape
         edge = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
-        kept = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
-        return bind.concat(*((edge, kept) if by > 0 else (kept, edge)), axis=1)  # type: ignore[no-any-return]
+        rest = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
+        return bind.concat(*((edge, rest) if by > 0 else (rest, edge)), axis=1)  # type: ignore[no-any-return]
 
     def forward(self, value: Tensor) -> Tensor:
-        """The probability of each state one frame later, before that frame is seen."""
+        """Returns the log-probability of each state one frame later, before that frame's scores are added."""
         return _sum(value, self.shifted(value, 1, NEVER), self.shifted(value, 2, NEVER) + cast(self.skips, value.dtype))
 
     def backward(self, value: Tensor) -> Tensor:
-        """The probability of the rest from each state one frame earlier."""
+        """Returns the log-probability of the remaining frames from each state, one frame earlier."""
         skipped = self.shifted(value + cast(self.skips, value.dtype), -2, NEVER)
         return _sum(value, self.shifted(value, -1, NEVER), skipped)
 
-    def seen(self, scores: Tensor) -> Tensor:
-        """The states' scores in each frame; a label that is no class scores nothing."""
+    def frame_scores(self, scores: Tensor) -> Tensor:
+        """Returns the states' scores in each frame; a label that is no class scores 0."""
         is_class = bind.logical_and(self.states >= 0, self.states < self.classes)
-        found = gather(transpose(scores, [1, 0, 2]), where(is_class, self.states, 0), axis=2, batch_dims=1)
-        rows = transpose(found, [1, 0, 2])
+        gathered = gather(transpose(scores, [1, 0, 2]), where(is_class, self.states, 0), axis=2, batch_dims=1)
+        rows = transpose(gathered, [1, 0, 2])
         return where(is_class, rows, zeros_like(rows))  # type: ignore[no-any-return]
 
 
 def _sum(*parts: Tensor) -> Tensor:
-    """``log(sum(exp(part)))``."""
+    """Returns ``log(sum(exp(part)))``."""
     largest = functools.reduce(bind.maximum, parts)
     return largest + bind.log(functools.reduce(bind.add, [bind.exp(part - largest) for part in parts]))  # type: ignore[no-any-return]
 
@@ -185,30 +185,33 @@ def _sum(*parts: Tensor) -> Tensor:
 def _loss_and_gradient(
     logits: Tensor, labels: Tensor, counts: Tensor, lengths: Tensor, blank: Any, limit: float
 ) -> tuple[Tensor, Any]:
+    """Returns the loss of dense labels, and its gradient function, by the forward-backward algorithm."""
     count, batch, classes = logits._type.shape
     dtype = logits.dtype
     paths = _Paths(labels, counts, blank, classes, limit)
     scores = log_softmax(logits)
-    seen = paths.seen(scores)
+    state_scores = paths.frame_scores(scores)
     ends = cast(paths.last, dtype)
     start = bind.broadcast_to(convert_to_tensor(limit, dtype), shape=ends._type.shape)
     first = bind.maximum(paths.forward(start), cast(paths.first, dtype))
 
-    def back(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """What follows each frame, and with it that frame: past the last one there is nothing but the end."""
+    def step_back(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Returns the log-probabilities of all later frames, without and with this one; past the last, of the end."""
         score, index = frame
         after = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
         return after, paths.backward(after + score)
 
-    after, _ = scan(back, (seen, arange(_number(count))), initializer=(ends, ends), reverse=True)
-    whole = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
+    after, _ = scan(step_back, (state_scores, arange(_number(count))), initializer=(ends, ends), reverse=True)
+    total_score = reduce_logsumexp(first + state_scores[0] + after[0], axis=-1)  # type: ignore[index]
     empty = bind.select(equal(counts, 0), convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
-    likelihood = where(equal(lengths, 0), empty, whole)
+    likelihood = where(equal(lengths, 0), empty, total_score)
     loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
-        before = scan(lambda value, frame: paths.forward(value) + frame, seen[1:], initializer=first + seen[0])  # type: ignore[index]
-        both = bind.concat(bind.reshape(first + seen[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
+        before = scan(
+            lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
+        )  # type: ignore[index]
+        both = bind.concat(bind.reshape(first + state_scores[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
         total = reduce_logsumexp(both, axis=2, keepdims=True)
         shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
         by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.counted, _number(classes), dtype=dtype))

@@ -1,4 +1,4 @@
-"""Labels from frames' scores, as connectionist temporal classification decodes them; and labels without their repetitions."""
+"""Decodes labels from the scores of frames (connectionist temporal classification), and removes repeated labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_GRADIENT = {"vjp": "labels have no gradient"}
 
 
 def _flat(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of labels as the parts of a sparse tensor."""
+    """Returns rows of labels as the components of a sparse tensor."""
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = [label for row in rows for label in row]
     widest = max(map(len, rows), default=0)
@@ -34,11 +34,14 @@ def _flat(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
+    """Checks the inputs of a decoder, with TensorFlow's errors."""
     if not inputs.size:
         raise ArgumentError("inputs must not be empty")
     if len(lengths) != inputs.shape[1]:
-        told = f"len(sequence_length) != batch_size. len(sequence_length): {len(lengths)} batch_size: {inputs.shape[1]}"
-        raise FailedPreconditionError(None, op, f"{told} [Op:{op}] name: ")
+        message = (
+            f"len(sequence_length) != batch_size. len(sequence_length): {len(lengths)} batch_size: {inputs.shape[1]}"
+        )
+        raise FailedPreconditionError(None, op, f"{message} [Op:{op}] name: ")
     for i, length in enumerate(lengths):
         if length > len(inputs):
             raise FailedPreconditionError(None, op, f"sequence_length({i}) <= {len(inputs)} [Op:{op}] name: ")
@@ -47,6 +50,7 @@ def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
 def _decoded_types(
     inputs: TensorType, lengths: TensorType, counts: tuple[Any, ...], **_: Any
 ) -> tuple[TensorType, ...]:
+    """Returns the result types of a decoder, with TensorFlow's errors."""
     require_dtype(inputs, (float32, float64), "inputs")
     if len(inputs.shape) != 3:
         raise ArgumentError("inputs is not a 3-Tensor")
@@ -68,19 +72,20 @@ def blank_class(value: Any, what: str) -> int | None:
 
 
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
+    """Decodes each row by the best class of each frame."""
     _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
     for i, length in enumerate(lengths):
         best = inputs[:length, i].argmax(-1).tolist()
         scores[i] = -inputs[:length, i].max(-1, initial=-np.inf).sum() if length else 0
-        kept = [label for label, _ in groupby(best)] if merges else best
-        rows.append([label for label in kept if label != blank])
+        labels = [label for label, _ in groupby(best)] if merges else best
+        rows.append([label for label in labels if label != blank])
     return (*_flat(rows), scores)
 
 
 @host_primitive(tf_name="CTCGreedyDecoder", type=_decoded_types, numpy=_greedy, why_not=_NO_GRADIENT)
 def ctc_greedy(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], blank: int, merges: bool) -> Any:
-    """The parts of a sparse tensor of labels, and the scores of the paths."""
+    """Returns the components of a sparse tensor of labels, and the scores of the paths."""
     return (inputs, lengths), {"counts": counts, "blank": blank, "merges": merges}
 
 
@@ -89,19 +94,19 @@ def ctc_greedy(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], blank: 
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The best class of each frame, without blanks and repetitions.
+    """Returns the best class of each frame, without blanks and repetitions.
 
     Args:
       inputs: float32 or float64 tensor of shape (frames, batch, classes): scores.
-      sequence_length: int32 vector: how many frames each has.
-      merge_repeated: whether classes that follow themselves count once.
-      blank_index: the class of "blank", from the end where negative; the last where None.
+      sequence_length: int32 vector: the number of frames of each.
+      merge_repeated: whether repeated classes count once.
+      blank_index: the class of "blank", counted from the end if negative; the last one by default.
 
     Returns:
       A list of one int64 SparseTensor of shape (batch, longest); and, of shape (batch, 1), the negative sums of the best scores.
 
     Raises:
-      FailedPreconditionError: more frames than there are.
+      FailedPreconditionError: a sequence_length is larger than the number of frames.
       InvalidArgumentError: shapes that don't fit.
 
     >>> import tvtf as tf
@@ -118,8 +123,8 @@ def ctc_greedy_decoder(
     merges = optional_flag(merge_repeated, "merge_repeated")
     blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
     if not -classes <= blank < classes:
-        told = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
-        raise ArgumentValueError(told).told_by("CTCGreedyDecoder")
+        message = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
+        raise ArgumentValueError(message).told_by("CTCGreedyDecoder")
     *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
     return [SparseTensor(*parts)], sums
 
@@ -128,17 +133,21 @@ def ctc_greedy_decoder(
 
 
 def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> tuple[np.ndarray, ...]:
+    """Decodes each row by a beam search."""
     _check(inputs, lengths, "CTCBeamSearchDecoder")
     best = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
-    if any(len(found) < len(counts) for found in best):
+    if any(len(labelling) < len(counts) for labelling in best):
         raise ArgumentError("requested more paths than the beam width.")
-    parts = [part for k in range(len(counts)) for part in _flat([list(found[k][0]) for found in best])]
-    scores = np.array([[score for _, score in found] for found in best], inputs.dtype)
+    parts = [part for k in range(len(counts)) for part in _flat([list(labelling[k][0]) for labelling in best])]
+    scores = np.array([[score for _, score in labelling] for labelling in best], inputs.dtype)
     return (*parts, scores.reshape(inputs.shape[1], len(counts)))
 
 
 def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], float]]:
-    """Labels with the logarithms of their probabilities, the best first: a beam of prefixes, by how they end."""
+    """Returns labels with their log-probabilities, the best first, by a beam search over prefixes.
+
+    A prefix has two probabilities: of ending in a blank, and of ending in its last label.
+    """
     beam = {(): (0.0, -np.inf)}
     for frame in frames.astype(np.float64):
         scores = frame - np.logaddexp.reduce(frame, keepdims=True)
@@ -153,19 +162,19 @@ def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], 
 def _grow(
     grown: dict[Any, list[float]], prefix: tuple[int, ...], blank: float, label: float, scores: np.ndarray
 ) -> None:
-    """What one more frame makes of a prefix that ends in blank, or in its last label, with these probabilities."""
-    whole, last = np.logaddexp(blank, label), prefix[-1] if prefix else None
-    grown[prefix][0] = np.logaddexp(grown[prefix][0], whole + scores[-1])
+    """Extends a prefix by one more frame; ``blank`` and ``label`` are its log-probabilities by how it ends."""
+    either, last = np.logaddexp(blank, label), prefix[-1] if prefix else None
+    grown[prefix][0] = np.logaddexp(grown[prefix][0], either + scores[-1])
     for k, score in enumerate(scores[:-1]):
         if k == last:
             grown[prefix][1] = np.logaddexp(grown[prefix][1], label + score)
         longer = grown[prefix + (k,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11
-        longer[1] = np.logaddexp(longer[1], (blank if k == last else whole) + score)
+        longer[1] = np.logaddexp(longer[1], (blank if k == last else either) + score)
 
 
 @host_primitive(tf_name="CTCBeamSearchDecoder", type=_decoded_types, numpy=_beam, why_not=_NO_GRADIENT)
 def ctc_beam(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], width: int) -> Any:
-    """The parts of several sparse tensors of labels, and their scores."""
+    """Returns the components of several sparse tensors of labels, and their scores."""
     return (inputs, lengths), {"counts": counts, "width": width}
 
 
@@ -174,21 +183,21 @@ def ctc_beam(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], width: in
 def ctc_beam_search_decoder(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The labels that are most probable by all their alignments, found with a beam of prefixes.
+    """Returns the labels of highest probability over all alignments, by a beam search over prefixes.
 
     Args:
       inputs: float32 or float64 tensor of shape (frames, batch, classes): logits, those of "blank" last.
-      sequence_length: int32 vector: how many frames each has.
-      beam_width: how many prefixes are kept.
-      top_paths: how many labellings are given.
+      sequence_length: int32 vector: the number of frames of each.
+      beam_width: the number of prefixes that are kept.
+      top_paths: the number of labellings to return.
 
     Returns:
       A list of ``top_paths`` int64 SparseTensors of shape (batch, longest), the best first; and, of shape (batch, top_paths), the
       logarithms of their probabilities.
 
     Raises:
-      FailedPreconditionError: more frames than there are.
-      InvalidArgumentError: more paths than prefixes, or shapes that don't fit.
+      FailedPreconditionError: a sequence_length is larger than the number of frames.
+      InvalidArgumentError: ``top_paths`` is larger than ``beam_width``, or shapes don't fit.
 
     >>> import tvtf as tf
     >>> logits = tf.constant([[[0., 4., 0.]], [[0., 4., 0.]], [[4., 0., 0.]]])
@@ -212,12 +221,12 @@ def ctc_beam_search_decoder(
 
 
 def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    found, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
-    for row, kept, where in zip(labels.tolist(), found, places):
-        seen = {label: i for i, label in enumerate(dict.fromkeys(row))}
-        kept[: len(seen)] = list(seen)
-        where[:] = [seen[label] for label in row]
-    return found, places
+    unique, places = np.zeros(labels.shape, np.int64), np.zeros(labels.shape, np.int32)
+    for row, unique_row, index_row in zip(labels.tolist(), unique, places):
+        index_of = {label: i for i, label in enumerate(dict.fromkeys(row))}
+        unique_row[: len(index_of)] = list(index_of)
+        index_row[:] = [index_of[label] for label in row]
+    return unique, places
 
 
 @host_primitive(
@@ -227,13 +236,13 @@ def _unique(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     why_not=_NO_GRADIENT,
 )
 def unique_in_rows(labels: Tensor) -> Any:
-    """The labels of each row, each once, and for each label its place among them."""
+    """Returns the distinct labels of each row, and for each label its index among them."""
     return (labels,), {}
 
 
 @export("nn.ctc_unique_labels")
 def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
-    """The labels of each row, each once, zeros behind them; and for each label its place among them.
+    """Returns the distinct labels of each row, padded with zeros, and for each label its index among them.
 
     Args:
       labels: integer tensor of shape (batch, longest).
@@ -253,10 +262,10 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> list[Tensor]:
 def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray]:
     rows = [[label for label, _ in groupby(row[:count])] for row, count in zip(labels.tolist(), lengths)]
     counts = np.array([len(row) for row in rows])
-    found = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)
-    for kept, row in zip(found, rows):
-        kept[: len(row)] = row
-    return found, counts.astype(lengths.dtype)
+    padded = np.zeros((len(rows), counts.max(initial=0)), labels.dtype)
+    for padded_row, row in zip(padded, rows):
+        padded_row[: len(row)] = row
+    return padded, counts.astype(lengths.dtype)
 
 
 @host_primitive(
@@ -266,20 +275,20 @@ def _collapsed(labels: np.ndarray, lengths: np.ndarray, size: Any) -> tuple[np.n
     why_not=_NO_GRADIENT,
 )
 def without_repetitions(labels: Tensor, lengths: Tensor, size: Any) -> Any:
-    """Rows in which no label follows itself, and their lengths."""
+    """Returns rows without repeated labels, and their lengths."""
     return (labels, lengths), {"size": size}
 
 
 @export("nn.collapse_repeated")
 def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Labels that follow themselves, once.
+    """Merges repeated labels.
 
     Args:
       labels: integer tensor of shape (batch, longest).
-      seq_length: integer vector: how many labels of each row count.
+      seq_length: integer vector: the number of labels of each row.
 
     Returns:
-      A tensor of shape (batch, the longest that is left), zeros behind shorter rows; and their lengths.
+      A tensor of shape (batch, longest result), padded with zeros, and the rows' lengths.
 
     >>> import tvtf as tf
     >>> [x.numpy().tolist() for x in tf.nn.collapse_repeated([[1, 1, 2, 2, 1], [1, 1, 1, 2, 3]], [5, 4])]
@@ -287,7 +296,7 @@ def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/collapse_repeated
     """
-    found, lengths = bind.without_repetitions(
+    rows, lengths = bind.without_repetitions(
         convert_to_tensor(labels), convert_to_tensor(seq_length), size=unknown_dim()
     )
-    return found, lengths
+    return rows, lengths

@@ -1,4 +1,4 @@
-"""Numbers rounded as quantization would, with gradients that pass; and gradients of convolutions, by name."""
+"""Fake quantization with straight-through gradients, and gradients of depthwise convolutions as functions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 
 
 def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
-    """The least and the largest number, one of each or one for each slice along an axis."""
-    others = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
+    """Returns the least and the largest number, of all or for each slice along an axis."""
+    reduced = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
     if not range_given:
-        return tuple(reduce(x, axis=others, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
+        return tuple(reduce(x, axis=reduced, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
     shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
     return tuple(bind.reshape(end, shape=shape) for end in (low, high))  # type: ignore[return-value]
 
@@ -31,7 +31,7 @@ def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tup
 def _rounded(
     x: Tensor, low: Tensor, high: Tensor, signed: bool, num_bits: int, narrow: bool, clips: bool, half_up: bool
 ) -> Tensor:
-    """Numbers in steps that keep zero, as many as fit between the limits.
+    """Rounds numbers to multiples of a step, of which as many as the bits allow fit between the limits; zero is one.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
     """
@@ -67,6 +67,7 @@ def _quantized(
     axis: int | None,
     passes_all: bool,
 ) -> Tensor:
+    """Rounds to quantization steps, with a gradient of its own (straight-through)."""
     x, low, high = operands(input, low, high)
     require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):
@@ -77,8 +78,8 @@ def _quantized(
 
     @custom_gradient
     def compute(x: Tensor) -> tuple[Tensor, Any]:
-        ends = _limits(x, low, high, range_given, along)
-        found = _rounded(x, *ends, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
+        limits = _limits(x, low, high, range_given, along)
+        rounded = _rounded(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
 
         def gradient(ct: Tensor) -> Tensor:
             if passes_all:
@@ -87,13 +88,13 @@ def _quantized(
             within = public_names()["logical_and"](x >= least, x <= most)
             return ct * cast(within, ct.dtype)  # type: ignore[no-any-return]
 
-        return found, gradient
+        return rounded, gradient
 
     return compute(x)  # type: ignore[no-any-return]
 
 
 QUANTIZER = attributes(signed_input=bool, num_bits=int, range_given=bool, narrow_range=bool)
-"""How quantizers convert what TensorFlow keeps as attributes."""
+"""Converts the quantizers' arguments that are attributes in TensorFlow."""
 
 
 @export("quantization.quantize_and_dequantize_v2")
@@ -111,20 +112,20 @@ def quantize_and_dequantize_v2(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Tensor:
-    """Numbers as they would be after quantization to integers of few bits and back.
+    """Quantizes numbers to integers of few bits and back.
 
     Args:
       input: floating tensor.
       input_min, input_max: the range; scalars, or vectors of one for each slice along ``axis``.
       signed_input: whether the integers have a sign.
       num_bits: how many bits they have.
-      range_given: whether the range is the one given, else the one that the numbers have.
+      range_given: whether to use the given range; else it is the range of the numbers.
       round_mode: "HALF_TO_EVEN" or "HALF_UP".
-      narrow_range: whether the least integer is left out.
+      narrow_range: whether the least integer is left unused.
       axis: the axis of slices with a range of their own.
 
     Returns:
-      A tensor like ``input``; its gradient passes where the numbers lie in the range given.
+      A tensor like ``input``; its gradient is passed through where the numbers lie in the given range.
 
     >>> import tvtf as tf
     >>> tf.quantization.quantize_and_dequantize_v2([1.2, -2.5, 9.], -3., 3., num_bits=3, range_given=True).numpy()
@@ -151,7 +152,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Tensor:
-    """As `tf.quantization.quantize_and_dequantize_v2`, with a gradient that always passes.
+    """Quantizes as `tf.quantization.quantize_and_dequantize_v2` does, with a gradient that is always passed through.
 
     >>> import tvtf as tf
     >>> tf.quantization.quantize_and_dequantize([1., 2., 3.], 0., 0., num_bits=3).numpy()
@@ -169,11 +170,12 @@ def quantize_and_dequantize(
 def _gradient_by(
     first: Tensor, second: Tensor, which: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
 ) -> Tensor:
-    given = (first, second)
+    """Returns the gradient of a depthwise convolution by one of its operands."""
+    operands = (first, second)
     with GradientTape() as tape:
-        tape.watch(given[which])
+        tape.watch(operands[which])
         y = depthwise_conv2d(first, second, strides, padding, format, None if rates is None else _pair(rates, format))
-    return tape.gradient(y, given[which], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
+    return tape.gradient(y, operands[which], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
 
 
 def _pair(rates: Sequence[int], format: Any) -> list[int]:
@@ -181,9 +183,9 @@ def _pair(rates: Sequence[int], format: Any) -> list[int]:
 
 
 def _floating(value: Any) -> Tensor:
-    found = convert_to_tensor(value)
-    require_dtype(found._type, FLOATING, "input")
-    return found
+    tensor = convert_to_tensor(value)
+    require_dtype(tensor._type, FLOATING, "input")
+    return tensor
 
 
 @export("nn.depthwise_conv2d_backprop_input")
@@ -197,7 +199,7 @@ def depthwise_conv2d_backprop_input(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `tf.nn.depthwise_conv2d` by its images, whose shape is ``input_sizes``.
+    """Returns the gradient of `tf.nn.depthwise_conv2d` by its images, whose shape is ``input_sizes``.
 
     >>> import tvtf as tf
     >>> ct, w = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [2, 2, 1, 1])
@@ -224,7 +226,7 @@ def depthwise_conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of `tf.nn.depthwise_conv2d` by its filter, whose shape is ``filter_sizes``.
+    """Returns the gradient of `tf.nn.depthwise_conv2d` by its filter, whose shape is ``filter_sizes``.
 
     >>> import tvtf as tf
     >>> ct, x = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [1, 2, 2, 1])

@@ -1,4 +1,4 @@
-"""How much of this process's cores other programs take: what is timed beside them tells little."""
+"""The share of this process's cores that other programs use: parallel kernels that are timed beside them look slow."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 STAT = Path("/proc/stat")
 IDLE = (3, 4)
-"""Where a core's line has the ticks in which it did nothing, or waited for a disk (proc_stat(5)); guests' count twice."""
+"""The columns of idle ticks and of ticks waiting for a disk (proc_stat(5))."""
 COUNTED = 8
+"""The columns to add up; the guests' columns after them are contained in others."""
 LEAST_TICKS = 1000
+"""The shortest interval, in ticks of all cores, from which a share is computed."""
 
 
 class Ticks(NamedTuple):
-    """Clock ticks since some time: those that the cores had, those in which they worked, those of this process."""
+    """Clock ticks since boot: all of the cores, those in which the cores worked, those of this process."""
 
     all: int
     busy: int
@@ -22,7 +24,7 @@ class Ticks(NamedTuple):
 
 
 def ticks(stat: str, cores: set[int], own: float) -> Ticks:
-    """Reads ``/proc/stat``.
+    """Parses ``/proc/stat``.
 
     >>> ticks("cpu0 10 0 5 80 5 0 0 0 0 0\\ncpu1 1 1 1 1 1 1 1 1 0 0", {0}, 15.0)
     Ticks(all=100, busy=15, own=15.0)
@@ -30,23 +32,23 @@ def ticks(stat: str, cores: set[int], own: float) -> Ticks:
     lines = [line.split() for line in stat.splitlines()]
     named = {f"cpu{core}" for core in cores}
     counts = [[int(count) for count in line[1 : 1 + COUNTED]] for line in lines if line and line[0] in named]
-    whole = sum(map(sum, counts))
-    return Ticks(whole, whole - sum(line[i] for line in counts for i in IDLE), own)
+    total = sum(map(sum, counts))
+    return Ticks(total, total - sum(line[i] for line in counts for i in IDLE), own)
 
 
-def now() -> Ticks | None:
-    """The ticks until now, None where the system has no such file."""
+def current_ticks() -> Ticks | None:
+    """Returns the ticks until now; None if the system has no such file."""
     try:
         text = STAT.read_text()
     except OSError:
         return None
     times = os.times()
-    own = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
-    return ticks(text, os.sched_getaffinity(0), own)
+    used = (times.user + times.system) * os.sysconf("SC_CLK_TCK")
+    return ticks(text, os.sched_getaffinity(0), used)
 
 
 def others_share(start: Ticks | None, end: Ticks | None) -> float:
-    """The part of the cores' time that other programs took; 0 where nobody knows, or too little time has passed to tell.
+    """Returns the share of the cores' time that other programs used; 0 if unknown, or after too short a time.
 
     >>> others_share(Ticks(0, 0, 0.0), Ticks(2000, 1500, 1000.0))
     0.25

@@ -1,4 +1,4 @@
-"""A module's kernels one by one: each as a module of its own that calls it once, to compile with other decisions and to run."""
+"""Extracts the kernels of a module: each as a module of its own that calls it once, to compile and time it alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
 
 
 class Alone(NamedTuple):
-    """A kernel that isn't scheduled yet, and a call of it."""
+    """An unscheduled kernel, and a call of it."""
 
     name: str
     func: tirx.PrimFunc
@@ -28,18 +28,18 @@ class Alone(NamedTuple):
 
     @property
     def operands(self) -> int:
-        """How many arguments it takes; its results come after them."""
+        """The number of its arguments; results come after them."""
         return len(self.call.args[1].fields)
 
     @property
     def shapes(self) -> str:
-        """Its operands in words."""
+        """Its operands' types as text."""
         types = [x.ty for x in self.call.args[1].fields]
         return ", ".join(f"{t.dtype}[{', '.join(map(_dim, t.shape.values))}]" for t in types)
 
     @property
     def constants(self) -> list[int]:
-        """The operands that are the same in every call."""
+        """The indices of the operands that are the same in every call."""
         attrs = self.func.attrs
         return [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
 
@@ -49,7 +49,7 @@ def _dim(dim: Any) -> str:
 
 
 def kernels_alone(mod: tvm.IRModule, target: Target) -> list[Alone]:
-    """The kernels of a dialect module that rules schedule and Relax calls; sizes that are unknown are those of operands."""
+    """Returns the kernels of a dialect module that have a schedule rule and are called from Relax."""
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(_is_before_schedule, phases(target)):
             mod = phase.run(mod)
@@ -69,20 +69,20 @@ def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
 
 
 def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
-    """Whether rules read it, and its operands' dims tell all sizes."""
+    """Whether schedule rules can read the kernel, and its operands' dims determine all sizes."""
     operands = list(call.args[1].fields)
     if not all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in operands):
         return False
-    told = [dim for x in operands for dim in x.ty.shape.values]
+    dims = [dim for x in operands for dim in x.ty.shape.values]
     mentioned: list[tirx.Var] = []
-    structural_walk([told, call.ty_args], (tirx.Var, mentioned.append))
-    known = [dim for dim in told if isinstance(dim, tirx.Var)]
+    structural_walk([dims, call.ty_args], (tirx.Var, mentioned.append))
+    known = [dim for dim in dims if isinstance(dim, tirx.Var)]
     return all(any(var.same_as(dim) for dim in known) for var in mentioned) and read_kernel(func) is not None
 
 
 def lowered_alone(alone: Alone, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
-    """The module around a kernel, given as it was scheduled: ready for `build_library`."""
-    mod = _around(alone, scheduled)
+    """Returns the lowered module around a scheduled kernel, ready for `build_library`."""
+    mod = _module_of(alone, scheduled)
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
             mod = phase.run(mod)
@@ -90,11 +90,12 @@ def lowered_alone(alone: Alone, scheduled: tirx.PrimFunc, target: Target) -> tvm
 
 
 def compile_alone(lowered: tvm.IRModule, target: Target, out: Path) -> None:
-    """The library; its `main` takes the kernel's operands and, where `prepare` is, what that makes of the constants."""
+    """Compiles the library; its `main` takes the kernel's operands, then the results of `prepare`, if any."""
     build_library(lowered, target, out, groups=1)
 
 
-def _around(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+def _module_of(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+    """Returns a module whose ``main`` calls the kernel once."""
     kernel = Bindings.typed(ir.GlobalVar(alone.name), alone.func.ty)
     params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(alone.call.args[1].fields)]
     call = alone.call
@@ -108,7 +109,7 @@ def _around(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
 
 
 def run_alone(executable: Any, alone: Alone, operands: list[Any]) -> Any:
-    """A function without arguments that calls the kernel once on these operands."""
+    """Returns a function without arguments that calls the kernel once on these operands."""
     prepared = list(executable.function(PREPARE)(*(operands[i] for i in alone.constants))) if alone.constants else []
     main, arguments = executable.function(), [*operands, *prepared]
     return lambda: main(*arguments)

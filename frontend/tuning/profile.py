@@ -1,7 +1,7 @@
 """Where a compiled function's time goes: seconds of each kernel, its arithmetic and bytes, and the user's lines.
 
-Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and threads are
-those of the real call. Arithmetic is counted in the kernels as written, before they are scheduled.
+Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and
+threads are those of the real call. Arithmetic is counted in the kernels as written, before they are scheduled.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tvtf.state.variable import Variable
 
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)
 RUN_KERNEL = 0
-"""What an instrument answers, before and after a call, to let the machine go on."""
+"""The value that an instrument returns, before and after a call, to let the machine go on."""
 
 
 class KernelCost(NamedTuple):
-    """What one call of a kernel has to do; None where only the run knows the sizes, or the kernel is no loop nest.
+    """The work of one call of a kernel; None if sizes are known only at run time, or if the kernel is no loop nest.
 
-    ``flops`` counts arithmetic on floats, but no comparisons and choices; ``bytes`` is every operand and result once;
+    ``flops`` counts floating-point arithmetic without comparisons and selects; ``bytes`` every operand and result once;
     ``lines`` are the user's ``(file, line)``.
     """
 
@@ -45,7 +45,7 @@ class KernelCost(NamedTuple):
 
 
 class KernelTime(NamedTuple):
-    """A kernel (or builtin of the machine) in one call of the function: how often it ran, and all its seconds."""
+    """A kernel (or builtin of the virtual machine) in one call of the function: its calls and their seconds."""
 
     name: str
     calls: int
@@ -54,12 +54,12 @@ class KernelTime(NamedTuple):
 
     @property
     def gigaflops(self) -> float | None:
-        """Floating-point operations a nanosecond."""
+        """Floating-point operations per nanosecond."""
         return self._rate(self.cost.flops if self.cost else None)
 
     @property
     def gigabytes(self) -> float | None:
-        """Bytes of operands and results a nanosecond."""
+        """Bytes of operands and results per nanosecond."""
         return self._rate(self.cost.bytes if self.cost else None)
 
     def _rate(self, amount: int | None) -> float | None:
@@ -73,7 +73,7 @@ class Profile(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All parts together."""
+        """The seconds of all parts together."""
         return sum(k.seconds for k in self.kernels)
 
     def __str__(self) -> str:
@@ -97,13 +97,13 @@ def _places(cost: KernelCost | None) -> str:
 
 
 def costs(mod: tvm.IRModule) -> list[KernelCost]:
-    """The cost of each kernel that a traced module becomes, in the order of their names."""
+    """Returns the cost of each kernel that a traced module is compiled to, sorted by name."""
     kernels, lines = _kernels(mod)
     return [KernelCost(n, _flops(k), _bytes(k), tuple(sorted(lines.get(n, ())))) for n, k in sorted(kernels.items())]
 
 
 def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """The kernels before they are scheduled; lines are read before fused kernels become one."""
+    """Returns the unscheduled kernels, and their lines, which are read before fused kernels become one function."""
     lines: dict[str, set[tuple[str, int]]] = {}
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
@@ -115,15 +115,15 @@ def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set
 
 
 def _lines(mod: tvm.IRModule) -> dict[str, set[tuple[str, int]]]:
-    """The user's lines by kernel: those of a fused one are its parts'."""
-    found: dict[str, set[tuple[str, int]]] = {}
+    """Returns the user's lines by kernel; those of a fused kernel are the lines of its parts."""
+    lines: dict[str, set[tuple[str, int]]] = {}
     for name, func in mod.functions_items():
         for call in _calls(func) if isinstance(func, relax.Function) else ():
             fused = func.attrs is not None and "Primitive" in func.attrs
             kernel = name.name_hint if fused else getattr(call.args[0], "name_hint", None) if call.args else None
             if kernel is not None and call.span is not None:
-                found.setdefault(kernel, set()).add((call.span.source_name.name, call.span.line))
-    return found
+                lines.setdefault(kernel, set()).add((call.span.source_name.name, call.span.line))
+    return lines
 
 
 def _calls(func: relax.Function) -> Iterator[relax.Call]:
@@ -132,6 +132,7 @@ def _calls(func: relax.Function) -> Iterator[relax.Call]:
 
 
 def _flops(kernel: tirx.PrimFunc) -> int | None:
+    """Returns a kernel's floating-point operations; None if they cannot be counted."""
     read = read_kernel(kernel)
     if read is None or not all(isinstance(stage, Stage) for stage in read.stages):
         return None
@@ -144,18 +145,19 @@ def _stage_flops(stage: Stage) -> int | None:
 
 
 def _arithmetic(value: Any) -> int:
-    """Floating-point operations of an expression; those that compute indices are on integers."""
-    found: list[Any] = []
-    structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
-    return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)
+    """Returns the floating-point operations of an expression; index arithmetic is on integers and not counted."""
+    nodes: list[Any] = []
+    structural_walk(value, (tvm.ir.Expr, lambda node: nodes.append(node)))
+    return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in nodes)
 
 
 def _is_free(node: Any) -> bool:
-    """Calls that choose or reinterpret values."""
+    """Whether a call only selects or reinterprets values."""
     return isinstance(node, tvm.ir.Call) and str(getattr(node.op, "name", "")) in FREE_CALLS
 
 
 def _bytes(kernel: tirx.PrimFunc) -> int | None:
+    """Returns the bytes of a kernel's operands and results; None if a size is unknown."""
     return _total(_buffer_bytes(p.ty) for p in kernel.params if hasattr(p.ty, "shape"))
 
 
@@ -166,6 +168,7 @@ def _buffer_bytes(buffer: Any) -> int | None:
 
 
 def _total(amounts: Iterable[int | None]) -> int | None:
+    """Returns the sum; None if an amount is unknown."""
     known = list(amounts)
     return None if None in known else sum(a for a in known if a is not None)
 
@@ -174,10 +177,10 @@ def _total(amounts: Iterable[int | None]) -> int | None:
 
 
 class Memory(NamedTuple):
-    """Bytes that one call needs: those of its arguments and Variables, of results in memory of their own, and of the arena.
+    """The bytes of one call: of arguments and Variables, of results that are allocated, and of the arena.
 
-    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates that
-    are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
+    ``arena`` is the block that holds the intermediates, kept from call to call. ``live`` is the largest sum of
+    intermediates that are live at once: no arena can be smaller. ``unplanned`` counts allocations of unknown size.
     """
 
     arguments: int
@@ -188,7 +191,7 @@ class Memory(NamedTuple):
 
 
 def memory(mod: tvm.IRModule) -> Memory:
-    """What the memory plan of a traced module comes to."""
+    """Returns the bytes of a traced module, according to its memory plan."""
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda p: p.name != "memory", phases(target)):
@@ -206,14 +209,14 @@ def memory(mod: tvm.IRModule) -> Memory:
 
 
 class Stopwatch:
-    """An instrument: adds up calls and seconds by name."""
+    """An instrument that adds up calls and seconds by kernel name."""
 
     def __init__(self) -> None:
         self.runs: list[dict[str, tuple[int, float]]] = []
         self._started = 0.0
 
     def start(self) -> None:
-        """A new run of the function."""
+        """Starts a new run of the function."""
         self.runs.append({})
 
     def __call__(self, _function: Any, name: str, before: bool, *_: Any) -> int:
@@ -225,14 +228,14 @@ class Stopwatch:
         return RUN_KERNEL
 
     def best(self) -> dict[str, tuple[int, float]]:
-        """The calls of each name, and its seconds in its quickest run."""
+        """Returns the calls of each kernel, and its seconds in its fastest run."""
         return {
             name: (self.runs[-1][name][0], min(r[name][1] for r in self.runs if name in r)) for name in self.runs[-1]
         }
 
 
 def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], repeat: int) -> Profile:
-    """Times the kernels of compiled code on these arguments; Variables are copied, so that none changes."""
+    """Times the kernels of compiled code on these arguments; Variables are copied, so none changes."""
     executable, handles = handles_of(code, tensors, variables)
     if executable is None:
         return Profile(())
@@ -247,12 +250,12 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
 
 
 def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, list[Any]]:
-    """Compiled code (None where nothing is computed), and the memory that it takes, with copies of Variables."""
+    """Returns compiled code (None if nothing is computed) and its arguments, with copies of Variables."""
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
-    led = [] if code.leading is None else code.leading.run([*tensors, *captures])
+    leading_results = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
-    return executable, [*handles, *led, *prepared]
+    return executable, [*handles, *leading_results, *prepared]
 
 
 def _copied(variable: Variable) -> Any:

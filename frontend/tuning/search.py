@@ -1,6 +1,6 @@
-"""Searching the choices of one kernel: one after another, each from the best of what was found before it.
+"""Searches the schedule choices of one kernel: one choice after another, each from the best candidate so far.
 
-Nothing here knows of compilers or clocks: `build` makes runs of choices, `measure` times runs beside each other.
+It knows no compilers or clocks: `build` makes candidates, `measure` times them beside each other.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from tvtf.passes.schedule.choices import Question
 
 QUICK_ROUNDS, CLOSE_ROUNDS, LAST_ROUNDS = 3, 7, 15
 FINALISTS = 3
+"""How many of the quick rounds' fastest candidates are checked and timed again."""
 BATCH = 8
-# What two measurements of the same code differ by, when they are the medians of so many rounds.
+"""How many candidates are built and timed together."""
 NOISE = 1.03
+"""The ratio by which two measurements of the same code differ, as medians of LAST_ROUNDS."""
 SMALLEST_STEP = 1.01
+"""The smallest gain for which the search moves on to another candidate."""
 SURE = 0.75
+"""The share of rounds in which the best must beat the default to be recorded."""
 
 
 class Candidate(NamedTuple):
-    """A kernel as scheduled: what its rules asked and were answered, its code, and a call of that."""
+    """A scheduled kernel: the questions of its rules with the answers, its code, and a call of it."""
 
     asked: Mapping[str, Question]
     code: Any
@@ -33,17 +37,17 @@ class Candidate(NamedTuple):
 
 
 class Builder(Protocol):
-    """Candidates for choices, None for one whose code was there before or that can't be built."""
+    """Builds candidates for choices; None for one whose code was built before or that cannot be built."""
 
-    def __call__(self, wanted: Sequence[Mapping[str, str]]) -> Sequence[Candidate | None]: ...
+    def __call__(self, choice_sets: Sequence[Mapping[str, str]]) -> Sequence[Candidate | None]: ...
 
 
 Measure = Callable[[Sequence[Candidate], int], Sequence[Sequence[float]]]
-"""Seconds of each candidate in each of so many rounds, in which they take turns."""
+"""Returns the seconds of each candidate in each of so many rounds, in which they take turns."""
 
 
 class Found(NamedTuple):
-    """The default and the best: their seconds, and how many others were tried and refused; ``is_sure`` beyond noise."""
+    """The default and the best candidate, their seconds, and counts; ``is_sure``: the difference is beyond noise."""
 
     default: Candidate
     best: Candidate
@@ -55,7 +59,7 @@ class Found(NamedTuple):
 
 
 class Search:
-    """A kernel's search; ``goes_on`` is asked before anything is built."""
+    """The search for one kernel; it builds only while ``goes_on()``."""
 
     def __init__(
         self, build: Builder, measure: Measure, agrees: Callable[[Candidate], bool], goes_on: Callable[[], bool]
@@ -65,7 +69,7 @@ class Search:
         self.interrupted = False
 
     def run(self) -> Found:
-        """From the default on until no choice alone makes it quicker, it is time to stop, or somebody presses Ctrl-C."""
+        """Searches from the default until no single choice makes it faster, the budget is spent, or Ctrl-C."""
         (default,) = self.build([{}])
         if default is None:
             raise ValueError("the kernel can't be built as its rules schedule it")
@@ -79,6 +83,7 @@ class Search:
         return self._compared(default, self.best)
 
     def _try_each_choice(self) -> None:
+        """Tries all values of each choice in turn, from the best candidate so far."""
         done: set[str] = set()
         while (name := next((name for name in self.best.asked if name not in done), None)) is not None:
             done.add(name)
@@ -89,18 +94,21 @@ class Search:
                 self.tried += len(built)
                 self.best = self._quickest(self.best, built)
 
-    def _quickest(self, best: Candidate, others: Sequence[Candidate]) -> Candidate:
-        """The quickest of those that are as right as the default."""
-        if not others:
+    def _quickest(self, best: Candidate, candidates: Sequence[Candidate]) -> Candidate:
+        """Returns the fastest of the candidates that compute the default's results.
+
+        Candidates that are faster in a few rounds are checked, and timed again in more.
+        """
+        if not candidates:
             return best
-        mine, *theirs = self.measure([best, *others], QUICK_ROUNDS)
-        order = sorted(range(len(others)), key=lambda i: min(theirs[i]))
-        near = [others[i] for i in order if min(theirs[i]) < min(mine)][:FINALISTS]
-        right = [candidate for candidate in near if self._is_right(candidate)]
+        best_times, *times = self.measure([best, *candidates], QUICK_ROUNDS)
+        order = sorted(range(len(candidates)), key=lambda i: min(times[i]))
+        faster = [candidates[i] for i in order if min(times[i]) < min(best_times)][:FINALISTS]
+        right = [candidate for candidate in faster if self._is_right(candidate)]
         if not right:
             return best
-        mine, *theirs = self.measure([best, *right], CLOSE_ROUNDS)
-        gains = [gain_of(mine, their) for their in theirs]
+        best_times, *times = self.measure([best, *right], CLOSE_ROUNDS)
+        gains = [gain_of(best_times, their) for their in times]
         most = max(gains)
         return right[gains.index(most)] if most > SMALLEST_STEP else best
 
@@ -110,6 +118,7 @@ class Search:
         return right
 
     def _compared(self, default: Candidate, best: Candidate) -> Found:
+        """Compares the best with the default in the last, longest rounds."""
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
             return Found(default, default, median(times), median(times), self.tried, self.refused, False)
@@ -120,7 +129,7 @@ class Search:
 
 
 def gain_of(before: Sequence[float], after: Sequence[float]) -> float:
-    """How many times as fast, as the median of the rounds.
+    """Returns how many times faster the second is: the median of the rounds' ratios.
 
     >>> gain_of([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     2.0
@@ -128,5 +137,5 @@ def gain_of(before: Sequence[float], after: Sequence[float]) -> float:
     return median(b / a for b, a in zip(before, after, strict=True))
 
 
-def _batches(wanted: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
-    return (wanted[start : start + BATCH] for start in range(0, len(wanted), BATCH))
+def _batches(choice_sets: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+    return (choice_sets[start : start + BATCH] for start in range(0, len(choice_sets), BATCH))

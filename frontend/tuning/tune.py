@@ -1,4 +1,4 @@
-"""Tuning a compiled function: its kernels are compiled with other choices, timed alone beside the default, and recorded."""
+"""Tunes a compiled function: compiles its kernels with other choices, times them, and records the best."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ from tvtf.runtime.target import host_target, target_of
 from tvtf.state.variable import Variable
 
 LEAST_SHARE = 0.01
+"""The smallest share of a call's time for which a kernel is tuned."""
 LEAST_SECONDS_OF_A_ROUND = 3e-4
-# One that takes so many times as long as the quickest is timed once.
+"""A kernel is repeated in a round until it has run for so long."""
 HOPELESS = 3.0
+"""A candidate that is so many times slower than the fastest is timed only once."""
 ROUNDS_OF_THE_WHOLE = 11
 CALLS_FOR_SHARES = 5
 MOST_OF_OTHERS = 0.1
+"""Tuning warns if other programs used a larger share of the cores."""
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
 
 class TunedKernel(NamedTuple):
-    """A kernel: its share of the function's time, seconds as scheduled by default and at best, and what makes the difference.
+    """A tuned kernel: its share of the function's time, its seconds by default and at best, and the choices.
 
-    ``choices`` are those that are not the default's, none where the default is kept; ``tried`` other schedules were timed,
-    and ``refused`` were faster, but gave other results.
+    ``choices`` are those that differ from the default, none if the default was best; ``tried`` other schedules were
+    timed, ``refused`` of them were faster but computed other results.
     """
 
     name: str
@@ -58,7 +61,7 @@ class TunedKernel(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """What tuning found: the kernels it searched, largest share first, seconds of a whole call, and where records are."""
+    """The result of tuning: kernels by share, seconds of a whole call before and after, and the file of records."""
 
     kernels: tuple[TunedKernel, ...]
     before: float
@@ -72,37 +75,37 @@ class Tuning(NamedTuple):
 
 
 def _line(k: TunedKernel) -> str:
-    return f"{k.share:6.1%} {k.before * 1e6:10.1f} {k.after * 1e6:10.1f} {k.tried:6}  {k.name}: {told(k.choices)}"
+    return f"{k.share:6.1%} {k.before * 1e6:10.1f} {k.after * 1e6:10.1f} {k.tried:6}  {k.name}: {format_choices(k.choices)}"
 
 
-def told(choices: Mapping[str, str]) -> str:
-    """Choices in words.
+def format_choices(choices: Mapping[str, str]) -> str:
+    """Formats choices as text.
 
-    >>> told({"tile": "12 x 2", "packed": "none"})
+    >>> format_choices({"tile": "12 x 2", "packed": "none"})
     'tile: 12 x 2; packed: none'
     """
     return "; ".join(f"{name}: {label}" for name, label in choices.items()) or "as by default"
 
 
 class Budget:
-    """Seconds, and candidates where they are limited, that are left."""
+    """The remaining seconds and, if limited, the remaining number of candidates."""
 
     def __init__(self, seconds: float, trials: int | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock, self.end, self.trials = clock, clock() + seconds, trials
 
     def share(self, part: float) -> Callable[[], bool]:
-        """What tells whether some of a part of what is left is left."""
+        """Returns a function that says whether something is left of a share of the remaining budget."""
         end = self.clock() + part * (self.end - self.clock())
-        least = None if self.trials is None else self.trials - max(1, round(part * self.trials))
+        last_trial = None if self.trials is None else self.trials - max(1, round(part * self.trials))
 
-        def goes_on() -> bool:
-            is_left = self.trials is None or least is None or self.trials > max(least, 0)
-            return is_left and self.clock() < end
+        def has_budget() -> bool:
+            has_trials = self.trials is None or last_trial is None or self.trials > max(last_trial, 0)
+            return has_trials and self.clock() < end
 
-        return goes_on
+        return has_budget
 
     def spend(self, trials: int) -> None:
-        """Some candidates were built."""
+        """Counts candidates that were built."""
         if self.trials is not None:
             self.trials -= trials
 
@@ -114,51 +117,51 @@ def tune(
     budget: Budget,
     tell: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
-    """Searches the kernels of compiled code on these arguments, and keeps records; Ctrl-C ends it early.
+    """Searches the kernels of compiled code on these arguments and records the best; Ctrl-C ends it early.
 
     Raises:
       NotImplementedError: the device in use is a GPU.
     """
     if target_of(state.device).kind.name != "llvm":
         raise NotImplementedError(f"tune searches schedules for CPUs, but the device in use is {state.device}")
-    untuned = code.code().executable
-    if untuned is None:
+    default_executable = code.code().executable
+    if default_executable is None:
         return Tuning((), 0.0, 0.0, None)
-    started = cpu_load.now()
+    started = cpu_load.current_ticks()
     parts = _parts(code, tensors, variables)
     operands = _operands(code, tensors, variables, [part.alone for part in parts])
-    found: list[TunedKernel] = []
+    kernels: list[TunedKernel] = []
     path = None
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
             for number, part in enumerate(parts):
-                goes_on = budget.share(part.share / sum(p.share for p in parts[number:]))
+                has_budget = budget.share(part.share / sum(p.share for p in parts[number:]))
                 bench = Bench(part.alone, operands[part.alone.name], Path(folder) / str(number), budget)
-                search = Search(bench.build, bench.measure, bench.agrees, goes_on)
+                search = Search(bench.build, bench.measure, bench.agrees, has_budget)
                 kernel, record = _result(part, search.run())
                 path = tuning_records.keep([record]) if record else path
-                found.append(kernel)
+                kernels.append(kernel)
                 tell(kernel)
                 if search.interrupted:
                     break
-    except KeyboardInterrupt:  # what was found is kept already
+    except KeyboardInterrupt:  # results are recorded already
         pass
-    before, after = _whole(code, untuned, tensors, variables)
-    _warn_if_busy(cpu_load.others_share(started, cpu_load.now()))
-    return Tuning(tuple(found), before, after, path)
+    before, after = _call_seconds(code, default_executable, tensors, variables)
+    _warn_if_busy(cpu_load.others_share(started, cpu_load.current_ticks()))
+    return Tuning(tuple(kernels), before, after, path)
 
 
 def _warn_if_busy(share: float) -> None:
     if share > MOST_OF_OTHERS:
         warnings.warn(
-            f"tune: other programs took {share:.0%} of the cores, so that what was found may not be quicker without them; "
+            f"tune: other programs took {share:.0%} of the cores, so the schedules found may not be faster without them; "
             "tune again when nothing else runs",
             stacklevel=2,
         )
 
 
 class Part(NamedTuple):
-    """A kernel and its share of the time of a call, that of others of the same structure included."""
+    """A kernel and its share of the time of a call, including that of kernels of the same structure."""
 
     alone: Alone
     key: str
@@ -166,59 +169,63 @@ class Part(NamedTuple):
 
 
 def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
-    """The kernels that take a share worth tuning, largest first."""
+    """Returns the kernels that take a share worth tuning, largest first."""
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {k.name: k.seconds for k in times.kernels}
-    known: dict[str, Part] = {}
+    parts: dict[str, Part] = {}
     for alone in kernels_alone(code.module(), host_target()):
         if alone.name not in seconds:
             continue
         key, share = workload_key(alone.func), seconds[alone.name] / times.seconds
-        same = known.get(key)
-        known[key] = Part(alone, key, share) if same is None else same._replace(share=same.share + share)
-    return sorted((p for p in known.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
+        part = parts.get(key)
+        parts[key] = Part(alone, key, share) if part is None else part._replace(share=part.share + share)
+    return sorted((p for p in parts.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
 
 
 def _operands(
-    code: Any, tensors: Sequence[Any], variables: Sequence[Variable], wanted: Sequence[Alone]
+    code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[Alone]
 ) -> dict[str, list[Any]]:
-    """Copies of what one call of the function gives its kernels."""
-    counts = {alone.name: alone.operands for alone in wanted}
-    found: dict[str, list[Any]] = {}
+    """Returns copies of the operands that one call of the function passes to its kernels."""
+    counts = {alone.name: alone.operands for alone in kernels}
+    operands: dict[str, list[Any]] = {}
 
-    def look(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
-        if before and name in counts and name not in found:
-            found[name] = [to_handle(to_array(x).copy()) for x in args[: counts[name]]]
+    def copy_operands(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
+        if before and name in counts and name not in operands:
+            operands[name] = [to_handle(to_array(x).copy()) for x in args[: counts[name]]]
         return RUN_KERNEL
 
     executable, handles = handles_of(code, tensors, variables)
     if counts:
-        executable.instrumented(look)(*handles)
-    return found
+        executable.instrumented(copy_operands)(*handles)
+    return operands
 
 
-def _result(part: Part, found: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
-    """What to tell, and what to keep where the best is surely better."""
+def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
+    """Returns the result for the user, and a record if the best is reliably faster."""
     name, target = part.alone.name, describe(host_target())
-    if not found.is_sure:
-        return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.refused), None
-    kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.refused)
-    words = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
-    return kernel, tuning_records.Record(target, part.key, words, found.best.choices, found.before, found.after)
+    if not result.is_sure:
+        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.refused), None
+    kernel = TunedKernel(name, part.share, result.before, result.after, _changed(result), result.tried, result.refused)
+    description = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
+    return kernel, tuning_records.Record(
+        target, part.key, description, result.best.choices, result.before, result.after
+    )
 
 
-def _changed(found: Found) -> dict[str, str]:
-    """The choices that differ from what the default's were, or would have been."""
-    default = found.default.choices
-    return {name: q.answer for name, q in found.best.asked.items() if q.answer != default.get(name, q.default)}
+def _changed(result: Found) -> dict[str, str]:
+    """Returns the choices that differ from the default's."""
+    default = result.default.choices
+    return {name: q.answer for name, q in result.best.asked.items() if q.answer != default.get(name, q.default)}
 
 
-def _whole(code: Any, untuned: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[float, float]:
-    """Seconds of a call as it was and as it is now, which is compiled for that."""
+def _call_seconds(
+    code: Any, default_executable: Any, tensors: Sequence[Any], variables: Sequence[Variable]
+) -> tuple[float, float]:
+    """Returns the seconds of a call before and after tuning; the function is compiled again for that."""
     _, old = handles_of(code, tensors, variables)
     code.forget()
     tuned_code, new = handles_of(code, tensors, variables)
-    runs = [partial(untuned.function(), *old), partial(tuned_code.function(), *new)]
+    runs = [partial(default_executable.function(), *old), partial(tuned_code.function(), *new)]
     before, after = in_turns(runs, ROUNDS_OF_THE_WHOLE)
     return median(before), median(after)
 
@@ -227,7 +234,7 @@ def _whole(code: Any, untuned: Any, tensors: Sequence[Any], variables: Sequence[
 
 
 class Bench:
-    """One kernel's candidates: built several at a time, checked against the default, and timed in turns."""
+    """Builds one kernel's candidates in parallel, checks them against the default, and times them in turns."""
 
     def __init__(self, alone: Alone, operands: list[Any], folder: Path, budget: Budget) -> None:
         self.alone, self.folder, self.budget, self.target = alone, folder, budget, host_target()
@@ -236,13 +243,14 @@ class Bench:
         self.expected: list[list[np.ndarray]] = []
         folder.mkdir()
 
-    def build(self, wanted: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
-        """Several at a time; None where code was there before, or can't be made."""
+    def build(self, choice_sets: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
+        """Builds candidates; None for one whose code was built before or that cannot be built."""
         with ThreadPoolExecutor(available_cores()) as pool:
-            jobs = [self._started(choices, pool) for choices in wanted]
+            jobs = [self._started(choices, pool) for choices in choice_sets]
             return [None if job is None else self._finished(*job) for job in jobs]
 
     def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
+        """Schedules and lowers a candidate, and starts its compilation."""
         decisions = Decisions(choices, lenient=True)
         try:
             scheduled = schedule(self.alone.func, self.target, decisions)
@@ -258,6 +266,7 @@ class Bench:
         return decisions, path, pool.submit(compile_alone, lowered, self.target, path)
 
     def _finished(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
+        """Waits for a candidate's compilation; the first one is the default, whose results the others must equal."""
         self.budget.spend(1)
         try:
             job.result()
@@ -271,25 +280,27 @@ class Bench:
         return candidate
 
     def _tell_failure(self, decisions: Decisions, error: Exception) -> None:
-        """A mistake in a rule, which tuning survives."""
-        warnings.warn(f"tune: {self.alone.name} can't be compiled with {told(decisions.taken)}: {error}", stacklevel=2)
+        """Warns of an error in a schedule rule; tuning goes on."""
+        warnings.warn(
+            f"tune: {self.alone.name} can't be compiled with {format_choices(decisions.taken)}: {error}", stacklevel=2
+        )
 
     def agrees(self, candidate: Candidate) -> bool:
-        """Whether it computes what the default does: of what the function gave it, and of random numbers."""
+        """Whether a candidate computes what the default does, on the function's operands and on random numbers."""
         pairs = zip(self.expected, self._results(candidate), strict=True)
-        return all(agree(a, b) for expected, found in pairs for a, b in zip(expected, found, strict=True))
+        return all(agree(a, b) for expected, actual in pairs for a, b in zip(expected, actual, strict=True))
 
     def _results(self, candidate: Candidate) -> list[list[np.ndarray]]:
         of_random = run_alone(candidate.code, self.alone, self.random)
         return [_arrays(candidate.run()), _arrays(of_random())]
 
     def measure(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
-        """Seconds of a call in each round."""
+        """Returns the seconds of a call in each round."""
         return in_turns([candidate.run for candidate in candidates], rounds, self.budget.clock)
 
 
 def _random(operand: Any) -> Any:
-    """Another operand of the same kind: integers are often indices, and stay."""
+    """Returns a random operand of the same type; integers are unchanged, as they are often indices."""
     array = to_array(operand)
     is_float = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
     rng = np.random.default_rng(0)
@@ -301,38 +312,38 @@ def _arrays(result: Any) -> list[np.ndarray]:
     return [to_array(x).copy() for x in results]
 
 
-def agree(expected: np.ndarray, found: np.ndarray) -> bool:
-    """Whether two results differ by no more than other orders of the same sums do; integers must be equal.
+def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
+    """Whether two results differ by rounding only, as sums in another order do; integers must be equal.
 
     >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
     True
     >>> agree(np.array([1.0, 2.0], "float32"), np.array([1.001, 2.0], "float32"))
     False
     """
-    most = TOLERANCE.get(expected.dtype.name)
-    if most is None:
-        return np.array_equal(expected, found)
-    a, b = expected.astype("float64"), found.astype("float64")
+    tolerance = TOLERANCE.get(expected.dtype.name)
+    if tolerance is None:
+        return np.array_equal(expected, actual)
+    a, b = expected.astype("float64"), actual.astype("float64")
     finite = np.isfinite(a)
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     a, b = a[finite], b[finite]
-    usual = np.sqrt(np.mean(a * a)) if a.size else 0.0
-    return bool(np.all(np.abs(a - b) <= most * (np.abs(a) + usual)))
+    rms = np.sqrt(np.mean(a * a)) if a.size else 0.0
+    return bool(np.all(np.abs(a - b) <= tolerance * (np.abs(a) + rms)))
 
 
 def in_turns(
     runs: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> list[list[float]]:
-    """Seconds of a call of each in each round, in which they take turns; of one that is much slower, those of one call."""
-    once = [_seconds(run, 1, clock) for run in runs]
-    least = min(once := [min(first, _seconds(run, 1, clock)) for first, run in zip(once, runs)])
+    """Returns the seconds of a call of each run in each round; runs take turns, a much slower one runs once."""
+    first_times = [_seconds(run, 1, clock) for run in runs]
+    least = min(first_times := [min(first_time, _seconds(run, 1, clock)) for first_time, run in zip(first_times, runs)])
     repeat = max(1, round(LEAST_SECONDS_OF_A_ROUND / max(least, 1e-9)))
-    found: list[list[float]] = [[] for _ in runs]
+    times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
-        for run, first, times in zip(runs, once, found):
-            times.append(first if first > HOPELESS * least else _seconds(run, repeat, clock))
-    return found
+        for run, first_time, times in zip(runs, first_times, times_of_runs):
+            times.append(first_time if first_time > HOPELESS * least else _seconds(run, repeat, clock))
+    return times_of_runs
 
 
 def _seconds(run: Callable[[], Any], repeat: int, clock: Callable[[], float]) -> float:

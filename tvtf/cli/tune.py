@@ -64,12 +64,12 @@ def table_of(tuning: Any) -> Any:
     """What tuning found, as a table."""
     from rich.table import Table
 
-    from tvtf.frontend.tuning.tune import told as in_words
+    from tvtf.frontend.tuning.tune import format_choices
 
     table = Table("kernel", "share", "before", "after", "tried", "choices", box=None)
     for k in tuning.kernels:
         numbers = f"{k.share:.1%}", in_microseconds(k.before), in_microseconds(k.after), str(k.tried)
-        table.add_row(k.name, *numbers, in_words(k.choices))
+        table.add_row(k.name, *numbers, format_choices(k.choices))
     table.add_row("a whole call", "", in_microseconds(tuning.before), in_microseconds(tuning.after))
     return table
 

@@ -16,7 +16,7 @@ from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.host.python_call import told_in_errors
+from tvtf.frontend.host.python_call import raises_op_errors
 from tvtf.ir.batching import without_leading
 from tvtf.ops.rules import attribute_bool
 
@@ -114,10 +114,10 @@ class Generator(Dataset):
         super().__init__(spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        with told_in_errors("PyFunc"):
+        with raises_op_errors("PyFunc"):
             values = iter(self.generator(*self.args))
         while True:
-            with told_in_errors("PyFunc"):
+            with raises_op_errors("PyFunc"):
                 found = next(values, _END)
             if found is _END:
                 return
