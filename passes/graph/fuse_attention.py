@@ -1,7 +1,9 @@
-"""Attention found in what was traced: products, softmax and masks become one kernel each way, without a matrix of all scores.
+"""Fuses traced attention (matmul, mask, softmax, matmul) into one kernel forward and one backward.
 
-The forward part is ``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward part is what ``vjp`` rules make of
-it. A softmax is replaced where every use of it, and of what lies between, is known: nobody else asks for the scores.
+The fused kernels never store the matrix of all scores. The forward pattern is
+``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward pattern is what the ``vjp`` rules make of it. A
+softmax is replaced only if every use of it, and of all values between it and its operands, belongs to the pattern:
+otherwise the scores would have to be stored anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tvtf.passes.graph.simplify import Simplified
 
 
 def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with :class:`Site`s replaced; the same one where there is none."""
+    """Replaces each :class:`Site`; returns the same module where there is none."""
     if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
         return mod
     mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
@@ -32,17 +34,18 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 MOST_PAIRS = 2**16
-"""Pairs of a query and a key up to which the gradient of a single head computes probabilities again: they fit the cache."""
+"""Query-key pairs up to which the gradient of a single head recomputes the probabilities: that many fit the cache."""
 
 
 HIDDEN = -1e4
-"""What a mask adds to scores, or puts in their place, that must not count: their exponentials are zero beside any other."""
+"""The largest fill or additive mask value that counts as masking: ``exp`` of such a score is zero beside any other."""
 
 
 class Site(NamedTuple):
-    """One attention: its operands (``key`` has its last two axes swapped where ``is_turned``), and what it gives.
+    """One matched attention: its operands and results.
 
-    ``to_out`` is the cotangent of ``out``; ``backward`` tells whose cotangent each product is that is made from it.
+    ``key`` has its last two axes swapped where ``is_turned``. ``to_out`` is the cotangent of ``out``; ``backward`` maps
+    each product of the gradient to the operand that it is the cotangent of.
     """
 
     query: relax.Var
@@ -59,7 +62,7 @@ class Site(NamedTuple):
 
 
 class Attending(Simplified):
-    """Binds the results of sites by the two primitives, and simplifies what is around them."""
+    """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -75,7 +78,7 @@ class Attending(Simplified):
 
 
 class _Parts:
-    """The tensors of one site while its function is emitted again."""
+    """Emits the tensors of one site."""
 
     def __init__(self, walk: Attending, site: Site) -> None:
         self.walk, self.site = walk, site
@@ -113,10 +116,11 @@ class _Parts:
 
 
 class Unknown(Exception):
-    """A use that no attention has."""
+    """Raised where a use doesn't match the pattern of attention."""
 
 
 def _sites(function: relax.Function) -> list[Site]:
+    """Returns every attention in a function."""
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)
@@ -136,7 +140,7 @@ def _site(graph: Graph, known: Known, softmax: Use) -> Iterator[Site]:
 
 
 class _Scores(NamedTuple):
-    """The way from a product of queries and keys to the softmax."""
+    """The path from the product of queries and keys to the softmax: its scale and its mask."""
 
     product: Use
     scale: float
@@ -145,6 +149,11 @@ class _Scores(NamedTuple):
 
 
 def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
+    """Matches the attention around a softmax, with its gradient if there is one.
+
+    Raises:
+      Unknown: an op around the softmax doesn't belong to attention.
+    """
     (logits,) = softmax.inputs
     scores = _scores(graph, logits)
     _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
@@ -161,7 +170,7 @@ def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
 
 
 def _causal(known: Known, scores: _Scores) -> int | None:
-    """The offset of a mask that hides from each query the keys after its own, where that is what it is known to be."""
+    """Returns the offset of a causal mask (query i sees keys up to i + offset), or None for any other mask."""
     mask = known.of(scores.masks[0]) if scores.masks else None
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
@@ -175,7 +184,7 @@ def _pairs(scores: Any) -> int:
 
 
 def _has_heads(scores: Any) -> bool:
-    """Whether there are several matrices of scores, for several cores to go over."""
+    """Whether there are several score matrices, which can be spread over cores."""
     return any(not isinstance(dim, tirx.IntImm) or int(dim) > 1 for dim in scores.ty.shape.values[:-2])
 
 
@@ -198,7 +207,7 @@ def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, tr
 
 
 def _are_heads(product: Use, out: Use) -> bool:
-    """Whether queries, keys and values are stacks of as many matrices, of known sizes."""
+    """Whether queries, keys and values have the same batch dims, and matrices of static shape."""
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
     leads = [str(shape[:-2]) for shape in shapes]
     is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
@@ -206,7 +215,7 @@ def _are_heads(product: Use, out: Use) -> bool:
 
 
 def _scores(graph: Graph, x: Any) -> _Scores:
-    """Walks back from the softmax's input over at most one mask and over factors."""
+    """Walks back from the softmax's input, over at most one mask and any scalar factors, to the product."""
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
     made = graph.made.get(x)
@@ -227,6 +236,7 @@ def _inner(graph: Graph, x: Any) -> Use | None:
 
 
 def _masked(graph: Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+    """Splits a masking ``select`` or ``add`` into the scores, the mask and the fill value (0 for an additive mask)."""
     if made.name == "select":
         condition, x, filled = made.inputs
         _require(_is_number(filled) and _same_shape(x, made.var))
@@ -249,6 +259,7 @@ def _same_shape(x: Any, y: Any) -> bool:
 
 
 def _factor(made: Use) -> tuple[Any, float]:
+    """Splits a product or quotient with a scalar constant into the tensor and the scalar."""
     x, y = made.inputs
     if made.name == "multiply" and _is_number(x):
         x, y = y, x
@@ -268,7 +279,7 @@ def _number(x: Any) -> float:
 
 
 def _with_gradient(graph: Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
-    """The site with its backward part, which every other use of the probabilities belongs to."""
+    """Adds the backward part to a site; every remaining use of the probabilities must belong to it."""
     found: dict[relax.Var, str] = {}
     cotangents: list[relax.Var] = []
     for use in map(_known, uses):
@@ -288,7 +299,7 @@ def _with_gradient(graph: Graph, site: Site, chance: relax.Var, uses: list[Use |
 
 
 def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
-    """Follows the cotangent of the scores, over the mask and the factors, to queries and keys."""
+    """Follows the scores' cotangent through the mask and the factors to the cotangents of query and key."""
     scale = 1.0
     use = graph.only_use(x)
     if site.masks and str(site.masks[0].ty.dtype) == "bool":
@@ -306,7 +317,7 @@ def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, s
 
 
 def _role(site: Site, scores: relax.Var, use: Use) -> str:
-    """Which operand's cotangent a product with that of the scores is."""
+    """Returns the operand whose cotangent a product with the scores' cotangent is."""
     if _is_product(use, scores, site.key, transpose_b=site.is_turned):
         return "query"
     if not site.is_turned and _is_product(use, scores, site.query, transpose_a=True):

@@ -1,4 +1,4 @@
-"""The sum of a tensor and that of its products with another, as gradients of norms ask for, in one pass over memory."""
+"""Fuses ``sum(x)`` and ``sum(x * y)`` into one pass over memory; gradients of normalization layers have such pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDE = ("float32", "float64")
 
 
 def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with ``sum(x)`` and ``sum(x * y)`` over the same leading axes as one ``paired_sums``."""
+    """Rewrites each pair of ``sum(x)`` and ``sum(x * y)`` over the same leading axes to one ``paired_sums``."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     if not any(map(_pairs, functions)):
         return mod
@@ -25,7 +25,7 @@ def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class Pair(NamedTuple):
-    """Two sums, that of ``x`` and that of its products with ``y``; ``first`` is the one that is bound first."""
+    """The sums of ``x`` and of ``x * y``; ``first`` is the variable that is bound earlier."""
 
     plain: Use
     product: Use
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 
 class _Paired(Evaluation):
-    """Binds both sums where the first of them stood."""
+    """Binds both sums where the earlier of them stood."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -53,7 +53,7 @@ class _Paired(Evaluation):
 
 
 def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
-    """Both sums of each pair, by their variables."""
+    """Returns the pairs, each under the variables of both of its sums."""
     graph = Graph(function)
     order = {var: position for position, var in enumerate(graph.made)}
     found: dict[relax.Var, Pair] = {}
@@ -65,7 +65,7 @@ def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
 
 
 def _is_of_columns(use: Use) -> bool:
-    """A sum over leading axes of known extent, whose results lie side by side."""
+    """Checks for a sum over leading axes, all of static extent: its results lie side by side in memory."""
     if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
         return False
     (x,) = use.inputs
@@ -74,7 +74,10 @@ def _is_of_columns(use: Use) -> bool:
 
 
 def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
-    """The pair of a sum of products: nobody else reads these, and both operands are there where the first sum is."""
+    """Finds the pair for a sum of products.
+
+    Nothing else may read the product, and both operands must be bound before the earlier sum.
+    """
     product = graph.made.get(total.inputs[0])
     if product is None or product.name != "multiply" or graph.only_use(product.var) is None:
         return None
@@ -88,5 +91,5 @@ def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
 
 
 def _is_in_memory(graph: Graph, y: Any) -> bool:
-    """Whether other kernels read it, too: else it is best computed where it is summed."""
+    """Whether another kernel reads ``y``, too; if not, it is cheaper to fuse its computation into the sum."""
     return y not in graph.made or len(graph.uses[y]) > 1

@@ -1,6 +1,6 @@
-"""Loops without what nobody needs: carried values that neither the condition nor what follows depends on are dropped.
+"""Removes loop-carried values that neither the condition nor any used result depends on.
 
-So the loop that only counts the turns of another does no more than the condition asks.
+A loop that is there only to count another loop's iterations then computes no more than its condition needs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tvtf.passes.analysis.dead_code import drop_dead, needed_bindings
 from tvtf.passes.analysis.rewriter import Bindings
 
 ROUNDS = 8
-"""Loops within loops: what an outer one drops may leave an inner one less to do."""
+"""Passes over the module at most: what an outer loop drops may let an inner loop drop more."""
 
 
 def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
-    """The dialect module with each ``while`` carrying only what is needed, and given only what it uses."""
+    """Reduces each ``while`` of a dialect module to the carried values and operands that it needs."""
     for _ in range(ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
@@ -33,6 +33,8 @@ def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Trimmer:
+    """One pass over a module."""
+
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.made: dict[ir.GlobalVar, relax.Function] = {}
@@ -44,6 +46,7 @@ class _Trimmer:
         return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.made}, attrs=self.mod.attrs)
 
     def function(self, func: relax.Function) -> relax.Function:
+        """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
         out, wanted, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
@@ -61,7 +64,7 @@ class _Trimmer:
         return out.function(func) if moved else func
 
     def trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
-        """Binds the smaller loop; by old index, the expressions of its items."""
+        """Binds the reduced loop; returns the expression of each remaining result by its old index."""
         attrs = loop.bound.attrs
         condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
         var = out.emit(loop.call(condition, body), binding.var.name)
@@ -84,7 +87,7 @@ def is_loop(value: Any) -> bool:
 
 
 def items_taken(func: relax.Function) -> dict[Any, Any]:
-    """The items that are taken of each tuple; no entry where it is used as a whole."""
+    """Returns the items that are read of each tuple; a tuple that is used as a whole has no entry."""
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
 
@@ -100,7 +103,7 @@ def items_taken(func: relax.Function) -> dict[Any, Any]:
 
 
 class _Part:
-    """A condition or body: which parameters it needs for some of its results."""
+    """A loop's condition or body, and which parameters some of its results depend on."""
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
@@ -108,11 +111,11 @@ class _Part:
         self.results = list(self.values[func.body.body].value.fields)
 
     def kept(self, results: Iterable[int]) -> list[Any]:
-        """The bindings that some results need, in order."""
+        """Returns the bindings that some results depend on, in order."""
         return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
 
     def needed(self, results: list[int]) -> set[int]:
-        """The positions of parameters: those used, and one for each symbolic dim that is."""
+        """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used."""
         kept = self.kept(results)
         used = {v for b in kept for v in relax.analysis.free_vars(b.value)}
         used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
@@ -124,7 +127,7 @@ class _Part:
         return found
 
     def part(self, params: list[int], results: list[int]) -> relax.Function:
-        """The function of some parameters for some results."""
+        """Returns the function restricted to some parameters and results."""
         out = Bindings()
         out.bindings = self.kept(results)
         fields = [self.results[k] for k in results]
@@ -136,7 +139,7 @@ class _Part:
 
 
 def _dims(things: Iterable[Any]) -> set[Any]:
-    """The symbolic dims in types and expressions."""
+    """Returns the symbolic dims in types and expressions."""
     found: list[Any] = []
     for thing in things:
         structural_walk(thing, (tirx.Var, found.append))
@@ -148,7 +151,7 @@ def _bound(params: Iterable[Any]) -> set[Any]:
 
 
 class Needs:
-    """A loop, and what of it is needed."""
+    """A loop and the positions of the operands and carried values that are needed."""
 
     def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, wanted: set[int] | None) -> None:
         self.bound = dialect.read(call)
@@ -160,6 +163,7 @@ class Needs:
         self.carried = [i for i in self.params if i < self.count]
 
     def _needed(self, wanted: set[int]) -> list[int]:
+        """Adds what the condition needs, then what the body needs for that, until nothing is added."""
         needed = wanted | self.test.needed([0])
         while True:
             more = needed | self.turn.needed(sorted(i for i in needed if i < self.count))

@@ -1,6 +1,6 @@
-"""Matrix products of which only some rows or columns are read: the others are not computed.
+"""Restricts matrix products to the rows or columns that are read.
 
-Such is the gradient of ``concat([x, h], 1) @ w`` for ``h`` alone, where nobody asks for that for ``x``.
+An example is the gradient of ``concat([x, h], 1) @ w`` with respect to ``h`` only: it is a slice of the product.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvtf.passes.graph.loop_dce import items_taken
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with products of parts of matrices in place of parts of products that are not read as a whole."""
+    """Rewrites a slice of a matrix product to a product of slices, where the rest of the product isn't read."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     if not any(map(_sites, functions)):
         return mod
@@ -27,7 +27,7 @@ def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class Site(NamedTuple):
-    """A product and the pieces of it, from ``first`` to before ``end``, among which are all that are read."""
+    """A product that is split, and the range of pieces ``[first, end)`` that covers all that are read."""
 
     product: Use
     axis: int
@@ -37,7 +37,7 @@ class Site(NamedTuple):
 
 
 class _Cut(Evaluation):
-    """Binds the pieces that are read; nothing stands for the others."""
+    """Binds the pieces that are read, and None for the others."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -53,11 +53,12 @@ class _Cut(Evaluation):
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
     def learn(self, var: relax.Var) -> None:
-        """The pieces have no dim that their product hasn't told."""
+        """Skips the pieces: they have no symbolic dim that their product doesn't have."""
         if var not in self.sites:
             super().learn(var)
 
     def product(self, site: Site, begin: int, size: int) -> Any:
+        """Binds the product with its left operand's rows or its right operand's columns sliced."""
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
         of_columns = site.axis == rank - 1
@@ -76,7 +77,7 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 
 def _sites(function: relax.Function) -> dict[relax.Var, Site]:
-    """By the variable of each split of a product that nobody else reads."""
+    """Returns the sites by the variables of the splits; the split must be the product's only reader."""
     graph, taken = Graph(function), items_taken(function)
     found = {}
     for split in graph.made.values():

@@ -1,6 +1,6 @@
-"""Simplification of the dialect: constants computed, detours cut short, nothing computed twice or for nobody.
+"""Simplifies the dialect: constant folding, algebraic rules, common subexpressions, dead code.
 
-Every rule keeps values exactly, NaN and signed zero included.
+Every rule preserves values exactly, NaN and signed zero included.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tvtf.passes.graph.growing_arrays import grown
 
 
 def simplify(mod: tvm.IRModule) -> tvm.IRModule:
-    """Rules first, then common subexpressions shared and dead bindings dropped."""
+    """Applies :data:`RULES`, then shares common subexpressions and drops dead bindings."""
     mod = reemit(mod, Simplified)
     mod = relax.transform.EliminateCommonSubexpr()(mod)
     return drop_dead(mod)
 
 
 class Step(NamedTuple):
-    """How a value was made: what rules look at."""
+    """The primitive, operands and attributes that a value was computed with; rules match on these."""
 
     name: str
     inputs: list[Any]
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Simplified(Evaluation):
-    """Binds each primitive in its simplest form."""
+    """Re-emits a function with each primitive in its simplest form."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -46,6 +46,7 @@ class Simplified(Evaluation):
         self.kept: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive, lowered or simplified where possible."""
         if prim.name == "with_gradient":  # no gradient is taken any more
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
@@ -65,11 +66,11 @@ class Simplified(Evaluation):
         return found if found is not None else self.remember(step, prim.bind(*step.inputs, **attrs))
 
     def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds what a rule found, simplified in turn."""
+        """Binds the primitive that a rule rewrote to; it is simplified in turn."""
         return self.bind(table[name], inputs, attrs)
 
     def remember(self, step: Step, result: Any) -> Any:
-        """Notes the step by the identity of its results, which are kept alive for that."""
+        """Records the step under the identity of its results, and keeps these alive so that no ``id`` is used twice."""
         for output in as_tuple(result):
             self.steps[id(output)] = step
             self.kept.append(output)
@@ -79,7 +80,7 @@ class Simplified(Evaluation):
         return self.steps.get(id(x))
 
     def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """A small result of constants alone, computed now with NumPy; not where the op may refuse them."""
+        """Folds an op on constants with NumPy, if the result is small; None where it can't, or where the op raises."""
         if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
         result = prim.typed(*(x._type for x in inputs), **attrs)
@@ -87,11 +88,11 @@ class Simplified(Evaluation):
             return None
         try:
             return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
-        except (ValueError, OpError):  # what it refuses, it refuses when it runs
+        except (ValueError, OpError):  # raised again when the program runs, as TensorFlow does
             return None
 
     def narrowed(self, step: Step) -> Step:
-        """An elementwise op broadcasts by itself: an operand that was repeated for it need not be."""
+        """Drops a ``broadcast_to`` in front of an elementwise op, which broadcasts by itself."""
         if step.name not in BROADCASTING or len(step.inputs) < 2:
             return step
         inputs = list(step.inputs)
@@ -115,7 +116,7 @@ BROADCASTING = frozenset(
 
 
 def _broadcast(inputs: list[Any]) -> tuple[Any, ...] | None:
-    """The shape that they are known to broadcast to."""
+    """Returns the shape that operands broadcast to, or None where it isn't known."""
     shape: tuple[Any, ...] | None = ()
     for x in inputs:
         shape = None if shape is None else broadcast_shapes(shape, x._type.shape, same_dim)
@@ -138,11 +139,12 @@ def _is_filled_with(x: Any, number: float) -> bool:
     return is_constant(x) and x._type.shape == () and bool(constant_value(x) == number)
 
 
-# -- rules: the simpler value, or None
+# -- rules: each returns a simpler value, or None
 
 
 def _one_is_neutral(walk: Simplified, step: Step) -> Tensor | None:
-    x, y = step.inputs  # a scalar constant broadcasts to the other's shape, so the result has it
+    """``x * 1`` and ``x / 1`` to ``x``; only for a scalar constant, which leaves the other operand's shape."""
+    x, y = step.inputs
     if _is_filled_with(y, 1):
         return x
     return y if _is_filled_with(x, 1) and step.name == "multiply" else None
@@ -153,6 +155,7 @@ def _subtract_zero(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _same_shape(walk: Simplified, step: Step) -> Tensor | None:
+    """A reshape or broadcast to the operand's own shape to the operand; two reshapes to one."""
     (x,) = step.inputs
     if same_shape(x._type.shape, step.attrs["shape"]):
         return x
@@ -173,6 +176,7 @@ def _twice_undone(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _transposed(walk: Simplified, step: Step) -> Tensor | None:
+    """Drops an identity transpose; merges two transposes."""
     perm, made = step.attrs["perm"], walk.step_of(step.inputs[0])
     if perm == tuple(range(len(perm))):
         return step.inputs[0]
@@ -182,7 +186,7 @@ def _transposed(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _over_all_rows(walk: Simplified, step: Step) -> Tensor | None:
-    """``matmul(reshape(a), reshape(b), transpose_a=True)`` of matrices whose rows are leading dims: summed where they lie."""
+    """``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims without reshapes."""
     made = [walk.step_of(x) for x in step.inputs]
     if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None
@@ -197,7 +201,7 @@ def _over_all_rows(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _pads_itself(walk: Simplified, step: Step) -> Tensor | None:
-    """A convolution (or its filter's gradient) of an image with zeros around it, which it can add by itself."""
+    """Merges zero padding into the convolution, or the filter's gradient, that reads it."""
     made = walk.step_of(step.inputs[0])
     zeros = None if made is None or made.name != "pad" else _spatial_zeros(made)
     if made is None or zeros is None:
@@ -207,7 +211,10 @@ def _pads_itself(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _spatial_zeros(pad: Step) -> list[tuple[int, int]] | None:
-    """How many positive zeros a pad puts around an image's spatial dims, where it does nothing else."""
+    """Returns how many zeros a pad adds to an image's spatial dims; None if it pads others, or with another value.
+
+    Negative zero counts as another value.
+    """
     first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
     known = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
     is_zero = _is_filled_with(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
@@ -215,7 +222,7 @@ def _spatial_zeros(pad: Step) -> list[tuple[int, int]] | None:
 
 
 def _crops_itself(walk: Simplified, step: Step) -> Tensor | None:
-    """A gradient for an image with zeros around it, without the zeros' part: the gradient of `_pads_itself`."""
+    """Merges a crop into the input gradient that it reads: the gradient of `_pads_itself`."""
     made, size = walk.step_of(step.inputs[0]), step.attrs["size"]
     if made is None or made.name != "conv_input_grad" or any(stride != 1 for stride in step.attrs["strides"]):
         return None
@@ -231,12 +238,12 @@ def _crops_itself(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _dims_alone(walk: Simplified, step: Step) -> Tensor:
-    """A shape as the vector of its dims: the tensor that has them need not be computed."""
+    """Computes a shape from the dims of the type, so that the tensor itself needn't be computed."""
     return walk.bind_again("dims_vector", [], {"dims": step.inputs[0]._type.shape, "dtype": step.attrs["dtype"]})
 
 
 def _known_dims(walk: Simplified, step: Step) -> Tensor | None:
-    """Dims that are all numbers, as a constant."""
+    """Folds a vector of static dims to a constant."""
     dims, dtype = step.attrs["dims"], step.attrs["dtype"]
     if not all(isinstance(d, int) and d <= dtype.max for d in dims):
         return None
@@ -244,7 +251,7 @@ def _known_dims(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _reduced_product(walk: Simplified, step: Step) -> Tensor | None:
-    """The product of all dims as one dim, so that the number of elements is checked as a size is."""
+    """Folds the product of a vector of dims to one dim, which gets the overflow check that sizes get."""
     if step.attrs["axis"] == ():
         return step.inputs[0]
     made = walk.step_of(step.inputs[0])
