@@ -1,6 +1,7 @@
-"""Tensors of sizes that the program computes: which must have room, whether fused kernels make them or not.
+"""Finds results whose sizes the program computes, for a run-time check that such a size can be allocated.
 
-Without this, a loop over 1 << 61 elements that nobody stores would run for centuries where TensorFlow has no memory for them.
+The check covers results that fusion never stores, too. Without it, a loop over 1 << 61 elements that are never stored
+would run for centuries, where TensorFlow raises ResourceExhaustedError.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from tvtf.passes.analysis.dead_code import makers_of_dims
 
 MAKER = "tvtf.told_dims"
 MOST_NAMED = 3
+"""Results that an error text names; the rest are counted."""
 
 
 class Sized(NamedTuple):
-    """A result whose size the program computes."""
+    """A result whose size is computed at run time."""
 
     op: str
     shape: tuple[Any, ...]
@@ -29,7 +31,7 @@ class Sized(NamedTuple):
 
 
 def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
-    """By the binding that computes the last of its dims, the results of a function that come after."""
+    """Returns the results of computed size, grouped by the binding that computes the last of their dims."""
     bindings = [b for block in function.body.blocks for b in block.bindings]
     makers = makers_of_dims(function.params, bindings)
     order = {b.var: i for i, b in enumerate(bindings)}
@@ -62,7 +64,7 @@ def _sized(op: str, ty: relax.TensorType) -> Sized:
 
 
 def too_large(results: Sequence[Sized]) -> str:
-    """What to say where one of them can't be had."""
+    """Returns the error text for results that can't be allocated, in TensorFlow's words."""
     named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MOST_NAMED])
     others = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
     return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"

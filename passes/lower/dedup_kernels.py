@@ -1,4 +1,4 @@
-"""Kernels that are the same, once: calls with unknown dims make one each, and fusing makes one of each group of calls."""
+"""Deduplicates kernels: calls with unknown dims get a kernel each, and so does each group that FuseOps makes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the first of all kernels of the same structure in the place of the others."""
+    """Replaces kernels of the same structure by the first of them."""
     instead = _others(mod)
     if not instead:
         return mod
@@ -27,7 +27,7 @@ def _calling(func: Any, instead: dict[ir.GlobalVar, ir.GlobalVar]) -> Any:
 
 
 def _others(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
-    """What is there before, by the name of each kernel that is there again."""
+    """Returns the first kernel of the same structure, by the name of each duplicate."""
     known: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
     instead: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():
@@ -42,5 +42,5 @@ def _others(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
 
 
 def _is_same(name: Any, func: tirx.PrimFunc, other: Any, its: tirx.PrimFunc) -> bool:
-    """Also in whether calls of them are pure."""
+    """Checks equality of kernels and of their types, which also say whether calls are pure."""
     return tvm_ffi.structural_equal(name.ty, other.ty) and tvm_ffi.structural_equal(func, its)

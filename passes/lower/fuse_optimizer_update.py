@@ -1,9 +1,10 @@
-"""An optimizer's update of a Variable, of the state beside it and the gradient it needs become one kernel.
+"""Fuses an optimizer's update of a Variable with the update of its slots and with the gradient that they read.
 
-FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable; here
-the elementwise kernels between them are one function of several results, which FuseTIR makes a kernel as it does with
-FuseOps' own. The product that gives the gradient joins where nobody else reads it. An update runs as soon as its
-gradient can be had, so that what the gradient is made of need not be kept.
+FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable. This
+pass groups the elementwise kernels between them into one function of several results, which FuseTIR turns into one
+kernel like FuseOps' own groups. The matmul or convolution that computes the gradient joins if it has no other reader.
+An update is placed right after its gradient's operands, so that these don't have to stay in memory until the end of the
+step.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _BROADCAST, _CONTRACTION = 1, 4
-"""TVM's kinds of kernels (``op_pattern``): up to the first, an element of the result reads one of each operand."""
+"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand."""
 
 
 class Step(NamedTuple):
-    """A call of a kernel of one result; ``copied`` is the operand that it only copies."""
+    """A call of a kernel with one result; ``copied`` is the operand if the kernel only copies it."""
 
     position: int
     block: int
@@ -44,7 +45,7 @@ class Step(NamedTuple):
 
 
 def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the updates of donated Variables in ``main`` made functions of their own."""
+    """Fuses the updates of donated Variables in ``main``."""
     main = mod["main"]
     pairs = [(int(output), int(parameter)) for output, parameter in (main.attrs or {}).get(DONATE, [])]
     line = _Line(mod, main, pairs)
@@ -53,7 +54,7 @@ def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Line:
-    """The straight line of ``main``: its kernels' calls, who reads what, and what becomes of Variables."""
+    """The straight-line code of ``main``: kernel calls, the readers of each variable, the new values of Variables."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
         self.steps: dict[Any, Step] = {}
@@ -92,7 +93,7 @@ class _Line:
 
     @cached_property
     def early(self) -> set[Any]:
-        """Numbers that depend on parameters alone, as they come in: a step's learning rate."""
+        """Scalars that depend on parameters only, such as a step's learning rate; they move to the block's start."""
         found: set[Any] = set()
         for var, step in self.steps.items():
             if (
@@ -104,14 +105,14 @@ class _Line:
         return found
 
     def key(self, var: Any) -> float:
-        """What bindings are sorted by."""
+        """Returns the sort key of a binding within its block."""
         position = self.made[var]
         if var not in self.early:
             return position
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
-        """Groups of steps that can be one kernel each, which no step belongs to two of."""
+        """Yields groups of steps that can be fused; each step belongs to one group."""
         groups: list[set[Any]] = []
         for var in self.updated:
             own = set(self._elementwise(var))
@@ -124,7 +125,7 @@ class _Line:
                 yield update
 
     def _elementwise(self, var: Any) -> Iterator[Any]:
-        """The steps of the same shape that lead to a value."""
+        """Yields the elementwise steps of the same shape that a value is computed by."""
         todo, seen = [var], set()
         while todo:
             step = self.steps.get(todo.pop())
@@ -134,7 +135,7 @@ class _Line:
         return iter(seen)
 
     def _without_shared(self, group: set[Any]) -> set[Any]:
-        """Without what others read that isn't a Variable's new value."""
+        """Removes steps that are read outside the group, unless they are a Variable's new value."""
         while True:
             own = {self.steps[var].position for var in group}
             shared = {v for v in group if v not in self.updated and not own.issuperset(self.readers.get(v, ()))}
@@ -143,7 +144,7 @@ class _Line:
             group = group - shared
 
     def _gradient(self, group: set[Any]) -> set[Any]:
-        """The one contraction that only this group reads."""
+        """Returns the contraction that only this group reads, if there is exactly one."""
         own = {self.steps[var].position for var in group}
         operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
         found = {
@@ -157,7 +158,7 @@ class _Line:
 
 
 class _Update:
-    """Steps to be one kernel, in order."""
+    """Steps to fuse into one kernel, in order."""
 
     def __init__(self, line: _Line, steps: list[Step]) -> None:
         self.line, self.steps = line, steps
@@ -168,20 +169,24 @@ class _Update:
 
     @property
     def name(self) -> str:
-        """Its kernel's: what makes the gradient, or the first step."""
+        """The fused kernel's name: the gradient's kernel if it is part, else the first step's."""
         first = max(self.steps, key=lambda step: step.pattern)
         return str(first.binding.value.args[0].name_hint)
 
     @property
     def is_legal(self) -> bool:
-        """Whether nobody reads a result before the last step, and all lie in one block."""
+        """Whether all steps are in one block and no result is read before the last step."""
         last = self.steps[-1].position
         early = [r for s in self.results for r in self.line.readers[s.var] if r < last and r not in self.positions]
         return not early and len({step.block for step in self.steps}) == 1
 
     @property
     def place(self) -> float:
-        """Right after the last operand, and after others have read the Variables whose memory the results take."""
+        """The sort key of the call.
+
+        It stands after the last operand, and after the last other reader of the Variables whose memory the results
+        take.
+        """
         made = [self.line.made[x] for x in self.operands if x in self.line.made and x not in self.line.early]
         params = [self.line.updated[s.var] for s in self.steps if s.var in self.line.updated]
         read = [r for p in params for r in self.line.readers.get(p, ()) if r not in self.positions]
@@ -190,7 +195,10 @@ class _Update:
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
-        """The steps as a function of their operands; what was copied is read from the copy, unless it is a result."""
+        """Returns the steps as a function of their operands.
+
+        A copied value is read from the copy, unless it is a result.
+        """
         types = with_named_dims([x.ty for x in self.operands])
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
         at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
@@ -207,7 +215,7 @@ class _Update:
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 
     def bindings(self, function: ir.GlobalVar) -> list[Any]:
-        """The call, and the results under the names they had."""
+        """Returns the bindings of the call and of its results, under their old variables."""
         types = relax.TupleType([step.var.ty for step in self.results])
         call = relax.Call(function, self.operands, span=self.steps[-1].binding.value.span, ret_ty=types)
         made = relax.VarBinding(relax.Var("update", types), call)
@@ -237,7 +245,7 @@ def _alike(x: Any, y: Any) -> bool:
 
 
 def _copied(func: Any) -> int | None:
-    """The operand that a kernel only copies."""
+    """Returns the position of the operand that a kernel only copies, or None."""
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -249,6 +257,7 @@ def _copied(func: Any) -> int | None:
 
 
 def _results(main: relax.Function) -> list[Any]:
+    """Returns the variables that ``main`` returns, through aliases."""
     values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     result = main.body.body
     while isinstance(values.get(result), relax.Var):
@@ -258,7 +267,7 @@ def _results(main: relax.Function) -> list[Any]:
 
 
 def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: list[_Update]) -> tvm.IRModule:
-    """``main`` with a call for each update, in the order of places."""
+    """Returns the module with each update's steps replaced by its call, sorted into place."""
     builder = relax.BlockBuilder(mod)
     new: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:

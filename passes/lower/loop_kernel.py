@@ -1,8 +1,8 @@
-"""A loop of the virtual machine written as one kernel: a TIR `while` around the statements of its parts' kernels.
+"""Writes a loop of the virtual machine as one kernel: a TIR `while` around the statements of its functions' kernels.
 
-What a turn starts from lies in buffers that the next turn starts from again: on the stack where they are small, so that
-LLVM keeps scalars in registers. Buffers too large for that come from outside, so that they are allocated once, are part of
-the memory plan, and don't leak where the loop ends by an error.
+The carried values live in buffers that each iteration overwrites. Small buffers are on the stack, so that LLVM keeps
+scalars in registers. Larger ones are arguments of the kernel: they are allocated once, are part of the memory plan, and
+don't leak when the loop ends by an error.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from tvtf.passes.schedule.cpu import emit
 
 MAY_FAIL = "tvtf.may_fail"
 SAFE = "tvtf.inplace"
-"""Which outputs of a kernel may lie where an input lies: `[output, input]` positions; see `passes/memory/buffer_donation.py`."""
+"""Attribute: ``[output, input]`` positions that may share memory; set by `passes/memory/buffer_donation.py`."""
 POLL_WORK = 1 << 16
-"""Statements run between two looks at the clock: some 20 us."""
+"""Statements executed between two reads of the clock: about 20 us."""
 UNKNOWN_EXTENT = 64
+"""Iterations assumed for a loop of unknown extent, when work is estimated."""
 MOST_STATEMENTS = 5000
-"""A longer loop is left to the machine: LLVM compiles its kernels side by side, and each once."""
+"""A longer loop stays in the virtual machine: LLVM then compiles its kernels in parallel, and each only once."""
 EMBEDDED = ("bool", "int32", "int64", "float32", "float64")
 
 Value = Any
@@ -38,18 +39,18 @@ Value = Any
 
 
 class NotNative(Exception):
-    """Something in a loop that kernels can't do."""
+    """Raised for a loop that can't be written as a kernel; the text names what prevents it."""
 
 
 class LoopKernel:
     """The kernel of a loop, and how to call it.
 
-    ``operands`` and then tensors of the types ``allocated`` are its arguments. Each of the ``results`` is the position of
-    one of these tensors, or, where the loop hands a value through (it may have written into it), the operand. Only
-    results in ``wanted`` are sure to be written.
+    Its arguments are ``operands``, then tensors of the types ``allocated``. Each of ``results`` is the position of one
+    of these tensors; for a carried value that the body returns unchanged (it may have written into it) it is the
+    operand. Only results in ``wanted`` are guaranteed to be written.
 
     Raises:
-      NotNative: the loop has to stay one of the virtual machine.
+      NotNative: the loop has to stay in the virtual machine.
     """
 
     def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int], polls: bool) -> None:
@@ -71,6 +72,7 @@ class LoopKernel:
         self.function = self._function(sizes)
 
     def _write(self, call: relax.Call, wanted: set[int]) -> list[Any]:
+        """Emits the loop; returns each result's output position or operand."""
         given = list(call.args)[2 : 2 + carried_count(call)]
         values = [self.value(x, {}) for x in list(call.args)[2:]]
         state = self.loop(call, values, [k in wanted for k in range(len(given))])
@@ -85,7 +87,7 @@ class LoopKernel:
         return results
 
     def _given_out(self, buffer: Var) -> int:
-        """The position of the output that holds a buffer at the end."""
+        """Returns the position of the output that holds a buffer at the end, adding a copy if there is none."""
         if buffer not in self.outputs:
             place = _buffer_like(buffer, "result")
             self.outputs.append(place)
@@ -94,6 +96,7 @@ class LoopKernel:
         return self.outputs.index(buffer)
 
     def _unbound_sizes(self) -> list[Var]:
+        """Returns the size variables in use that no buffer's shape binds: they become scalar parameters."""
         bound = {d for b in self._buffers() for d in b.ty.shape if isinstance(d, Var)}
         used: list[Var] = []
         for stmt in self.statements:
@@ -116,7 +119,7 @@ class LoopKernel:
         self.statements.append(stmt)
 
     def block(self, write: Callable[[], Any]) -> tuple[Stmt, Any]:
-        """The statements that ``write`` emits, and what it returns."""
+        """Returns the statements that ``write`` emits, and its result."""
         outer, self.statements = self.statements, []
         try:
             result = write()
@@ -125,7 +128,7 @@ class LoopKernel:
             self.statements = outer
 
     def place(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-        """A buffer of the kernel's own, on the stack where it is small."""
+        """Returns a new buffer of the kernel: on the stack if it is small, else a workspace argument."""
         buffer = emit.scratch(list(shape), dtype, name, "local")
         if not is_large(buffer):
             self.emit(emit.allocate(buffer))
@@ -158,7 +161,7 @@ class LoopKernel:
         raise NotNative(f"a {type(expr).__name__}")
 
     def input(self, expr: Any) -> Var:
-        """The parameter for a tensor from outside."""
+        """Returns the parameter for a tensor from outside the loop."""
         if expr not in self.inputs:
             if expr.ty.shape is None:
                 raise NotNative("a tensor of unknown rank")
@@ -194,6 +197,7 @@ class LoopKernel:
         return ()
 
     def kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        """Inlines a kernel; its result goes to the buffer chosen for it, else to a new one."""
         operands = list(self.value(call.args[1], env))
         if len(call.args) > 2:
             operands += map(self.scalar, call.args[2].values)
@@ -216,7 +220,7 @@ class LoopKernel:
         self.emit(body)
 
     def run(self, func: relax.Function, operands: Sequence[Value]) -> Value:
-        """A Relax function on values."""
+        """Inlines a Relax function on values."""
         env = dict(zip(func.params, operands, strict=True))
         outer = self.dims
         self.dims = _dims(func.params, operands)
@@ -238,6 +242,7 @@ class LoopKernel:
     # -- control flow
 
     def branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
+        """Writes an If; each side copies its value to a common place."""
         chosen = self.value(expr.cond, env)
         sides = [self.block(partial(self.sequence, s, dict(env))) for s in (expr.true_branch, expr.false_branch)]
         merged = self.merged([value for _, value in sides])
@@ -246,7 +251,7 @@ class LoopKernel:
         return merged
 
     def merged(self, values: list[Value]) -> Value:
-        """Where the value of a branch goes."""
+        """Returns the buffer that both sides of a branch write their value to."""
         first, other = values
         if isinstance(first, tuple):
             return tuple(self.merged(list(pair)) for pair in zip(first, other, strict=True))
@@ -258,7 +263,11 @@ class LoopKernel:
             self.emit(_copy(source, target))
 
     def loop(self, call: relax.Call, values: list[Value], outside: list[bool]) -> list[Var]:
-        """The loop on ``values``; returns its state. State that is wanted ``outside`` is an output where it is large."""
+        """Writes the loop on ``values`` and returns its state.
+
+        Large state that is needed ``outside`` is an output of the kernel. The loop's form is
+        ``while going: going = condition(); if going: body()``, with invariant statements of the body in front of it.
+        """
         if any(t.shape is None for t in call.ty.fields):
             raise NotNative("a shape that changes")
         condition, body = (self.mod[part] for part in call.args[:2])
@@ -284,6 +293,7 @@ class LoopKernel:
         return state
 
     def started(self, value: Var, outside: bool) -> Var:
+        """Copies an initial value to a buffer that iterations overwrite: an output if large and needed outside."""
         if outside and is_large(value):
             place = _buffer_like(value, "state")
             self.outputs.append(place)
@@ -293,7 +303,7 @@ class LoopKernel:
         return place
 
     def carry(self, state: list[Var], values: Sequence[Var]) -> None:
-        """Move what a turn gave into the state, as if all at once."""
+        """Copies an iteration's results into the state, as a parallel move: results that are state are saved first."""
         moves = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
         staged = [(self.staged(value) if value in state else value, to) for value, to in moves]
         for value, to in staged:
@@ -306,7 +316,7 @@ class LoopKernel:
 
 
 class _Beat:
-    """Ctrl-C: every so many turns the clock is read, and once a second Python asked."""
+    """Polling for Ctrl-C: the clock is read every few iterations, and Python is asked once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.turns, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
@@ -314,6 +324,7 @@ class _Beat:
         kernel.emit(emit.store(self.last, seconds(), []))
 
     def poll(self, turns: int) -> Stmt:
+        """Returns the statement that an iteration ends with; the clock is read every ``turns`` iterations."""
         now = Var("now", "int64")
         ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
         later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
@@ -326,7 +337,7 @@ class _Beat:
 
 
 def _hands_through(body: relax.Function, k: int) -> bool:
-    """Whether the ``k``-th result is the ``k``-th parameter."""
+    """Whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
@@ -337,9 +348,9 @@ def _hands_through(body: relax.Function, k: int) -> bool:
 
 
 def overwriting(mod: tvm.IRModule, body: relax.Function, k: int) -> relax.Var | None:
-    """The ``k``-th result of a loop's body, where its kernel may write it over the ``k``-th parameter.
+    """Returns the ``k``-th result of a loop's body if its kernel may overwrite the ``k``-th parameter, else None.
 
-    Nothing reads the parameter later, and the kernel reads it at most at the element that it writes.
+    It may if nothing reads the parameter later, and the kernel reads it only at the element that it writes.
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
@@ -359,7 +370,7 @@ def _is_kernel_call(value: Any) -> bool:
 
 
 def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
-    """Whether a kernel of one result reads an operand only where it writes."""
+    """Whether a kernel with one result reads an operand only at the element that it writes."""
     if isinstance(call.ty_args[0], relax.TupleType):
         return False
     operands = list(call.args[1].fields)
@@ -368,7 +379,7 @@ def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
 
 
 def _dims(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
-    """What a function's symbolic dims are for the operands."""
+    """Returns the values of a function's symbolic dims for some operands."""
     found: dict[Var, ir.Expr] = {}
     for param, operand in zip(params, operands, strict=True):
         if not isinstance(param.ty, relax.TensorType):
@@ -404,7 +415,7 @@ def _length(stmt: Stmt) -> int:
 
 
 def _work(stmt: Any) -> int:
-    """About how many statements a statement runs."""
+    """Estimates how many statements a statement executes."""
     if isinstance(stmt, tirx.For):
         return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _work(stmt.body)
     if isinstance(stmt, tirx.While):

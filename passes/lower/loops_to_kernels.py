@@ -1,7 +1,7 @@
-"""Loops become kernels: a `while` in TIR, its state in registers or in memory that is allocated once.
+"""Turns loops into kernels: a `while` in TIR, with its state in registers or in memory that is allocated once.
 
-Runs on scheduled kernels. Where a condition or a body does something that no kernel does (it prints, calls Python, or
-makes a tensor whose size it computes), the loop stays one of the virtual machine, with the loops in it made kernels.
+Runs on scheduled kernels. A loop whose condition or body does something that no kernel can do (it prints, calls Python,
+or makes a tensor of computed size) stays in the virtual machine; the loops inside it become kernels.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from tvtf.passes.lower.loop_kernel import LoopKernel, NotNative
 
 
 def native_loops(mod: tvm.IRModule, polls: bool = True) -> tvm.IRModule:
-    """The module with each loop that kernels can do as one kernel; with ``polls``, it listens for Ctrl-C.
+    """Replaces each loop that can be one kernel; with ``polls``, the kernel checks for Ctrl-C.
 
-    Takes functions without dataflow blocks; what nothing calls any more is left out.
+    Takes functions without dataflow blocks; functions that aren't called any more are dropped.
     """
     return _Rewriter(mod, polls).run() if any(map(is_loop, all_calls(mod))) else mod
 
 
 class _Rewriter:
+    """One run over a module, from its entries to all functions that they reach."""
+
     def __init__(self, mod: tvm.IRModule, polls: bool) -> None:
         self.mod, self.polls = mod, polls
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
@@ -64,7 +66,7 @@ def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
 
 
 class _Function:
-    """One Relax function with its loops replaced."""
+    """Rewrites the loops of one Relax function."""
 
     def __init__(self, rewriter: _Rewriter, func: relax.Function) -> None:
         self.rewriter, self.func = rewriter, func
@@ -106,6 +108,7 @@ class _Function:
             out.again(binding, value)
 
     def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
+        """Binds a loop as allocations and a kernel call; as it is where no kernel can do it."""
         whole = self.uses[var] > len(self.items[var])
         wanted = range(carried_count(call)) if whole else self.items[var]
         try:

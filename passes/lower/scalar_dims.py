@@ -1,7 +1,8 @@
-"""Dims that kernels take as scalars, told to fused kernels as their other dims are.
+"""Passes dims to fused kernels in one shape parameter, instead of some as scalars.
 
-FuseOps makes a scalar parameter of such a dim, and one shape of those that only occur within a dim, as in ``n + m``. FuseTIR
-defines a dim twice where there are both ("VarRemapGet(source) == nullptr", src/s_tir/transform/renew_defs.cc).
+FuseOps makes a scalar parameter of a dim that a kernel takes as a scalar, and one shape of dims that only occur within
+others, as in ``n + m``. FuseTIR fails on functions that have both, since it defines such a dim twice
+("VarRemapGet(source) == nullptr", src/s_tir/transform/renew_defs.cc).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module, between FuseOps and FuseTIR, with scalar parameters moved into the shape at the end of the others."""
+    """Moves scalar parameters into the shape at the end of the parameters; runs between FuseOps and FuseTIR."""
     old = {var: f for var, f in mod.functions_items() if _has_both(f)}
     if not old:
         return mod
