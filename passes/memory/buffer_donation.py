@@ -1,8 +1,8 @@
-"""Donation: the new value of a Variable is written into the memory of the old one.
+"""Buffer donation: writes the new value of a Variable into the memory of the old one.
 
-``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory when the kernel that
-computes it reads the parameter only at the element it writes, nothing reads the parameter later, and nothing that can fail
-comes after. Otherwise the value gets memory of its own, and the caller swaps handles.
+``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory if the kernel
+that computes it reads the parameter only at the element that it writes, nothing reads the parameter later, and nothing
+that can fail comes after the write. Otherwise the value gets its own memory, and the caller swaps handles.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_k
 
 DONATE = "tvtf.donate"
 GIVEN = "tvtf.given"
-"""The positions of the outputs that ``main`` gives: what it leaves in a Variable's memory it need not."""
+"""Attribute: the positions of the outputs that ``main`` still returns; donated ones needn't be."""
 COPIED = "tvtf.copied"
-"""The parameter that a kernel copies and does no more, or -1."""
+"""Attribute: the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
-    """Notes on each unscheduled kernel which outputs may share memory with which inputs, and whether it only reshapes."""
+    """Marks each unscheduled kernel with the outputs that may share an input's memory, and whether it copies or
+    reshapes.
+
+    Runs before scheduling, since `read_kernel` understands only unscheduled kernels.
+    """
     marked = mod.clone()
     for var, func in mod.functions.items():
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
@@ -45,7 +49,7 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """The parameter that a kernel copies and does no more, or -1."""
+    """Returns the position of the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
     (stage, *more) = kernel.stages
     if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return -1
@@ -55,7 +59,7 @@ def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """As `inplace_pairs`, of a kernel that begins with copies and reads what it copied no more."""
+    """Like `inplace_pairs`, for a kernel that first copies an operand and doesn't read it after that."""
     place = {param: i for i, param in enumerate(func.params)}
     return [
         [place[out], place[source]]
@@ -72,7 +76,7 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 
 
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
-    """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
+    """Returns the ``[output, input]`` positions of parameters where the input is read only at the element written."""
     results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
     written = {i for i, p in enumerate(func.params) if p in results}
     steps = [_step_of(member) for member in kernel.stages] if written else []
@@ -87,7 +91,7 @@ def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
 
 
 class _Step(NamedTuple):
-    """What a member of a kernel writes (None: what nobody knows), and each buffer it reads: whether only at its own point."""
+    """What a stage writes (None: unknown), and for each buffer that it reads, whether only at the element it writes."""
 
     written: Any
     reads: dict[Any, bool]
@@ -104,16 +108,16 @@ def _step_of(member: Stage | Opaque) -> _Step:
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
-    """A parameter may also be an unknown dim."""
+    """Whether both are buffers of one type; a parameter may also be a symbolic dim."""
     are_buffers = is_buffer_var(a) and is_buffer_var(b)
     return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
 def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
-    """Whether every path from ``source`` to a stage goes through the same element, and none starts after the write.
+    """Whether every path from ``source`` to a stage keeps to one element, and none starts after ``output`` is written.
 
-    A stage downstream that reads another element, or that comes after the one writing ``output``, could see new values once
-    the stages between are merged into it.
+    A downstream stage that reads another element, or that follows the stage writing ``output``, could see new values
+    once the stages in between are inlined into it.
     """
     downstream, written = {source}, False
     for step in steps:
@@ -128,7 +132,7 @@ def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
 
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
-    """``(output, source)`` of each loop that copies one into the other, element by element."""
+    """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy."""
     found: list[tuple[Any, Any]] = []
 
     def visit(loop: tirx.For) -> None:
@@ -142,7 +146,7 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
 
 
 def without_copies(body: Any, output: Any) -> Any:
-    """The statements without the loops that copy an operand into an output."""
+    """Returns the statements without the loops that copy an operand into an output."""
 
     def left(loop: tirx.For) -> Any:
         own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
@@ -159,9 +163,9 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
 
 
 def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
-    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe.
+    """Applies the donations in ``main`` that are safe; its kernels write into allocated destinations by now.
 
-    What is donated is no result any more, unless it ``gives_all``: a GPU works on copies.
+    Donated values aren't returned any more, unless ``gives_all``: on a GPU, the kernels work on copies.
     """
     main = mod["main"]
     pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
@@ -183,7 +187,7 @@ def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
 
 
 def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
-    """``main`` where what is made only to be copied is taken itself: an assignment that no kernel could be fused with."""
+    """Removes copies of values that are read only by the copy: assignments that no kernel could be fused with."""
     plan = _Plan(mod, main)
     uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
         variables(main.body.body)
@@ -202,9 +206,9 @@ def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
-    """A kernel that is called on one tensor as operand and as result, without the loop that copies it.
+    """Adds a variant of a kernel that is called with one tensor as operand and result, without the copy between them.
 
-    What it reads of the operand was that loop alone: LLVM may take its buffers for different ones, and use vectors.
+    That copy was all it read of the operand, so the variant is ``noalias`` and LLVM can vectorize it.
     """
     name = plan.bindings[position].value.op
     kernel = mod[name]
@@ -215,7 +219,7 @@ def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int
 
 
 class _Plan:
-    """What the straight line of ``main`` says about who reads and writes what, and when."""
+    """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
         self.mod = mod
@@ -243,14 +247,14 @@ class _Plan:
             self.writes.setdefault(out, []).append(position)
 
     def _use(self, position: int, value: Any) -> None:
-        """Notes a use of a variable, and of every parameter whose memory it may be: loops and branches hand on operands."""
+        """Records a use of a variable and of each parameter that it may alias, through loops and branches."""
         for var in variables(value):
             self.last_use[var] = position
             for param in self.aliases.get(var, ()):
                 self.last_use[param] = position
 
     def _destinations(self, value: Any) -> list[Any]:
-        """The allocated arguments that a kernel call is the first to touch: what it writes."""
+        """Returns the allocations that a kernel call is the first to use: these it writes."""
         if self._kernel(value) is None:
             return []
         return [a for a in value.args if a not in self.writes and is_allocation(self.values.get(a))]
@@ -262,7 +266,7 @@ class _Plan:
         return func if isinstance(func, tirx.PrimFunc) else None
 
     def _may_fail(self, value: Any) -> bool:
-        """Branches hold guards, and so do loops: those with effects, or their kernels."""
+        """Whether a binding may raise: branches and loops contain guards, and some kernels do."""
         if isinstance(value, relax.If):
             return True
         kernel = self._kernel(value)
@@ -271,12 +275,13 @@ class _Plan:
         return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
     def root(self, var: Any) -> Any:
-        """The binding at the start of a chain of aliases."""
+        """Follows a chain of aliases to its start."""
         while isinstance(self.values.get(var), relax.Var):
             var = self.values[var]
         return var
 
     def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
+        """Yields the safe donations as ``(value, parameter)``; each value is donated once."""
         taken: set[Any] = set()
         for output, parameter in pairs:
             var, param = self.root(self._output(output)), self.main.params[parameter]
@@ -290,6 +295,7 @@ class _Plan:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
+        """Whether a value may be computed in a parameter's memory."""
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
@@ -304,7 +310,7 @@ class _Plan:
         return all((out, i) in safe for i in places)
 
     def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
-        """The outputs that lie where their caller looks for them: in the memory of one parameter."""
+        """Returns the outputs that end up in the memory of exactly one parameter, where the caller expects them."""
         outputs = [output for output, _ in pairs]
         found = {
             out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
@@ -315,7 +321,7 @@ class _Plan:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
-        """What the call there copies into, and the value: made in memory that only its kernel and this call see."""
+        """Yields the destination and the value if a call copies a value that nothing else reads."""
         call = self.bindings[position].value
         kernel = self._kernel(call)
         copied = int(kernel.attrs[COPIED]) if kernel is not None and COPIED in kernel.attrs else -1
@@ -328,7 +334,10 @@ class _Plan:
             yield out, source
 
     def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Calls (by position, with the result's among the operands) whose kernel copies a donated parameter into the result that takes its memory."""
+        """Yields calls whose kernel first copies a donated parameter into the result that now shares its memory.
+
+        Each is the call's position and the result's position among its operands.
+        """
         for var, param in chosen.items():
             (position,) = self.writes[var]
             call = self.bindings[position].value
@@ -340,7 +349,7 @@ class _Plan:
 
 
 def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, ir.GlobalVar]) -> relax.Function:
-    """``main`` without the allocations of donated values, their variables replaced by the parameters."""
+    """Removes the allocations of donated values and replaces their variables by the parameters."""
 
     def replace(expr: Any) -> Any:
         return structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
@@ -354,12 +363,12 @@ def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, 
 
 
 def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
-    """The call of another kernel on the same operands."""
+    """Returns the call with another kernel on the same operands."""
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
 
 def _without(main: relax.Function, settled: set[int]) -> relax.Function:
-    """``main`` without some of the outputs in its tuple of results."""
+    """Removes outputs from ``main``'s tuple of results."""
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None
     if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):

@@ -1,4 +1,4 @@
-"""Allocations of more bytes than 64 bits count: TVM counts bits, so that the sizes of such would come out small."""
+"""Clamps the sizes of huge allocations: TVM counts them in bits, so larger ones would wrap around to small ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 
 MOST = 1 << 58
-"""Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
+"""Bytes that no machine has: requesting them fails as any request for too much memory does."""
 
 
 def within_reach(size: Any) -> Any:
-    """A number of bytes, or `MOST` where it is more, also where it is too large for an integer.
+    """Returns a number of bytes, or `MOST` if it is larger, even where it overflows an integer.
 
     Example:
         >>> from tvm import tirx
@@ -41,7 +41,7 @@ def _bounded(call: Any) -> Any:
 
 @transform.module_pass(opt_level=0, name="WithinReach")
 def WithinReach(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `within_reach` to every allocation of a module's functions."""
+    """Applies `within_reach` to every allocation of a module's functions."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if not isinstance(func, PrimFunc):

@@ -1,7 +1,8 @@
-"""What depends on constants alone is computed once, before the first call: whole kernels, and packed copies of operands.
+"""Hoists work that depends on constants only: whole kernels, and packed copies of operands, run once before the first
+call.
 
-``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. Their work moves
-into a second entry, ``prepare``, whose results are ``main``'s last parameters.
+``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. The hoisted
+work moves into a second entry, ``prepare``, whose results become ``main``'s last parameters.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def hoist(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with ``prepare`` beside ``main`` where ``main`` has constants; its kernels are scheduled already."""
+    """Splits ``prepare`` off ``main`` if it has constant parameters; its kernels are scheduled already."""
     main = mod["main"]
     positions = [int(position) for position in (main.attrs or {}).get(CONSTANTS, [])]
     return _Hoist(mod, main, positions).run() if positions else mod
 
 
 def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with what ``main`` computes from constants alone given out of dataflow blocks: FuseOps leaves it apart.
+    """Keeps kernels on constants out of fused groups, by making their results outputs of dataflow blocks.
 
-    Else each element of a result would compute it again. What is larger than all it is made of stays where it is used.
+    Fused into a consumer, they would be recomputed for each element of its result. A result that is larger than every
+    constant that it is computed from stays in its consumer.
     """
     main = mod["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
@@ -49,7 +51,7 @@ def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
-    """Constant parameters, and what kernels make of constants alone that is no larger."""
+    """Returns constant parameters, and kernels' results on constants that are no larger than their largest operand."""
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     for binding in bindings if fixed else ():
         arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
@@ -60,22 +62,22 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
 
 
 def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
-    """Whether a kernel reads the same in every call: numbers that are written down, and at least one of ``fixed``."""
+    """Whether a kernel's operands are the same in every call: literals, and at least one of ``fixed``."""
     known = [a in fixed for a in arguments]
     return any(known) and all(is_known or isinstance(a, ir.GenericConst) for a, is_known in zip(arguments, known))
 
 
 def _elements(x: Any) -> float:
-    """How many a tensor has; infinitely many where only the run knows, or where it is no tensor."""
+    """Returns the number of elements, infinite where it isn't static."""
     shape = x.ty.shape.values if isinstance(x.ty, relax.TensorType) and x.ty.shape is not None else [None]
     return prod(int(dim) if isinstance(dim, tirx.IntImm) else inf for dim in shape)
 
 
 def _fixed(main: relax.Function) -> set[Any]:
-    """Constant parameters, and the kernels' results that ``prepare`` can compute: all that hoisting and packing build on.
+    """Returns the constant parameters, and the kernels' results that ``prepare`` can compute.
 
-    ``prepare`` gets constants alone, so what it allocates has no dim that only a call tells; a result that something else
-    than a kernel sees may be given out, so each call makes its own.
+    ``prepare`` gets constants only, so it can't allocate a result with a symbolic dim. A result that anything but a
+    kernel uses may be returned to the caller, so each call computes its own.
     """
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     kept = _used_elsewhere(main) if fixed else set()
@@ -91,7 +93,7 @@ def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Notes on each unscheduled kernel that ``main`` alone calls which operands are constants in all its calls."""
+    """Marks unscheduled kernels that only ``main`` calls with the operands that are constant in all their calls."""
     main = mod["main"]
     fixed = _fixed(main)
     calls: dict[Any, list[set[int]]] = {}
@@ -114,7 +116,7 @@ def _called_elsewhere(mod: tvm.IRModule) -> set[Any]:
 
 
 class _Pack(NamedTuple):
-    """A kernel that fills a copy of constants: which arguments of the whole kernel it reads, and the copy's type."""
+    """A kernel that fills a packed copy of constants: the arguments that it reads, and the copy's type."""
 
     kernel: ir.GlobalVar
     reads: list[int]
@@ -122,6 +124,8 @@ class _Pack(NamedTuple):
 
 
 class _Hoist:
+    """One split of ``main`` into the work ``before`` all calls and the work ``after``, done in each."""
+
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
         self.mod, self.main = mod.clone(), main
         self.constants = [main.params[position] for position in positions]
@@ -152,7 +156,7 @@ class _Hoist:
             self.after.bind(binding.var, self._with_packs(call))
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
-        """The call, with each copy that its kernel makes of constants handed in."""
+        """Returns the call with its kernel's packed constants passed in."""
         name, arguments = call.args[0], list(call.args[1].fields)
         kernel, packs = self._split(name, len(arguments))
         if not packs:
@@ -174,6 +178,7 @@ class _Hoist:
         return self.split[name]
 
     def _new_split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
+        """Splits a kernel into the kernels that pack its constants, and the rest, which takes the copies as inputs."""
         func = self.mod[name]
         fixed = func.attrs[CONSTANT_OPERANDS] if func.attrs and CONSTANT_OPERANDS in func.attrs else []
         nests, rest = _copies(func, {func.params[int(i)] for i in fixed})
@@ -202,6 +207,7 @@ class _Hoist:
         return var
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
+        """Adds the function that computes what ``main`` needs from the constants."""
         own = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
         for binding in self.before.bindings:
@@ -214,7 +220,7 @@ class _Hoist:
 
 
 def _shifted(func: tirx.PrimFunc, more: int) -> tirx.PrimFunc:
-    """The kernel's note on what may share memory, its results now standing behind more inputs."""
+    """Adjusts a kernel's in-place pairs to its new inputs, which stand in front of its results."""
     if SAFE not in func.attrs:
         return func
     return func.with_attr(SAFE, [[int(out) + more, int(source)] for out, source in func.attrs[SAFE]])
@@ -226,18 +232,18 @@ def _force_pure(main: relax.Function) -> dict[str, Any]:
 
 
 def is_kernel_call(value: Any) -> bool:
-    """A kernel on tensors of known shapes."""
+    """Whether a value is a kernel called on tensors only: symbolic dims would be a third argument."""
     return isinstance(value, relax.Call) and value.op == _CALL_TIR and len(value.args) == 2
 
 
 def _used_elsewhere(main: relax.Function) -> set[Any]:
-    """The variables that something else than a kernel sees."""
+    """Returns the variables that anything but a kernel uses."""
     values = [binding.value for block in main.body.blocks for binding in block.bindings]
     return _variables([main.body.body, *(value for value in values if not is_kernel_call(value))])
 
 
 def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
-    """Buffers that a kernel fills from constants alone, with the statements that do, and the other statements."""
+    """Returns the buffers that a kernel fills from constants alone, with the statements that do, and the others."""
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
         return {}, []
     body = func.body.block.body
@@ -254,6 +260,7 @@ def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.S
 
 
 def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
+    """Whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     own = [inner.buffer for inner in _allocations(statement)]
