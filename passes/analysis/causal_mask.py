@@ -1,4 +1,4 @@
-"""Causal masks: what is known of tensors while compiling, be they constants of formulas or captured, and of a triangle's form."""
+"""Recognizes causal masks: evaluates tensors that depend on constants only, and describes triangular matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.passes.analysis.use_def import Graph
 TRIANGLES = "tvtf.triangles"
 """Attribute of ``main``: the captured constants that are triangles, as (position, offset, inside, outside)."""
 MOST_ELEMENTS = 2**26
-"""Of what is computed to look at it."""
+"""Elements up to which a tensor is computed in order to look at it."""
 
 
 class Triangle(NamedTuple):
@@ -30,7 +30,7 @@ class Triangle(NamedTuple):
 
 
 def triangle_of(array: np.ndarray) -> Triangle | None:
-    """The triangle that an array (with any leading dims of 1) is; each row has something inside.
+    """Returns the triangle that an array is (with any leading dims of 1), or None; each row has an element inside.
 
     >>> import numpy as np
     >>> triangle_of(np.tri(3, dtype=bool))
@@ -48,7 +48,7 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
 
 
 def described(constants: dict[int, Any]) -> list[list[Any]]:
-    """:data:`TRIANGLES` for captured tensors by the positions of their parameters."""
+    """Returns :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
     found = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
     return [[place, *triangle] for place, triangle in found.items() if triangle is not None]
 
@@ -59,7 +59,7 @@ def _triangle_of_tensor(tensor: Any) -> Triangle | None:
 
 
 class Known:
-    """The values of a function's variables that depend on constants alone."""
+    """The values of a function's variables that depend on constants only, computed on request."""
 
     def __init__(self, function: relax.Function, graph: Graph) -> None:
         self.graph = graph
@@ -71,7 +71,7 @@ class Known:
             self.values[param] = array.astype(str(param.ty.dtype))
 
     def of(self, x: Any) -> np.ndarray | None:
-        """The value, or None where it is not known, or too large to be asked for."""
+        """Returns the value, or None where it isn't known or is too large."""
         if isinstance(x, ir.Constant):
             return np.array(x.value.numpy())
         if x not in self.values:
@@ -91,7 +91,7 @@ class Known:
 
 
 def _is_plain(ty: Any) -> bool:
-    """Whether it is one tensor of a known, bearable size, of a type that NumPy has."""
+    """Whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)

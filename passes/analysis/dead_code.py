@@ -1,7 +1,7 @@
-"""Bindings and functions that nobody needs, dropped.
+"""Dead code elimination: drops bindings and functions that nothing depends on.
 
-TVM's DeadCodeElimination looks at tensors alone: it would drop a tensor whose dims, which only running it tells, are all that
-is used of it.
+TVM's DeadCodeElimination looks at tensors only. It would drop a tensor of which only the dims are used, although those
+are known only by running it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
-    """The dialect module without the pure bindings, and the functions, that nothing depends on."""
+    """Drops the pure bindings and the functions of a dialect module that nothing depends on."""
     functions = {var: _alive(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
     wanted = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
     reached: set[ir.GlobalVar] = set()
@@ -48,7 +48,7 @@ def _alive(function: relax.Function) -> relax.Function:
 
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
-    """The bindings that results need, for their values or their dims, and those that do something; in order."""
+    """Returns, in order, the bindings with side effects and those that results need for their values or dims."""
     makers = makers_of_dims(params, bindings)
     needed: set[Any] = set()
     for result in results:
@@ -64,12 +64,12 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
 
 
 def makers_for(makers: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
-    """Who makes the dims that types and expressions have."""
+    """Returns the variables that bind the symbolic dims in types and expressions."""
     return [makers[dim] for owner in owners for dim in _dims(owner) if dim in makers] if makers else []
 
 
 def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
-    """By dim that no parameter has, the variable that first has it."""
+    """Returns, for each symbolic dim that no parameter has, the variable whose type has it first."""
     given = {dim for param in params for dim in _dims_of_type(param.ty)}
     found: dict[Any, relax.Var] = {}
     for binding in bindings:
@@ -86,14 +86,14 @@ def _dims_of_type(ty: Any) -> list[Any]:
 
 
 def _dims(of: Any) -> list[Any]:
-    """The symbols in a type or an expression."""
+    """Returns the symbols in a type or an expression."""
     found: list[Any] = []
     structural_walk(of, (tirx.Var, found.append))
     return found
 
 
 def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
-    """Whether sizes that the program computes must be dims that are there already: running it finds out."""
+    """Whether a binding checks computed sizes against dims that are known already: it may fail, so it isn't dead."""
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
     dims = binding.var.ty.shape.values[:-1]

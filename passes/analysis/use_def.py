@@ -1,4 +1,4 @@
-"""Who makes and who reads each variable of a dialect function."""
+"""Use-def chains: the call that defines each variable of a dialect function, and the calls that read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvtf.ir import dialect
 
 
 class Use(NamedTuple):
-    """A call that reads a variable: its result, its primitive and its arguments."""
+    """A dialect call: its result, its primitive, operands and attributes."""
 
     var: relax.Var
     name: str
@@ -19,7 +19,7 @@ class Use(NamedTuple):
 
 
 class Graph:
-    """Who makes and who reads each variable of a function."""
+    """The use-def chains of a function; a use of None is anything but a dialect call."""
 
     def __init__(self, function: relax.Function) -> None:
         self.made: dict[relax.Var, Use] = {}
@@ -42,5 +42,6 @@ class Graph:
             self.uses.setdefault(x, []).append(use)
 
     def only_use(self, x: relax.Var) -> Use | None:
+        """Returns the only call that reads a variable; None if there are several, or another kind of use."""
         found = self.uses.get(x, [])
         return found[0] if len(found) == 1 else None
