@@ -1,4 +1,4 @@
-"""Sizes divided by sizes that are zero: a division by zero would end the process."""
+"""Guards divisions by symbolic sizes: a division by zero would end the process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tvtf.passes.schedule.cpu.kernel import loads, variables
 
 
 def never_by_zero(func: PrimFunc) -> PrimFunc:
-    """Return `func` with unknown sizes that divide taken as one where they are zero.
+    """Returns `func` with symbolic divisors replaced by one where they are zero.
 
-    What is divided so is never used: there are no elements, or a guard refuses the sizes. TVM's simplifier takes the size
-    of a dim as positive and would undo it: so this comes late, and the size is compared as the bits it is. It takes
-    exponential time on nested Selects: so there is none.
+    The quotient is never used then: there are no elements, or a guard rejects the sizes. TVM's simplifier assumes that
+    dims are positive and would undo the replacement, so this pass runs late and compares the size's bits. The form has
+    no Select, since the simplifier takes exponential time on nested ones.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -33,10 +33,11 @@ def never_by_zero(func: PrimFunc) -> PrimFunc:
 
 
 def divisible(node: Any, by_memory: bool = False) -> Any:
-    """An expression or statement in which sizes are not divided by zero; what it loads is data, unless ``by_memory``.
+    """Returns an expression or statement in which sizes aren't divided by zero.
 
-    A loop's place is divided by sizes only where the loop runs, so where there are elements. Such divisions stay as they
-    are: TVM takes minutes to simplify places among six unknown dims otherwise.
+    Loaded divisors are data and stay unguarded, unless ``by_memory``. Divisions of loop variables stay as they are,
+    too: the loop runs only where there are elements, and TVM would take minutes to simplify indices over six symbolic
+    dims.
     """
     places: set[Var] = set()
     structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
@@ -57,7 +58,7 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
 
 @transform.module_pass(opt_level=0, name="NeverByZero")
 def NeverByZero(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `never_by_zero` to every PrimFunc of a module."""
+    """Applies `never_by_zero` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):

@@ -1,4 +1,4 @@
-"""The bytes of an x86-64 shared library, made from relocatable objects.
+"""Builds an x86-64 shared library from relocatable objects.
 
 Three segments: read-only (tables for the loader, constants), code (with a stub per foreign function), and
 writable data (with the address table).
@@ -46,11 +46,13 @@ NEEDED_LIBRARY = "libm.so.6"
 
 
 def shared_library(objects: list[ObjectFile]) -> bytes:
-    """Lay the objects out, resolve what refers to what, and return the file; raises `UnsupportedObjectError`."""
+    """Lays out the objects, resolves references and returns the file; raises `UnsupportedObjectError`."""
     return _Library(objects).image()
 
 
 class _Library:
+    """One library: sections of the objects, and the tables, stubs and headers around them."""
+
     def __init__(self, objects: list[ObjectFile]) -> None:
         self.sections = [section for unit in objects for section in unit.sections]
         self.definitions = _definitions(objects)
@@ -85,7 +87,7 @@ class _Library:
         self.dynamic_section = _own(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
-        """The whole file."""
+        """Returns the whole file."""
         ends = self._lay_out()
         image = bytearray(ends[2])
         for section in self.sections:
@@ -168,7 +170,7 @@ class _Library:
             at = self.symbols_section.address + SYMBOL.size * index
             SYMBOL.pack_into(image, at, self.strings.offsets[name], *rest)
         count = 1 + len(foreign) + len(own)
-        # One bucket holds every symbol as one chain: the loader's look-ups are few.
+        # One hash bucket with all symbols in one chain: the loader looks up only a few.
         chain = [0, *range(2, count), 0][:count]
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 

@@ -1,4 +1,4 @@
-"""The statements of a kernel, on the buffers of the kernel that takes them in."""
+"""Inlines the statements of a kernel into another, on that kernel's buffers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tvtf.passes.codegen.stack_buffers import MOST_BYTES
 from tvtf.passes.schedule.cpu import emit
 
 STACK_BYTES = 1024
-"""What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""
+"""Bytes up to which TVM puts a buffer on the stack; a larger one is allocated by a call, each time its kernel runs."""
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
-    """The body of ``func`` with its parameters replaced by ``operands``, and the large buffers that it works in.
+    """Returns the body of ``func`` with its parameters replaced by ``operands``, and the large buffers that it works
+    in.
 
-    Those buffers are no more allocated by the body. A scalar parameter is replaced by an expression.
+    The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
     """
     func = s_tir.renew_defs(without_blocks(func))
     instead: dict[Any, ir.Expr] = {}
@@ -44,13 +45,13 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
 
 
 def _own_let(let: tirx.Let) -> tirx.Let:
-    """With a Var of its own: LLVM's code generator takes one Var for one value, in all that a kernel inlines."""
+    """Gives a `Let` a new variable: LLVM's code generator maps each to one value, in all that a kernel inlines."""
     own = Var(let.var.name, let.var.ty)
     return tirx.Let(own, let.value, structural_map(let.body, (Var, lambda var: own if var.same_as(let.var) else var)))
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
-    """Only loops and statements."""
+    """Lowers a function's blocks to loops and statements."""
     steps = s_tir.transform
     lowering = transform.Sequential(
         [
@@ -65,7 +66,7 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 
 
 def is_large(buffer: Var) -> bool:
-    """Whether a buffer is too large for the stack, or may be."""
+    """Whether a buffer is, or may be, too large for the stack."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
     most = MOST_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
     return size is None or size * buffer.ty.dtype.dtype.itemsize > most
@@ -78,7 +79,7 @@ def _bind_dims(instead: dict[Any, ir.Expr], own: Sequence[ir.Expr], given: Seque
 
 
 def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
-    """The allocations that each thread makes for itself."""
+    """Returns the allocations inside parallel loops, which each thread makes for itself."""
     found: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:

@@ -1,8 +1,8 @@
-"""Names within expressions, as statements before the store that uses them; what grew long rests in a buffer.
+"""Moves `Let` bindings out of expressions, to statements before the store that uses them; long values go to a buffer.
 
-TVM 0.27's analyzer replaces a name by its value and does so within the values of other names: a dozen names that use
-each other twice take seconds, in every pass that simplifies and in LLVM code generation. It does not look into memory.
-LLVM keeps such a buffer in registers.
+TVM 0.27's analyzer substitutes a `Let` variable by its value, within the values of other variables, too: a dozen
+variables that each use the previous one twice take seconds, in every pass that simplifies and in LLVM code generation.
+It doesn't look into memory, so a buffer stops the substitution. LLVM keeps such a buffer in registers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tvtf.passes.schedule.cpu.kernel import loads
 TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not)
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
+"""Operations and operands of an expanded value from which on it is stored in a buffer."""
 Names = list[tuple[Var, ir.Expr]]
 
 
 def with_names_first(func: PrimFunc) -> PrimFunc:
-    """Return `func` with the names of each stored value bound by statements; a branch keeps its own names within.
+    """Returns `func` with the `Let`s of each stored value bound by statements; branches keep their own `Let`s.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -46,7 +47,7 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="NamesFirst")
 def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `with_names_first` to every PrimFunc of a module."""
+    """Applies `with_names_first` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
@@ -61,7 +62,7 @@ def _has_names(body: Stmt) -> bool:
 
 
 def _runs_by_lane(body: Stmt) -> bool:
-    """Whether TVM may run a statement lane by lane, where it does not find the names of whole vectors."""
+    """Whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -72,7 +73,7 @@ def _is_vectorizable(op: object) -> bool:
 
 
 def _vector_loop(loop: tirx.For) -> Stmt:
-    """Each lane has its own place in the buffers, which are made before the loop."""
+    """Rewrites a vector loop; buffers are allocated before it, with an element for each lane."""
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
     longest = 0 if _runs_by_lane(loop.body) else LONG
@@ -92,14 +93,14 @@ def _vector_loop(loop: tirx.For) -> Stmt:
 
 
 def _are_apart(body: Stmt) -> bool:
-    """Whether a body is stores alone and none of them reads what another wrote: they can share names."""
+    """Whether a body is only stores, none of which reads what another wrote: then they can share variables."""
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
 
 
 class _Statements:
-    """The statements that bind names before a store, each by a name of its own: a store elsewhere may use the same ones."""
+    """The binding statements before a store, with fresh variables, since a store elsewhere may use the same ones."""
 
     def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
         self.longest, self.lanes, self.lane = longest, lanes, lane
@@ -109,7 +110,7 @@ class _Statements:
         self.sizes: dict[Var, int] = {}
 
     def before(self, store: BufferStore) -> list[Stmt]:
-        """What a store needs that is not bound yet, and the store; a lane's buffers are left in `made`."""
+        """Returns the bindings that a store still needs, then the store; allocations for lanes stay in `made`."""
         names: Names = []
         value = _unnamed(store.value, names)
         for var, own in names:
@@ -131,7 +132,7 @@ class _Statements:
             self.instead[var], self.sizes[var] = fresh, size
 
     def keep(self, var: Var, value: ir.Expr) -> None:
-        """Put a value into memory."""
+        """Stores a value in a buffer."""
         place = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
         at = [emit.index(0) if self.lane is None else self.lane]
         self.made.append(emit.allocate(place))
@@ -139,11 +140,11 @@ class _Statements:
         self.instead[var] = emit.load(place, at)
 
     def using(self, value: ir.Expr) -> ir.Expr:
-        """An expression with the names as they are bound here."""
+        """Returns an expression with its variables replaced by those bound here."""
         return _with(value, self.instead)
 
     def size(self, value: ir.Expr) -> int:
-        """How many operations and operands an expression has once the analyzer has replaced the names in it."""
+        """Returns the size of an expression after the analyzer has substituted the variables in it."""
         found = 0
 
         def count(node: object) -> None:
@@ -155,10 +156,10 @@ class _Statements:
 
 
 def _is_made_of_tests(value: ir.Expr) -> bool:
-    """Whether a value has that of a comparison in it, not only what a comparison chose.
+    """Whether a value is, or is cast from, a comparison (not only selected by one).
 
-    TVM 0.27's analyzer fails on a vector's: it makes the set of false and true as scalars of the vector's type
-    (ValueError: IntImm can only take scalar), in LLVM code generation too.
+    TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
+    (ValueError: IntImm can only take scalar), in LLVM code generation, too.
     """
     found: list[tirx.Cast] = []
     structural_walk(value, (tirx.Cast, found.append))
@@ -170,7 +171,7 @@ def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:
 
 
 def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
-    """The expression without its names, which go to `names` in the order they are needed; branches as they are."""
+    """Returns the expression without its `Let`s, which are appended to `names` in order; branches stay as they are."""
     branches: dict[Var, ir.Expr] = {}
 
     def visit(node: ir.Expr) -> ir.Expr:

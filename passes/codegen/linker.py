@@ -1,4 +1,4 @@
-"""From relocatable objects to a shared library, without a C toolchain where that is possible."""
+"""Links relocatable objects to a shared library, without a C toolchain where possible."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tvtf.passes.codegen.elf_image import shared_library
 from tvtf.passes.codegen.memory_file import in_memory, scratch_folder
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
-# Apple's linker refuses names that only the running process defines, unless told to look there.
+# Apple's linker rejects symbols that only the running process defines, unless it is told to look them up at run time.
 PLATFORM_FLAGS = {"darwin": ("-undefined", "dynamic_lookup")}
 
 
 class LinkError(RuntimeError):
-    """Objects couldn't be made into a shared library; the text says which, why, and what helps."""
+    """Objects couldn't be linked; the text says which, why, and what helps."""
 
 
 def link(objects: list[Path], out: Path) -> None:
-    """Link relocatable objects into the shared library `out`, which appears whole or not at all.
+    """Links relocatable objects into the shared library `out`, which is written atomically.
 
     x86-64 ELF objects as LLVM emits them for TVM are linked here in Python, in milliseconds. Other machines, and
     objects with relocations that this linker doesn't do, go to the system's linker (cc, gcc, clang or ld).

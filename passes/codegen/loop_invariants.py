@@ -1,4 +1,4 @@
-"""What every turn of a loop computes anew from what no turn changes: packed copies of weights above all."""
+"""Loop-invariant code motion: finds statements that fill buffers from data no iteration changes (packed weights)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
 
 def lasting(turn: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
-    """The statements of a turn that may run once before the loop, and the others.
+    """Splits the statements of an iteration into those that may run once before the loop, and the others.
 
-    Those fill buffers that the turn allocates, or ``places`` that only it uses, from buffers that it doesn't write.
+    The former fill buffers that the iteration allocates, or ``places`` that only it uses, from buffers that it doesn't
+    write.
     """
     statements = _flat(turn)
     fills = [s for s in statements if not isinstance(s, AllocBuffer)]
@@ -38,14 +39,14 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Whether a statement only loops and stores."""
+    """Whether a statement consists of loops, branches, stores and allocations only."""
     found: list[Stmt] = []
     structural_walk(stmt, (Stmt, found.append))
     return all(isinstance(inner, PLAIN) for inner in found)
 
 
 def _touched(stmt: Stmt) -> set[Var]:
-    """The buffers that a statement may write: a call may write into what it is given."""
+    """Returns the buffers that a statement may write; a call may write to any of its arguments."""
     return _written(stmt) if _is_plain(stmt) else _mentioned(stmt)
 
 

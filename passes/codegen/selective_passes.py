@@ -1,4 +1,4 @@
-"""TVM's kernel passes, kept from functions that they would change nothing in, or take far too long for."""
+"""Restricts TVM's kernel passes to functions where they have something to do and don't take too long."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
 MOST_NAMES = 500
-"""Of one function: CommonSubexprElim looks for each among all before it. LLVM finds common expressions, too."""
+"""Bindings of a function up to which CommonSubexprElim runs, since it compares each with all before. LLVM does it, too."""
 
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
-    """A module pass that runs another one on the functions ``where`` it has something to do."""
+    """Returns a module pass that runs another one only on the functions ``where`` it has something to do."""
 
     @transform.module_pass(opt_level=0, name=run.info.name)
     def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
@@ -33,14 +33,14 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
 
 
 def has_few_names(func: PrimFunc) -> bool:
-    """Whether a function binds few enough names to look for common expressions."""
+    """Whether a function has few enough bindings for common subexpression elimination."""
     names: list[Bind] = []
     structural_walk(func.body, (Bind, names.append))
     return len(names) <= MOST_NAMES
 
 
 def asks_in_loops(func: PrimFunc) -> bool:
-    """Whether some loop asks what has one answer in all of its turns."""
+    """Whether some loop tests a condition that is the same in all of its iterations."""
     if not _found(func.body, lambda _: True):
         return False
     loops: list[For] = []

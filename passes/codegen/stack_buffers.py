@@ -1,4 +1,4 @@
-"""Local buffers on the stack, where LLVM turns them into registers."""
+"""Puts local buffers on the stack, where LLVM turns them into registers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tvm.tirx import AllocBuffer, PrimFunc
 from tvtf.core.tvm_visitor import structural_map
 
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
-"""What LowerTVMBuiltin leaves to LLVM. It puts small buffers of scope "global" on the stack by itself, but takes all of
-scope "local" from the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
+"""Makes LowerTVMBuiltin leave an allocation to LLVM. That pass puts small buffers of scope "global" on the stack by
+itself, but allocates all of scope "local" on the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
 MOST_BYTES = 4096
-"""Twice all vector registers of a core: the results of a tile, however high, and those that an epilogue keeps."""
+"""Twice all vector registers of a core: room for a tile of any height, and for the results that an epilogue keeps."""
 
 
 def with_local_stack(mod: IRModule) -> IRModule:
-    """The module with each local buffer of a known, moderate size marked for the stack."""
+    """Marks each local buffer of static, moderate size for the stack."""
     functions = {name: _marked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     return IRModule(functions, attrs=mod.attrs)
 

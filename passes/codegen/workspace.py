@@ -1,6 +1,6 @@
-"""The memory that kernels take for themselves, asked for before it is taken.
+"""Checks that kernels' workspaces can be allocated before TVM allocates them.
 
-TVM's allocator throws where there is none, through code that can't be unwound: the process would end.
+TVM's allocator throws where memory is exhausted, through code that can't be unwound: the process would end.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tvtf.passes.codegen.stack_buffers import KEPT_AS_IT_IS
 from tvtf.passes.memory.clamp_allocation import MOST
 
 LARGE = 1 << 28
-"""Bytes from which on memory is asked for: less is there, or the next allocation of anybody fails, too."""
+"""Bytes from which on an allocation is checked: where less fails, the next allocation anywhere would fail, too."""
 _ALIGNMENT = 64
 _NAME = "__tvm_ffi_"
-"""How TVM's names of packed functions begin."""
+"""Prefix that TVM gives to packed functions."""
 
 
 def with_checked_workspace(mod: IRModule) -> IRModule:
-    """The module of lowered kernels, each of which fails with ResourceExhaustedError where it can't have its workspace."""
+    """Makes lowered kernels raise ResourceExhaustedError where their workspace can't be allocated."""
     functions = {name: _checked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     return IRModule(functions, attrs=mod.attrs)
 
@@ -38,7 +38,7 @@ def _checked(func: PrimFunc) -> PrimFunc:
 
 
 def _asked(seq: SeqStmt, name: str) -> SeqStmt:
-    """A sequence with a check before each allocation that may be large."""
+    """Returns a sequence with a check before each allocation that may be large."""
     checks = [_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
     if not any(checks):
         return seq
@@ -46,7 +46,7 @@ def _asked(seq: SeqStmt, name: str) -> SeqStmt:
 
 
 def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
-    """What fails unless the memory of a buffer can be had; None where that is known to be little."""
+    """Returns the check for a buffer's memory, or None if the buffer is known to be small."""
     kind = stmt.buffer.ty
     size: Any = IntImm("int64", (kind.dtype.dtype.bits * kind.dtype.dtype.lanes + 7) // 8)
     for extent in kind.shape:
@@ -59,7 +59,7 @@ def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
 
 
 def _ask(size: Any, counted: Any, failure: str) -> list[Stmt]:
-    """Takes the memory and gives it back: of what LLVM knows to be an allocator it would drop both."""
+    """Allocates memory and frees it; not by an allocator that LLVM knows, since it would remove such a pair."""
     place = tirx.decl_buffer((1,), "int64", "place")
     load = tirx.BufferLoad(place, [IntImm("int32", 0)])
     taken = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
