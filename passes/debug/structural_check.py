@@ -1,13 +1,13 @@
-"""What each phase of the pipeline promises of the module it leaves, checked: TVTF_CHECK=1, and in all tests.
+"""Checks the invariants of each phase on the module it leaves: TVTF_CHECK=1, and in all tests.
 
-A phase that breaks its promise is named, with the function, the binding and the user's line. A module is checked without being
-run: which operators may stand in it, that every variable is bound once and before its use, that calls fit what they call,
-that no binding is dead where dead ones are removed, that kernels store nothing outside their buffers, and that memory is not
-shared by values in use at the same time.
+A violation names the phase, the function, the binding and the user's line. The module isn't run. It is checked which
+operators occur, that every variable is bound once and before its use, that calls match their callees, that no binding
+is dead after phases that remove dead code, that kernels store nothing outside their buffers, and that live values don't
+share memory.
 
-Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which hold each stage of a program to a grammar of its own.
-``relax.analysis.well_formed`` is not used: it refuses what the dialect means to do (dims that a call's result defines, and loop
-bodies that share their caller's symbolic dims).
+Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which define a grammar for each stage of a program.
+``relax.analysis.well_formed`` isn't used: it rejects what the dialect allows (dims that a call's result defines, and
+loop bodies that share their caller's symbolic dims).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ DIALECT_PREFIX = "tvtf."
 
 
 class Stage(NamedTuple):
-    """What holds from the phase ``begin`` on, until the next stage begins."""
+    """The invariants from the phase ``begin`` on, until the next stage begins."""
 
     begin: str
     operators: frozenset[str]
     in_dialect: bool = False
     has_free_dims: bool = False
-    """Whether results may have symbolic dims that nothing binds: in the dialect, running a call tells them."""
+    """Whether results may have symbolic dims that nothing binds: in the dialect, running a call binds them."""
 
 
 _CALLS = {EXTERN, FUNCTION, BRANCH, PURE_LOOP, IMPURE_LOOP}
@@ -58,27 +58,27 @@ STAGES = [
     Stage("builtins", frozenset(_MACHINE)),
     Stage("shapes", frozenset({*_MACHINE, "relax.call_builtin_with_ctx", "relax.null_value"})),
 ]
-"""In the order of the pipeline; a phase of the user's, before all others, leaves the dialect."""
+"""In the order of the pipeline; phases of users come before all others and leave the dialect."""
 LEAVES_NO_DEAD = frozenset({"simplify", "guard", "messages"})
-"""The phases that remove bindings which nothing depends on."""
+"""The phases that remove dead bindings."""
 PLANS_MEMORY = frozenset({"arena", "memory"})
 WRITES_LOOPS = "schedule"
-"""The phase after which kernels hold the stores that run."""
+"""The phase after which kernels have their final stores."""
 _STAGE_OF = {stage.begin: stage for stage in STAGES}
 
 
 class StructuralCheck:
-    """The check of one compilation, phase after phase; a function that a phase left as it was is not looked at again."""
+    """The check of one compilation, phase after phase; a function that a phase left unchanged isn't checked again."""
 
     def __init__(self) -> None:
         self.stage = STAGES[0]
         self.seen: dict[str, Any] = {}
 
     def after(self, phase: str, mod: tvm.IRModule) -> None:
-        """Checks what a phase left.
+        """Checks the result of a phase.
 
         Raises:
-          InternalError: it is not what the phase promises; the text names the phase, the function and the binding.
+          InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
         begun = _STAGE_OF.get(phase, self.stage)
         changes = begun is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
@@ -135,7 +135,7 @@ class _Function:
     # -- variables
 
     def sequence(self, body: relax.SeqExpr, known: set[Any]) -> set[Any]:
-        """Checks bindings in order; gives what is bound after the last."""
+        """Checks bindings in order; returns the variables bound after the last."""
         for block in body.blocks:
             for binding in block.bindings:
                 self.binding = binding
@@ -161,7 +161,7 @@ class _Function:
             self.call(value)
 
     def uses(self, value: Any, known: set[Any]) -> None:
-        """Checks that a value without branches names nothing unknown."""
+        """Checks that a value without branches uses only bound variables and existing functions."""
         named: list[ir.GlobalVar] = []
         used: list[Any] = []
         structural_walk(value, ((ir.GlobalVar, named.append), (relax.Var, used.append)))
@@ -212,7 +212,7 @@ class _Function:
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
     def kernel(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
-        """Checks the number of tensors and their ranks; dims may come behind them."""
+        """Checks the number of tensors and their ranks; dims may follow them."""
         func = self.mod[callee]
         if not isinstance(func, tirx.PrimFunc):
             self.fail(f"{callee.name_hint} is called as a kernel, and is a {type(func).__name__}")
