@@ -1,6 +1,7 @@
-"""Relax to Relax, and from Relax to a library: every step of the compiler.
+"""The compiler's passes: Relax to Relax, then Relax to a shared library.
 
-Public: :func:`gradient`, :func:`to_dialect`, :func:`add_pass`, :func:`remove_pass`; they load the compiler when first named.
+Public: :func:`gradient`, :func:`to_dialect`, :func:`add_pass`, :func:`remove_pass`; they load the compiler when first
+named.
 """
 
 from __future__ import annotations

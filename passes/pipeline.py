@@ -1,4 +1,4 @@
-"""The compiler on one page: the phases between a traced module and a library, in order."""
+"""The compiler on one page: the phases between a traced module and a shared library, in order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
 @dataclass
 class Phase:
-    """A named step; ``dialect`` tells whether its result can still be interpreted with NumPy."""
+    """A named step; ``dialect`` says whether its result can still be interpreted with NumPy."""
 
     name: str
     run: Pass
@@ -59,9 +59,9 @@ class Phase:
 
 
 def phases(target: Target, polls: bool = True) -> list[Phase]:
-    """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``.
+    """Returns every phase for a target, in order: the ``tvtf`` dialect first, kernels after ``legalize``.
 
-    With ``polls``, there is a Python around: loops listen for Ctrl-C, and ops may be computed by NumPy.
+    ``polls`` says that the code will run under Python: loops check for Ctrl-C, and ops may be computed by NumPy.
     """
     stock = relax.transform
     return [
@@ -117,12 +117,12 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
 
 
 def scheduler(target: Target) -> Pass:
-    """The pass that writes loops."""
+    """Returns the pass that schedules kernels for a target."""
     return ScheduleGPU(target) if on_gpu(target) else ScheduleCPU(target)
 
 
 def on_gpu(target: Target) -> bool:
-    """Whether kernels are written for a GPU, be they only emulated."""
+    """Whether kernels are compiled for a GPU, a real or an emulated one."""
     return "gpu" in target.keys
 
 
@@ -142,12 +142,12 @@ def add_pass(name: str, run: Pass) -> Pass:
 
 
 def remove_pass(name: str) -> None:
-    """Takes a pass that :func:`add_pass` added out again."""
+    """Removes a pass that :func:`add_pass` added."""
     user_passes[:] = [(n, run) for n, run in user_passes if n != name]
 
 
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule:
-    """Runs all phases; what is left is bytecode and kernels to generate."""
+    """Runs all phases; bytecode and machine code are generated from the result."""
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3):
@@ -161,7 +161,7 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
 def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:
     """Compiles a dialect module into the shared library ``out``.
 
-    ``exported`` libraries check their arguments and don't listen for Python's signals.
+    ``exported`` libraries check their arguments and don't poll for Python's signals, since they run without Python.
     """
     started = time.perf_counter()
     with without_collection():
