@@ -1,8 +1,8 @@
 """Choices: what a rule decides by its cost model, and what tuning may decide otherwise.
 
-A rule asks ``choice("tile", default, options, label)``. Without decisions for the kernel at work the answer is the
-default, and nobody lists the options. Under `deciding` it is what was decided: a label among those of the options, so
-that whatever is decided, a rule only ever hears of what it offers itself.
+A rule asks ``choice("tile", default, options, label)``. Without decisions for the kernel at work the answer is the default,
+and nobody lists the options. Under `deciding` it is what was decided: a label among those of the options, so that whatever
+is decided, a rule only ever hears of what it offers itself.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ class Question(NamedTuple):
 class Decisions:
     """The labels decided for one kernel by the choices' names, and what its rules asked.
 
-    A rule that asks the same again hears the same; other questions of one name are told apart by number. With
-    ``lenient`` what isn't offered is as if it weren't decided: after one choice was changed, others may be among other
-    options.
+    A rule that asks the same again hears the same; other questions of one name are told apart by number. With ``lenient``
+    what isn't offered is as if it weren't decided: after one choice was changed, others may be among other options.
     """
 
     def __init__(self, given: Mapping[str, str] | None = None, lenient: bool = False) -> None:

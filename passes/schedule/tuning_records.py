@@ -1,9 +1,8 @@
-"""Records of tuning: the choices that made a kernel faster on a target, as lines of JSON in files that can be copied
-and joined.
+"""Records of tuning: the choices that made a kernel faster on a target, as lines of JSON in files that can be copied and joined.
 
-All ``*.jsonl`` files in a folder count together, and of several records for one kernel the one that gained most. They
-come from anywhere, so nothing in them is trusted: what isn't a record is refused with a warning, and choices are only
-ever among those that the rules for a kernel offer themselves (``tvtf.passes.schedule.choices``).
+All ``*.jsonl`` files in a folder count together, and of several records for one kernel the one that gained most. They come
+from anywhere, so nothing in them is trusted: what isn't a record is refused with a warning, and choices are only ever among
+those that the rules for a kernel offer themselves (``tvtf.passes.schedule.choices``).
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def line_of(record: Record) -> str:
     """A record as a line of a file.
 
     >>> print(line_of(Record("llvm", "0a", "matmul", {"tile": "12 x 2"}, 2e-4, 1e-4)))
-    {"tvtf_tuned": 1, "target": "llvm", "key": "0a", "kernel": "matmul", "choices": {"tile": "12 x 2"}, "before":
-    0.0002, "after": 0.0001}
+    {"tvtf_tuned": 1, "target": "llvm", "key": "0a", "kernel": "matmul", "choices": {"tile": "12 x 2"}, "before": 0.0002, "after": 0.0001}
     """
     return json.dumps({"tvtf_tuned": VERSION, **record._asdict(), "choices": dict(record.choices)})
 

@@ -1,6 +1,6 @@
-"""Products summed over shared axes (matrix products, convolutions): one tile of results a block, by way of shared memory.
+"""Contractions (matrix products, convolutions): each block computes one tile of results by way of shared memory.
 
-All are one form, the implicit matrix product (``product.py``).
+All have one form, the implicit matrix product (``product.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction, instruction_for
 
 BLOCKS_THAT_FILL = 128
+"""Blocks that occupy the GPU; smaller tiles are used to get that many."""
 
 
 LARGE, MIDDLE, SMALL = (128, 128, 64, 32), (64, 64, 32, 32), (32, 32, 16, 16)
+"""Rows and columns of a block's tile, then of a warp's part of it."""
 
 
 def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
-    """The largest tile of which there are enough for the GPU."""
+    """Returns the largest tile of which there are enough to fill the GPU."""
     if instruction is None:
         return Tile(64, 64, 16, 4, 4, False, 1)
     terms = min(
@@ -40,12 +42,12 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
 
 
 def tile_for(product: Contraction, target: GpuTarget) -> Tile:
-    """The tile of a product's kernel."""
+    """Returns the tile of a product's kernel."""
     return tile_of(product, instruction_for(product, target))
 
 
 def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """How many blocks a product's kernel has, where that is known."""
+    """Returns the number of blocks of a product's kernel, or None if it isn't static."""
     tile = tile_for(product, target)
     known = [emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns)]
     batch, rows, columns = known
@@ -65,7 +67,7 @@ def _fills(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
 def emit_contraction(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Write a product and the stages that finish its results as one kernel."""
+    """Writes a product and the stages that finish its results as one kernel."""
     instruction = instruction_for(product, target)
     if instruction is not None:
         product = instruction.narrowed(product)
@@ -86,7 +88,7 @@ def emit_contraction(
 
 
 class _Tiled:
-    """The body of a block."""
+    """Writes the body of one block."""
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class _Tiled:
         return emit.sequence([clear, self.pipelined(steps), last])
 
     def pipelined(self, steps: int | ir.Expr) -> Stmt:
-        """The tiles of later steps are on their way while one is multiplied."""
+        """Returns the pipelined loop: later steps' tiles are being copied while one is multiplied."""
         ahead = self.tile.stages - 1
 
         def early(stage: int) -> Stmt:

@@ -1,4 +1,4 @@
-"""Elementwise nests: a thread for a few neighbouring points, which it loads and stores at once."""
+"""Elementwise nests: each thread computes a few neighbouring points, which it loads and stores as one vector."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tvtf.passes.schedule.gpu.finish import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
+"""Threads below which a thread takes fewer points."""
 LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int64": 2, "uint64": 2}
-"""Items of a type in the widest move that CUDA's vector types have for it."""
+"""Items of a type in the widest of CUDA's vector types for it."""
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write stages that share one box of points as one kernel."""
+    """Writes stages that share one box of points as one kernel."""
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
     lanes = 1 if axis is None else _lanes(aligned, needed, axis)
@@ -45,7 +46,7 @@ def _by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
 
 
 def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
-    """Points of a thread: as many as one move can take, where enough threads remain."""
+    """Returns the points of a thread: as many as one vector move takes, if enough threads remain."""
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
@@ -58,12 +59,12 @@ def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
 
 
 def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
-    """What a stage loads at any point, and in neighbouring places at neighbouring points."""
+    """Returns the unconditional loads of a stage that are contiguous along an axis."""
     return [load for load in loads(stage.value) if access.load_stride(load, axis.var) == 1 and _is_sure(stage, load)]
 
 
 def _is_sure(stage: Stage, load: TensorLoad) -> bool:
-    """Whether no test keeps the load from being done."""
+    """Whether a load is done at every point, and not under a test."""
     tests: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
@@ -86,7 +87,7 @@ def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, ta
 
 
 def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int) -> Stmt:
-    """Moves from memory to registers, the work lane by lane, moves back."""
+    """Writes vector loads into registers, the work lane by lane, then vector stores."""
     lane = Var("lane", "int64")
     loaded = [load for stage in stages for load in _outside(stage, stages, axis)]
     fetched = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in loaded]

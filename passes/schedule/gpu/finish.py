@@ -1,4 +1,4 @@
-"""What is stored once a value is there: the stages of a group at one point, each read by the next from a register."""
+"""Stores the stages of a group at one point; each stage's value is read by the next from a register."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Store = Callable[[Stage, ir.Expr], Stmt]
 def stores_at(
     stages: Sequence[Stage], needed: set[Var], point: Point, known: Known, store: Store | None = None
 ) -> Stmt:
-    """Stores of all stages at a point; ``known`` holds the values of buffers there that are in registers."""
+    """Returns the stores of all stages at a point; ``known`` maps buffers to their values in registers."""
     known, parts = dict(known), []
     store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))
     for position, stage in enumerate(stages):
@@ -37,7 +37,7 @@ def stores_at(
 
 
 def reading(value: ir.Expr, known: Known) -> ir.Expr:
-    """A value with loads of known buffers replaced."""
+    """Returns a value with loads of known buffers replaced."""
     if not known:
         return value
     return structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))

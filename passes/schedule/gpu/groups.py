@@ -1,4 +1,4 @@
-"""Which stages share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
+"""Groups stages that share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Write all stages, kernel after kernel."""
+    """Writes all stages, kernel after kernel."""
     groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
     own = own_buffers(stages, kernel, needed)
@@ -30,7 +30,7 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTar
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
-    """Cut the stages into chains, and reductions or boxes with what can run in their kernel."""
+    """Cuts the stages into chains, and reductions or boxes with the stages that can run in their kernel."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -60,7 +60,7 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
 
 
 def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """A chain whose rows are too long for one block: each stage for itself, by way of memory."""
+    """Writes a chain whose rows are too long for one block stage by stage, with intermediate results in memory."""
     own = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
     every = {*needed, *own}
     parts = [_emit_group(Group((stage,)), every, kernel, target) for stage in chain.stages]

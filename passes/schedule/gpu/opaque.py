@@ -1,4 +1,4 @@
-"""Loop nests that no rule reads: a thread for each step of loops whose steps are independent, one thread for the rest."""
+"""Loop nests that aren't read as stages: one thread per iteration of independent loops, one thread for the rest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
 
 
 def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
-    """Write a nest as kernels, one for each loop at its top."""
+    """Writes a nest as kernels, one for each outermost loop."""
     declared, loops = _at_top(body)
     return emit.sequence([_kernel(loop, declared, target) for loop in loops])
 
 
 def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
-    """The buffers that a nest declares at its top, and its loops there; itself, where there is more than that."""
+    """Splits a nest into its outermost buffer declarations and loops; returns it whole if it contains anything else."""
     if isinstance(body, For) and emit.static(body.extent) == 1:
         return _at_top(substitute(body.body, {body.loop_var: body.min}))
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
@@ -32,6 +32,7 @@ def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
+    """Writes one loop nest as a kernel with a thread for each point of its independent loops."""
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):
         loops.append(body)
@@ -56,7 +57,7 @@ def _is_independent(loop: For) -> bool:
 
 
 def _only_writer(body: Stmt) -> For | None:
-    """An independent loop somewhere in a nest that does all of its writing."""
+    """Returns an independent loop inside a nest that contains all of its stores, or None."""
     found: list[For] = []
     structural_walk(body, (For, found.append))
     known = [loop for loop in found if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
@@ -77,12 +78,12 @@ def _bound_within(body: Stmt) -> set[Var]:
 
 
 def _without(body: Stmt, inner: For) -> Stmt:
-    """The nest with one turn of a loop in the loop's place."""
+    """Returns the nest with a loop replaced by one iteration of it."""
     return structural_map(body, (For, lambda loop: loop.body if loop.loop_var.same_as(inner.loop_var) else loop))
 
 
 def _serial(body: Stmt) -> Stmt:
-    """The statement with parallel loops as plain ones."""
+    """Returns the statement with parallel loops made serial."""
     return structural_map(
         body, (For, lambda loop: For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, loop.body))
     )

@@ -1,4 +1,4 @@
-"""Reductions: the threads of a block share a result's terms, and combine what they found in shared memory."""
+"""Reductions: the threads of a block share a result's terms, and combine their partial results in shared memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Finish = Callable[[Point, ir.Expr], Stmt]
 
 @dataclass(frozen=True)
 class Split:
-    """``slices`` threads share each of ``results`` results of a block; ``along`` lets neighbours share one."""
+    """How a block's threads share work: ``slices`` threads per result; with ``along`` these are neighbours."""
 
     slices: int
     results: int
@@ -43,7 +43,7 @@ class Split:
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write a reduction and the stages that finish each of its results as a kernel; two, where the terms are many."""
+    """Writes a reduction and the stages that finish each of its results as a kernel; as two if there are many terms."""
     merged = merged_reduction(stage)
     stores = [merged if other is stage else other for other in stores]
     combine = combiner(merged)
@@ -54,7 +54,7 @@ def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], targ
 
 
 def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write a reduction and the stages that finish each of its results as one kernel."""
+    """Writes a reduction and the stages that finish each of its results as one kernel."""
     return _kernel(stage, combiner(stage), stores, needed, target)
 
 
@@ -94,9 +94,9 @@ def reduce_in_block(
     point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
     finish: Finish,
 ) -> Stmt:
-    """Each thread reduces its slice of the terms, then slices are combined by halves; ``finish`` gets each result.
+    """Reduces terms by slices, one per thread, then combines slices by halves; ``finish`` gets each result.
 
-    ``point(thread)`` is the result that a thread works for, and whether there is one.
+    ``point(thread)`` returns the point of the thread's result, and whether it exists.
     """
     zero = emit.index(0)
     held = block.registers([1], stage.dtype, "accumulator")
@@ -136,7 +136,7 @@ def reduce_in_block(
 
 
 def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, thread: ir.Expr) -> Stmt:
-    """The updates of one slice: every ``slices``-th term."""
+    """Returns the updates of one slice: every ``slices``-th term."""
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     known = emit.static(total)
@@ -155,7 +155,7 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, t
 
 
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
-    """How the threads of a block share results and terms."""
+    """Chooses how the threads of a block share results and terms."""
     terms = access.points(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
     if combine is None:
@@ -169,7 +169,7 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Whether neighbouring terms, rather than neighbouring results, lie side by side in memory."""
+    """Whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
     row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
     if row is None:
         return False
@@ -186,7 +186,7 @@ def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
 
 
 def _chunks(stage: Stage, target: GpuTarget) -> int:
-    """Into how many pieces to cut the terms of few results, so that all of the GPU has work."""
+    """Returns how many chunks to cut the terms of few results into, so that the whole GPU has work."""
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
@@ -197,7 +197,7 @@ def _chunks(stage: Stage, target: GpuTarget) -> int:
 def _in_two_steps(
     stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
 ) -> Stmt:
-    """Partial results of each chunk of the terms in one kernel; they are combined in the next."""
+    """Writes one kernel with partial results of each chunk of the terms, and one that combines them."""
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     length = ceil_div(total, chunks)

@@ -1,4 +1,4 @@
-"""Chains such as softmax and layer normalisation: a block for each row, which stays in shared memory from stage to stage."""
+"""Chains such as softmax and layer normalization: one block per row, which stays in shared memory between stages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
-"""Where chains end does not depend on it, but for the number of rows that are worth one."""
+"""A stand-in for `chain_at`: only the number of rows that are worth a chain depends on it."""
 SHORTEST_ROW = 32
 
 
 def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
-    """The chain that begins at a stage, where its rows are long enough for a block and the block can do all of it."""
+    """Returns the chain that begins at a stage, if its rows are long enough for a block and it can run all stages."""
     chain = chain_at(stages, start, ANY_CPU)
     return (
         chain
@@ -47,7 +47,7 @@ def _is_long(chain: Chain) -> bool:
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
-    """One kernel, or None where a row does not fit into shared memory."""
+    """Returns one kernel for a chain, or None if a row doesn't fit into shared memory."""
     kept = [stage for stage in chain.stages if stage.buffer not in needed]
     inner = {stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in kept}
     size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in kept)
@@ -68,7 +68,7 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
 
 @dataclass(frozen=True)
 class _Row:
-    """A block at work on the row that ``places`` number; ``own`` are the shared parts of buffers that nobody else needs."""
+    """A block working on the row at ``places``; ``own`` maps buffers that nothing else needs to shared memory."""
 
     block: Block
     depth: int
@@ -82,7 +82,7 @@ class _Row:
         return self._each(replace(stage, value=self._reading(stage)), point)
 
     def _reading(self, stage: Stage) -> ir.Expr:
-        """What a stage computes, with what lies in shared memory read from there."""
+        """Returns a stage's value with buffers in shared memory read from there."""
         value = stage.value
         for buffer, shared in self.own.items():
             if not buffer.same_as(stage.buffer):
@@ -101,7 +101,7 @@ class _Row:
         return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
 
     def _each(self, stage: Stage, row: Point) -> Stmt:
-        """Elements, a thread for each in turn."""
+        """Returns an elementwise stage of the row; each thread takes every n-th element."""
         axes = stage.spatial[self.depth :]
         extents = [axis.extent for axis in axes]
         total, threads = int(emit.volume(extents)), self.block.threads
@@ -118,7 +118,7 @@ class _Row:
         return self.block.each(work)
 
     def _reduced(self, stage: Stage, row: Point) -> Stmt:
-        """One result, all threads sharing its terms."""
+        """Returns a reduction of the row; all threads share its terms."""
         combine = combiner(stage)
         point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
         always = tirx.const(True, "bool")
