@@ -1,7 +1,8 @@
-"""Attention and its like: contractions that feed each other within a block of rows, which stays in the cache.
+"""Attention and similar chains: contractions that feed each other within a block of rows that stays in the cache.
 
-Stages that need nothing of each other but what lies in the same block are run block by block; in a block they are
-scheduled like a kernel of their own on one core. What only the block needs (scores, probabilities) never exists whole.
+Stages that need each other's values only within one block of rows run block by block; within a block they are scheduled
+like a kernel of their own on one core. Values that only the block needs (scores, probabilities) are never stored as a
+whole.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 @dataclass(frozen=True)
 class Blocks:
-    """A run of stages whose first `depth` axes number their rows; `order` tells how each result lies in memory."""
+    """A run of stages whose first `depth` axes number their rows; `order` holds each result's axes in memory order."""
 
     stages: tuple[Stage, ...]
     order: tuple[tuple[Axis, ...], ...]
@@ -44,12 +45,12 @@ class Blocks:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last row axis is cut into blocks: rows of one block use some operand together."""
+        """Whether the last row axis is cut into blocks: the rows of one block share some operand."""
         return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """The longest run that begins at a stage and reuses a contraction's results, or None."""
+    """Returns the longest run of stages from `start` that reuses a contraction's results, or None."""
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
@@ -74,7 +75,7 @@ def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
 
 
 def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
-    """The stage with its axes in the order in which it reads another's result of as many, so that rows come first."""
+    """Returns the stage with its axes in the order of the result that it reads, so that rows come first."""
     for load in stage.loads:
         if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
             axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
@@ -103,7 +104,7 @@ def _is_place(place: ir.Expr, axis: Axis) -> bool:
 
 
 def _is_static(blocks: Blocks) -> bool:
-    """Whether a block's sizes are known, and rows are left to store."""
+    """Whether a block's sizes are static, and each row has something to store."""
     inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
     last = blocks.rows[-1].size
     if any(axis.size is None for axis in inner):
@@ -117,7 +118,7 @@ def _shares_an_operand(stage: Stage, depth: int) -> bool:
 
 
 def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
-    """A parallel loop over blocks; `emit_all` writes what one block does."""
+    """Writes a parallel loop over blocks; `emit_all` writes one block."""
 
     def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
         return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
@@ -134,7 +135,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTar
 
 
 class Piece(NamedTuple):
-    """Blocks of `size` rows up to number `stop`, with the axes that those need."""
+    """Blocks up to number `stop`, of `size` rows each, with the axis extents that they need."""
 
     blocks: Blocks
     stop: int
@@ -142,7 +143,7 @@ class Piece(NamedTuple):
 
 
 def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
-    """Whole blocks, and a shorter one that is left; the later see more of a triangle."""
+    """Yields whole blocks, then a shorter remainder; later blocks see more of a causal mask's triangle."""
     rows = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
     local = [stage.buffer for stage in blocks.stages if stage.buffer not in needed]
     for _first, stop, count in rounds(int(blocks.rows[-1].extent), size, has_triangle(blocks.stages, rows)):
@@ -151,7 +152,7 @@ def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
 
 
 def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
-    """The block that a number stands for."""
+    """Writes the block with a given number, by a chain of tests on the number."""
     *lead, number = places
     first, *others = pieces
     found = block(first.blocks, [*lead, number * size], first.size)
@@ -159,7 +160,7 @@ def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Cal
 
 
 def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
-    """Rows of a block, and how many blocks: for the second-level cache, and so that every core has work."""
+    """Returns rows per block and the number of blocks: rows fit the level-2 cache, and every core gets work."""
     extent = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
     most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)

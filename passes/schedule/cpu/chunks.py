@@ -1,4 +1,4 @@
-"""An expensive box and the pass over its results, chunk by chunk: the results never leave the first-level cache."""
+"""Fuses an expensive stage with the pass over its results, chunk by chunk: the results stay in the level-1 cache."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
+# Share of the level-1 cache that the results of one chunk take.
 PARTS_OF_LEVEL1 = 4
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """Stages of one box that read a source's results only at their own place in memory."""
+    """Stages over one box that read a source's results only at their own place in memory."""
 
     source: Stage
     rest: tuple[Stage, ...]
@@ -34,7 +35,7 @@ class Chunks:
 
 
 def as_chunks(source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel) -> Chunks | None:
-    """The two together, where nothing else needs the source's results."""
+    """Returns the source and its readers as chunks, if nothing else needs the source's results."""
     if not shares_work(source) or not kernel.is_local(source.buffer) or rest[0].reduce:
         return None
     aligned = on_same_axes(rest)
@@ -53,7 +54,7 @@ def _is_own_place(stage: Stage, indices: list[ir.Expr], buffer: Var) -> bool:
 
 
 def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
-    """A parallel loop over chunks; the last one may be shorter."""
+    """Writes a parallel loop over chunks; the last one may be shorter."""
     source, points = chunks.source, chunks.loop.extent
     length = int(source.spatial[-1].extent)
     size = max(1, target.level1_bytes // PARTS_OF_LEVEL1 // (length * source.item_bytes))

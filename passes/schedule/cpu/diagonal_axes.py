@@ -1,6 +1,6 @@
-"""Two axes of a contraction that are one of its result, as the groups of a convolution: each sum is stored in its place.
+"""Contractions with two axes that are one axis of the result, as for groups of a convolution: stores sums in place.
 
-A stage that reads sums at `[..., p // size, p % size]` becomes their epilogue; no sum is copied.
+A stage that reads the sums at `[..., p // size, p % size]` becomes their epilogue, so that no sum is copied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 
 @dataclass(frozen=True)
 class Joined:
-    """`whole` as an `ending` on the axes of its sums; of those, the one at `first` and the next are one of the whole."""
+    """`whole` as an `ending` on the axes of its sums; their axes `first` and `first + 1` are one axis of the whole."""
 
     whole: Stage
     ending: Stage
@@ -32,19 +32,19 @@ class Joined:
 
 
 def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[Joined]:
-    """The results whose sums nobody else reads."""
+    """Returns the results whose sums nothing else reads."""
     found = [joined for sums in stages if isinstance(sums, Stage) for joined in _readers(sums, stages, kernel)]
     return found if len({joined.whole.buffer for joined in found}) == len(found) else []
 
 
 def with_endings(stages: Sequence[Stage | Opaque], found: Sequence[Joined]) -> list[Stage | Opaque]:
-    """The stages with endings in the place of wholes."""
+    """Returns the stages with wholes replaced by their endings."""
     endings = {joined.whole.buffer: joined.ending for joined in found}
     return [endings.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
 def stored(body: Stmt, found: Sequence[Joined]) -> Stmt:
-    """What the endings store, stored into the wholes."""
+    """Redirects the endings' stores to the wholes."""
     known = {joined.ending.buffer: joined for joined in found}
 
     def store(node: BufferStore) -> BufferStore:
@@ -64,7 +64,7 @@ def _readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> l
 
 
 def _joined(sums: Stage, whole: Stage, kernel: Kernel) -> Joined | None:
-    """The reader of sums on their axes, where it visits each once."""
+    """Returns the reader of sums on their axes, if it visits each sum once."""
     if whole.reduce or kernel.is_local(whole.buffer) or len(sums.spatial) != len(whole.spatial) + 1:
         return None
     own = [load for load in loads(whole.value) if load.source.same_as(sums.buffer)]
@@ -78,7 +78,7 @@ def _joined(sums: Stage, whole: Stage, kernel: Kernel) -> Joined | None:
 
 
 def _matches(sums: Stage, whole: Stage, first: int) -> bool:
-    """Whether both visit the same points."""
+    """Whether both stages visit the same points."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
     pairs = zip(extents, (axis.extent for axis in whole.spatial), strict=True)

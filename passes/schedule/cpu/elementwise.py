@@ -1,4 +1,4 @@
-"""Elementwise nests: one pass over memory, parallel outside, vectors inside, no cliff at odd sizes."""
+"""Elementwise nests: one pass over memory, parallel outside, vectors inside; odd sizes take little longer."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 def emit_elementwise(
     stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
 ) -> Stmt:
-    """Write stages that share one box of points as a single nest; `fixed` holds the value of some axes.
+    """Writes stages that share one box of points as a single nest; `fixed` holds the values of some axes.
 
-    A part of a kernel, however little, runs again and again: it says itself whether it is `parallel`.
+    For a part of a kernel the caller decides whether it is `parallel`: even a small part runs many times.
     """
     aligned, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned, fixed)
@@ -68,7 +68,7 @@ def _emit(
 
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
-    """In how many pieces to cut the innermost loop so that every core has work."""
+    """Returns how many chunks to cut the innermost loop into so that every core has work."""
     wanted = 4 * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
     if rows is None or rows >= wanted:
@@ -89,7 +89,7 @@ def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: i
 def vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
-    """Whole vectors (those of one chunk), then what is left over (in the last chunk)."""
+    """Writes whole vectors (those of one chunk), then the remainder (in the last chunk)."""
     size = static(extent)
     whole = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
     step = _ceil_div(whole, chunks)
@@ -136,7 +136,7 @@ def _segment(piece: Segment, inner: Loop, point: Point, lanes: int) -> Stmt:
 
 
 def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
-    """Cut the innermost loop at the bounds its conditions test, so that vectors never ask."""
+    """Cuts the innermost loop where its bounds tests change, so that vectors contain no tests; None if it can't."""
     if len(inner.axes) != 1 or inner.axes[0].size is None:
         return None
     var, size = inner.axes[0].var, inner.axes[0].size
@@ -157,14 +157,14 @@ def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
 
 
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
-    """All tests of order in an expression."""
+    """Returns all order comparisons in an expression."""
     found: list[ir.Expr] = []
     structural_walk(value, (COMPARISONS, found.append))
     return found
 
 
 def bound_of(test: ir.Expr, var: Var) -> int | None:
-    """The smallest value of `var` at which the test's answer changes."""
+    """Returns the smallest value of `var` at which a test's answer changes, or None."""
     found = sym.detect_linear_equation(test.a - test.b, [var])
     if len(found) != 2:
         return None
@@ -177,6 +177,7 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
 
 
 def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
+    """Returns a value with the tests of `var` replaced by their answers at `start`."""
     analyzer = sym.Analyzer()
 
     def decide(test: ir.Expr) -> ir.Expr:
@@ -185,7 +186,7 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
     def take(call: ir.Expr) -> ir.Expr:
-        """What a choice comes to: branches that are not taken may be many, and none of them is looked at."""
+        """Follows decided choices to the branch taken, without visiting the others, which may be many."""
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
             answer = static(decide(call.args[0]))
             if answer is None:

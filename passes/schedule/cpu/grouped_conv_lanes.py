@@ -1,7 +1,7 @@
-"""Convolutions in groups of few channels: vectors over several groups, whose inputs are spread over the results of each.
+"""Grouped convolutions with few channels per group: vectors span several groups, with inputs spread over their results.
 
-A group of four results fills a quarter of a vector. Four groups fill all of it where each of their inputs, which lie
-together as well, is given to the four results of its own group: one shuffle of a vector.
+A group of four results fills a quarter of a vector of sixteen. Four groups fill it if each input is given to the four
+results of its own group. The groups' inputs are contiguous, too, so that takes one shuffle of a vector.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.windows import as_windows
 
 Stages = list[Stage | Opaque]
-# Of more results, vectors of a single group are as quick, and a shuffle would move items further.
+# With larger groups, vectors of a single group are as fast, and a shuffle would move items further.
 LEAST_GROUPS_A_VECTOR = 4
 MOST_BYTES_OF_A_GROUP = 16
-# What a tile reads stays in registers, shuffled, for all taps of a row.
+# The shuffled operands of a tile stay in registers for all taps of a row; more don't fit.
 MOST_TAPS = 9
 
 
 def with_spread_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
-    """Stages and kernel with the sums of groups on one axis of all results, where that fills vectors."""
+    """Returns stages and kernel with the sums of groups on one axis of all results, where that fills vectors."""
     found = list(stages)
     for joined in joined_of(stages, kernel):
         found, kernel = _with_one(joined, found, kernel, target)
@@ -38,7 +38,7 @@ def with_spread_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target:
 
 
 def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
-    """The stages with one convolution's groups spread, as they are where it isn't one of windows straight from an image."""
+    """Spreads one convolution's groups; returns the stages unchanged unless it reads windows of an image."""
     at = next(
         n for n, own in enumerate(stages) if isinstance(own, Stage) and own.reduce and reads(joined.whole, own.buffer)
     )
@@ -66,7 +66,7 @@ def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget)
 
 
 def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
-    """Whether groups of as many inputs as results fill no more than a quarter of a vector, and several fill one."""
+    """Whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly."""
     size, lanes = joined.size, target.lanes(sums.item_bytes)
     is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == size
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
@@ -78,7 +78,7 @@ def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
 
 
 def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
-    """The sums on one axis of results, and the filter as they read it where it lies otherwise."""
+    """Returns the sums on one axis of results, and a copy of the filter in the order that they read, where needed."""
     *outer, group, own = sums.spatial
     term, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * size))
     found = [load for load in (sums.value.b.a, sums.value.b.b) if _is_group_of(load, group, own, term, size)]
@@ -95,7 +95,7 @@ def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
 
 
 def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int) -> bool:
-    """Whether a load reads a group's inputs, one after another and in no other index."""
+    """Whether a load reads a group's inputs contiguously, by its last index only."""
     *outer, last = load.indices
     used = set().union(*map(variables, outer)) if outer else set()
     is_own = static(emit.simplified(last - (group.var * size + term.var))) == 0
@@ -103,7 +103,7 @@ def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int
 
 
 def _filters(load: TensorLoad, sums: Stage, channel: Axis, size: int) -> tuple[ir.Expr, list[Stage]]:
-    """What a filter gives each result, read along the results; of a copy where it lies otherwise."""
+    """Returns the filter's items along the results, from a copy of the filter where it is stored in another order."""
     *_outer, group, own = sums.spatial
     parts = {group.var: tirx.floordiv(channel.var, index(size)), own.var: tirx.floormod(channel.var, index(size))}
     analyzer = sym.Analyzer()
@@ -120,6 +120,6 @@ def _filters(load: TensorLoad, sums: Stage, channel: Axis, size: int) -> tuple[i
 
 
 def _reading(whole: Stage, sums: Stage, first: Stage) -> Stage:
-    """What follows, reading the sums at its own place."""
+    """Returns the epilogue reading the spread sums at its own place."""
     here: list[ir.Expr] = [axis.var for axis in whole.spatial]
     return replace(whole, value=replace_loads(whole.value, sums.buffer, lambda _at: emit.load(first.buffer, here)))

@@ -1,4 +1,4 @@
-"""Which stages share a nest: an elementwise box, a reduction with its epilogue, or a chain run row by row."""
+"""Groups stages that share a nest: an elementwise box, a reduction with its epilogue, or a chain run row by row."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | Winograd
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
-    """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
+    """Writes all stages, nest after nest; `in_block` says that they are the stages of one block already."""
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
@@ -66,18 +66,18 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
 
 
 def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
-    """The results that must be in memory."""
+    """Returns the results that must be stored in memory."""
     return {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
 
 
 def own_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
-    """The buffers that a kernel makes: those needed, and those that opaque nests write."""
+    """Returns the buffers that a kernel allocates: those needed, and those that opaque nests write."""
     written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
     return [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
-    """Cut the stages into blocks, chains, and reductions or boxes with what can run in their nest."""
+    """Cuts the stages into blocks, chains, and reductions or boxes with the stages that can run in their nest."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -94,14 +94,17 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
 
 
 def _run_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
-    """A block or a chain that begins at a stage and ends before windows do."""
+    """Returns a block or chain of stages that begins at a position and ends before windows do, or None."""
     later = range(position + 1, len(stages))
     stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
     return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Join a padded copy with its convolution or gradient and a short axis with the pass over it; take others by Winograd's method."""
+    """Merges pairs of groups, and takes convolutions by Winograd's method where that is faster.
+
+    Pairs are a padded copy with its convolution or gradient, and a short axis with the pass over its results.
+    """
     found: list[Member] = []
     for position, group in enumerate(groups):
         last = found[-1] if found else None
@@ -132,7 +135,7 @@ def _joined(
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
-    """Put an elementwise stage with the stage before it where both visit the same points."""
+    """Adds an elementwise stage to the last group if both visit the same points, else starts a new group."""
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
         groups.append(stage)
@@ -161,7 +164,7 @@ def _members(group: Member) -> tuple[Stage, ...]:
 
 
 def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
-    """True where a result must be in memory: an output, read by another group, or shared inside its own nest."""
+    """Whether a result must be stored: it is an output, or read by another group, or shared inside its own nest."""
     if not kernel.is_local(stage.buffer):
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
@@ -178,7 +181,7 @@ def _group_reads(group: Member, buffer: Var) -> bool:
 
 
 def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
-    """True for a buffer no understood stage writes: an opaque nest does."""
+    """Whether no stage writes a buffer, so that an opaque nest must."""
     return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 

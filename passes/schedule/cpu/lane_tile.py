@@ -1,4 +1,4 @@
-"""The register tile whose vectors run along a result axis: each lane is a result of its own."""
+"""Register tiles whose vectors run along a result axis: each lane is a result of its own."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from tvtf.passes.schedule.cpu.tile import (
     update_value,
 )
 
-# What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
-# cycles: without this, a matrix of 48 MiB arrives at 23 GB/s instead of 47 (of 50 that plain sums of it reach).
+# Hardware prefetching ends at 4 KiB pages, and comes too late where each line is used for few cycles. Without this, a
+# matrix of 48 MiB arrives at 23 GB/s instead of 47 (plain sums of it reach 50).
 BYTES_AHEAD = 8192
-# An exponential is about twenty operations.
+# Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
 OPERATIONS_OF_A_DEAR_END = 16
-# Arguments of llvm.prefetch: to read, to keep in all caches, data.
+# Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 Chunk = tuple[int, int]
-"""The first lane of a vector, and how many it has."""
+"""The first lane of a vector, and its number of lanes."""
 Body = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
-"""What to do for a row, the number of a vector in it, a lane, and the point that these are."""
+"""Writes one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
 
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """Rows x vectors of results, one pass over the reduced terms.
+    """Rows x vectors of results, summed in one pass over the terms.
 
-    Of `padded` operands a last vector is summed with so many lanes and only stored in part.
+    If operands are `padded`, the last vector of a row is summed with that many lanes, and only its results are stored.
     """
 
     stage: Stage
@@ -81,10 +81,13 @@ class ColumnTile:
     def write(
         self, ranges: Sequence[Range] | None, start: Stage | None, finish: Finish, streamed: TensorLoad | None = None
     ) -> Stmt:
-        """All of the tile.
+        """Writes the tile.
 
-        `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
-        Without `ranges` nothing is added to that. What `streamed` will read soon is fetched beforehand.
+        Args:
+            ranges: the terms to sum; None sums nothing.
+            start: the stage that holds partial results to continue from; without it, the reduction's init.
+            finish: the epilogue.
+            streamed: an operand to prefetch.
         """
         sums = None if ranges is None else self._sums(ranges, streamed)
         return emit.sequence([emit.allocate(self.held.buffer), self._first(start), sums, self._last(finish)])
@@ -96,7 +99,7 @@ class ColumnTile:
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Something for every vector, of those rows that count."""
+        """Writes something for every vector, of those rows that count."""
 
         def row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
@@ -124,7 +127,7 @@ class ColumnTile:
         return over_edges(ranges, self.stage.edges, partial(self._step, streamed))
 
     def _step(self, streamed: TensorLoad | None, places: Point, asked: Sequence[Clip] = ()) -> Stmt:
-        """One term of every result; of those whose edges are `asked` only where it counts."""
+        """Writes one term of every result; if edges are `asked`, only where the term counts."""
 
         def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             value = update_value(self.stage, self.held.load(row, number, lane), {**point, **places})
@@ -138,9 +141,9 @@ class ColumnTile:
         return emit.sequence([*fetched, self._each(add, self.summed, counts=counts)])
 
     def _spread_sums(self, ranges: Sequence[Range], spread: Axis) -> Stmt:
-        """The sums where the `spread` operand gives each item to all of its neighbours.
+        """Sums where the `spread` operand gives each item to all of its neighbours.
 
-        All terms of the last range are summed with what one shuffle makes of each vector, before the next shuffle.
+        Each shuffle of a vector is used for all terms of the last range before the next shuffle is made.
         """
         left = [part for part in ranges if part.axis is not spread]
 
@@ -176,7 +179,7 @@ class ColumnTile:
         return self._each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), self.stored)
 
     def _ended_row_by_row(self, finish: Finish) -> Stmt:
-        """A dear epilogue as a loop over the rows: written out for each, it takes the registers that still hold results."""
+        """Writes an expensive epilogue as a loop over rows: unrolled, it would need registers that hold results."""
         held = self.held
         kept = replace(held, buffer=emit.scratch(held.buffer.ty.shape, finish.stage.dtype, "kept", "local"))
 
@@ -191,7 +194,7 @@ class ColumnTile:
 
 
 def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, place: ir.Expr, count: int) -> Stmt:
-    """One vector of sums; in an image's border only where the term counts."""
+    """Writes one vector of sums; at an image's border, only where the term counts."""
     item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
     if is_choice(item):
         counts, item = substitute(item.args[0], point), item.args[1]
@@ -208,7 +211,7 @@ def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, pla
 
 
 def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Tell the memory of a vector that will be read some steps later."""
+    """Prefetches a vector that is read some steps later."""
     *outer, last = substitute(load, point).indices
     ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
     place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
@@ -220,7 +223,7 @@ def _partial(start: Stage, point: Point) -> ir.Expr:
 
 
 def _along(chunks: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """All vectors of a row: the whole ones, then a shorter last one."""
+    """Writes all vectors of a row: the whole ones, then a shorter last one."""
     lanes = chunks[0][1]
     whole = sum(1 for _start, count in chunks if count == lanes)
     main = emit.unrolled(whole, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))

@@ -1,4 +1,4 @@
-"""Packing: a contiguous copy of an operand, panel by panel, in the order a tiled reduction reads it."""
+"""Packing: a contiguous copy of an operand, panel by panel, in the order in which a tiled reduction reads it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
 STEPS_A_BLOCK = 8
-# A block to turn over is held in registers twice.
+# A tile to transpose is held in registers twice.
 LANES_OF_A_BLOCK = 16
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes of which `width` count."""
+    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes, the first `width` of them used."""
 
     buffer: Var
     load: TensorLoad
@@ -39,7 +39,7 @@ class Panel:
     lanes: int
 
     def at(self) -> ir.Expr:
-        """The packed element that stands for the load."""
+        """Returns the packed element that replaces the load."""
         panel, lane = (
             tirx.floordiv(self.vector.var, index(self.width)),
             tirx.floormod(self.vector.var, index(self.width)),
@@ -52,7 +52,7 @@ class Panel:
 
     @property
     def count(self) -> int:
-        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to turn over."""
+        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to transpose."""
         return -(-self.size // (self.lanes if self.is_turned else self.width))
 
     @property
@@ -67,7 +67,7 @@ class Panel:
 
     @property
     def is_turned(self) -> bool:
-        """True where memory runs along the last axis, not along the panel."""
+        """Whether the operand is contiguous along the last axis, not along the panel, and is transposed by packing."""
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
             return False
@@ -77,7 +77,7 @@ class Panel:
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """The stage reading packed operands, and the statements that pack them."""
+    """Returns the stage reading packed operands, and the statements that pack them."""
     statements: list[Stmt] = []
     for packing in plan.packed:
         panel = _panel(stage, packing, target)
@@ -87,7 +87,7 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
 
 
 def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """The stage reading a copy of the operand that is to be turned, and the statements that make it."""
+    """Returns the stage reading a transposed copy of the plan's `turned` operand, and the statements that make it."""
     load = plan.turned
     if load is None:
         return stage, []
@@ -119,7 +119,7 @@ def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
 
 
 def _without_page_stride(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
-    """One place more along the last axis where panels would lie whole pages apart."""
+    """Adds one place to the last axis where panels would be whole pages apart, and conflict in the cache."""
     rows = emit.static(emit.volume(extents))
     if not extents or rows is None or rows * row_bytes % PAGE_BYTES:
         return extents
@@ -134,7 +134,7 @@ def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
 
 
 def _pack(panel: Panel, parallel: bool) -> Stmt:
-    """A parallel loop over blocks of all panels; the last block of an axis goes over some of the one before again."""
+    """Writes a parallel loop over chunks of all panels; an axis's last chunk overlaps the one before, to be whole."""
     points = access.points((panel.vector, *panel.axes))
     parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
     last = panel.axes[-1].extent if panel.axes else index(1)
@@ -153,7 +153,7 @@ def _pack(panel: Panel, parallel: bool) -> Stmt:
 
 
 def _block(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """A few places of the last axis of one piece, whether it is whole or the last one."""
+    """Writes one chunk: a few places of the last axis of one piece, which may be the shorter last piece."""
     size = panel.lanes if panel.is_turned else panel.width
     whole, rest = divmod(panel.size, size)
     write = _turned if panel.is_turned else _wide
@@ -165,7 +165,7 @@ def _block(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.E
 
 
 def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """A whole panel, with what follows it in memory where that makes whole vectors."""
+    """Copies a whole panel, with the items after it in memory where that makes whole vectors."""
     exact = _copy(panel, number, point, start, width)
     if width == panel.pitch or not panel.is_contiguous or panel.size < panel.pitch:
         return exact
@@ -200,7 +200,7 @@ def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
-    """Some lanes, and zeros up to the end of their vector: what lies there is multiplied, though never stored."""
+    """Copies some lanes and fills their vector with zeros: those lanes are multiplied, though never stored."""
     filled = emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
     if lanes == panel.lanes:
         return filled

@@ -1,4 +1,9 @@
-"""Long sums of products whose results no cache holds: panels of results in parallel, each over all terms in steps."""
+"""Long sums of products whose results exceed every cache: each chunk of results is summed over all terms in steps.
+
+The choice `panels` and the names in this file call these chunks panels. Packing for each tap of a filter's gradient
+read its input again and again; on one core, gradients of 3x3 filters dilated by 12 take 10.0 ms this way instead of
+24.1.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +24,20 @@ from tvtf.passes.schedule.cpu.tasks import Work, tiled_sizes, tiles_of
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
-# Of the second-level cache, which holds what a step reads beside the sums.
+# Share of the level-2 cache for the sums; what a step reads takes the rest.
 PART_FOR_RESULTS = 4
 
 
 @dataclass(frozen=True)
 class Panels:
-    """In how many blocks tiled axes are cut, and the steps of each block."""
+    """How many chunks tiled axes are cut into, and the steps of each chunk."""
 
     blocks: dict[Var, int]
     steps: Steps
 
 
 def panels_of(work: Work) -> Panels | None:
-    """The panels of a reduction where tiles read the same operands again and again, which are more than a cache holds."""
+    """Returns the cut of a reduction whose tiles read the same operands repeatedly, if these exceed the cache."""
     stage, target, tiled = work.stage, work.target, tiled_sizes(work)
     results = access.points(stage.spatial)
     if work.plan.along_rows or results is None or not has_reused_operand(stage):
@@ -47,7 +52,7 @@ def panels_of(work: Work) -> Panels | None:
 
 
 def _blocks(work: Work, whole: int) -> dict[Var, int]:
-    """Ever more blocks of the axis that is longest in tiles, until a panel's sums fit and all cores have some."""
+    """Cuts the axis that is longest in tiles until a chunk's sums fit the cache and all cores have some."""
     sizes = tiled_sizes(work)
     axes = [axis for axis in work.stage.spatial if axis.var in sizes]
     blocks = {axis.var: 1 for axis in axes}
@@ -65,7 +70,7 @@ def _blocks(work: Work, whole: int) -> dict[Var, int]:
 
 
 def run_panels(work: Work, panels: Panels, parallel: bool) -> Stmt:
-    """All sums in memory, panel by panel; then, tile by tile, what ends them."""
+    """Sums all results in memory, chunk by chunk; then runs the epilogue tile by tile."""
     tiled = [axis for axis in work.stage.spatial if axis.var in panels.blocks]
     free = [axis for axis in work.stage.spatial if axis.var not in panels.blocks]
     bare = work.stores == (work.stage,)

@@ -1,4 +1,4 @@
-"""Repeated rows and repeated elements: an axis that operands are read along in periods, walked period by period."""
+"""Axes along which operands repeat rows or elements periodically: walked period by period, without divisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 
 @dataclass(frozen=True)
 class Periods:
-    """An axis as `count` periods of `length` places; the stages read by their `number` and the `place` in them."""
+    """An axis as `count` periods of `length` places; stages read by the period's `number` and the `place` in it."""
 
     stages: tuple[Stage, ...]
     axis: Var
@@ -33,7 +33,7 @@ class Periods:
 
 
 def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
-    """The periods of the innermost loop, where it is one axis and all operands have the same."""
+    """Returns the periods of the innermost loop, if it is one axis and all operands have the same period."""
     axis = inner.axes[0]
     if len(inner.axes) != 1 or axis.size is None:
         return None
@@ -52,7 +52,7 @@ def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
 
 
 def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
-    """By what constants a variable is divided; None among them where it is divided in another way."""
+    """Returns the constants that a variable is divided by; None is among them if it is divided in another way."""
     if not _divisions(value, var):
         return set()
     left = _divisions(_simplified(value, {var: size}), var)
@@ -77,7 +77,7 @@ def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
 
 
 def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
-    """The periods of one chunk: places along vectors, or places of many periods where one is short."""
+    """Writes the periods of one chunk: vectors along places, or places of several periods if one is short."""
     step = -(-periods.count // chunks)
     first = chunk * step
     own = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
@@ -99,7 +99,7 @@ def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors
 
 
 def _is_repeated(periods: Periods, lanes: int) -> bool:
-    """Whether a few places of a period have the same value: so that one vector of values gives several of results."""
+    """Whether all places of a short period have the same value: one vector of values then gives several of results."""
     (stage, *more) = periods.stages
     fills = periods.length < lanes and lanes % periods.length == 0
     is_last = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)

@@ -1,7 +1,7 @@
-"""A block whose stages go over rows too many for the cache: strip by strip, with sums over all rows added up on the way.
+"""Blocks with too many rows for the cache: runs strip by strip, accumulating sums over all rows.
 
-Gradients of attention are so: scores and what is made of them exist for a strip of queries only, and the cotangents of
-keys and values grow from strip to strip.
+Attention's gradient has this form: scores and values derived from them exist for one strip of queries at a time, and
+the cotangents of keys and values grow from strip to strip.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ EmitAll = Callable[[Sequence[Stage], Kernel], Stmt]
 
 @dataclass(frozen=True)
 class Strips:
-    """Stages of one value a row (`members`), sums over rows (`sums`, each with its axis of rows), in order, and what comes then."""
+    """Stages with one value per row (`members`), sums over rows (`sums`), both in order, and the stages `after` them.
+
+    `rows` holds each member's axis of rows.
+    """
 
     members: tuple[Stage, ...]
     rows: tuple[Axis, ...]
@@ -48,7 +51,7 @@ class Strips:
 
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
-    """The strips of a block's stages where it pays to cut it: some of what it holds is too large, or a triangle."""
+    """Returns the strips of a block's stages if cutting it pays: some value is too large, or there is a triangle."""
     found = _read(stages)
     if found is None or not found.sums or found.extent < 2 * LEAST_ROWS:
         return None
@@ -84,7 +87,7 @@ def _reads_any(stage: Stage, others: Sequence[Stage]) -> bool:
 
 
 def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
-    """The axis along which a stage goes over the rows of others' results, its first axis where it reads none."""
+    """Returns the axis of a stage that matches the rows of other results; its first axis if it reads none."""
     read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in own)]
     first = {load.indices[0] for load in read}
     axis = stage.spatial[0] if stage.spatial and not read else None
@@ -98,7 +101,7 @@ def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
-    """Zeros, then strip after strip, then what needs whole sums."""
+    """Writes zeros to the sums, then strip after strip, then the stages that need whole sums."""
     zeros = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     held = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     size = min(MOST_ROWS, max(LEAST_ROWS, -(-strips.extent // LEAST_STRIPS)))
@@ -108,7 +111,7 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 
 
 def rounds(extent: int, size: int, has_triangle: bool) -> list[tuple[int, int, int]]:
-    """In how many versions to write the blocks of an axis: for each its first block, the one after its last, and their size."""
+    """Returns the versions in which an axis's blocks are written: first block, end, and rows per block of each."""
     whole, rest = divmod(extent, size)
     versions = min(whole, MOST_VERSIONS) if has_triangle else min(whole, 1)
     stops = [-(-whole * version // versions) for version in range(1, versions + 1)]
@@ -117,7 +120,7 @@ def rounds(extent: int, size: int, has_triangle: bool) -> list[tuple[int, int, i
 
 
 def _strips(strips: Strips, kernel: Kernel, size: int, emit_all: EmitAll, first: int, stop: int, rows: int) -> Stmt:
-    """Strips `first` to `stop`, whose number of rows alone tells the last from the others."""
+    """Writes strips `first` to `stop`; only the number of rows distinguishes the last from the others."""
     last = (stop - 1) * size + rows - 1
     return emit.loop(
         stop - first,
@@ -148,12 +151,12 @@ def _strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, ro
 
 
 def _needed(strips: Strips, kernel: Kernel) -> set[Var]:
-    """Results of single rows that others ask for."""
+    """Returns the results of single rows that other stages need."""
     return {stage.buffer for stage in strips.members if not (strips.is_sum(stage) or kernel.is_local(stage.buffer))}
 
 
 def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: int) -> list[Stage]:
-    """The sum over a strip's rows, and the sum of all so far that it is added to."""
+    """Returns the sum over a strip's rows, and the update of the total with it."""
     axis, part = (
         Axis(Var("row", "int64"), index(rows)),
         emit.scratch([a.extent for a in stage.spatial], stage.dtype, "sum"),

@@ -1,4 +1,4 @@
-"""Chains such as softmax and layer normalisation: every stage of a row while the row is in the first-level cache."""
+"""Chains such as softmax and layer normalization: runs every stage of a row while the row is in the level-1 cache."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 @dataclass(frozen=True)
 class Chain:
-    """Stages that need nothing of each other but what lies in the same row; `depth` leading axes number the rows."""
+    """Stages that need each other's values only within the same row; `depth` leading axes number the rows."""
 
     stages: tuple[Stage, ...]
     depth: int
 
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
-    """The longest chain that begins at a stage, or None where running stage by stage is as good."""
+    """Returns the longest chain that begins at a stage, or None if running stage by stage is as good."""
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
-        return None  # it would not pay
+        return None  # without a reduction a chain doesn't pay
     for chain in reversed(_chains_at(stages, start)):
         if _pays(chain, target) if len(chain.stages) > 1 else _is_stacked(chain, target):
             return chain
@@ -39,7 +39,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
-    """Chains that begin at a stage, by length: what is none with some stages is none with more."""
+    """Returns the chains that begin at a stage, by length; if some stages are no chain, more aren't one either."""
     chains: list[Chain] = []
     for stop in range(start + 1, len(stages) + 1):
         chain = _as_chain(stages[start:stop])
@@ -81,6 +81,7 @@ def _equal(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _pays(chain: Chain, target: CpuTarget) -> bool:
+    """Whether running row by row is faster than stage by stage."""
     reductions = sum(bool(stage.reduce) for stage in chain.stages)
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
@@ -92,12 +93,12 @@ def _pays(chain: Chain, target: CpuTarget) -> bool:
 
 
 def _is_stacked(chain: Chain, target: CpuTarget) -> bool:
-    """True where rows are so short that many are reduced at once."""
+    """Whether rows are so short that many are reduced at once."""
     return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
 def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """True where memory runs from row to row: one pass after the other, in vectors of many rows, reads whole lines."""
+    """Whether memory is contiguous across rows: then one pass per stage, with vectors over rows, reads whole lines."""
     last = stage.spatial[chain.depth - 1]
     if last.size is not None and last.size < target.lanes(stage.item_bytes):
         return False
@@ -111,7 +112,7 @@ def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
 
 
 def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
-    """One parallel loop over the rows, and in it one vectorised nest per stage; results others need go to memory."""
+    """Writes one parallel loop over the rows with a vectorized nest per stage; needed results are stored in memory."""
     if _is_stacked(chain, target):
         row = lambda places: _row(chain, needed, places, target)  # noqa: E731
         return emit_stacked(chain.stages, chain.depth, needed, target, row)

@@ -1,4 +1,4 @@
-"""The last resort: a reduction no plan fits, as plain loops."""
+"""The fallback: writes a reduction that no plan fits as plain loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, over_ranges, upd
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
-    """One result after another, one term after another."""
+    """Writes one result after another, one term after another."""
     finish = Finish(stage, tuple(stores))
     free = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 

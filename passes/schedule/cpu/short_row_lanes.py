@@ -1,4 +1,4 @@
-"""Chains along short rows, many rows at once: what lies row by row is turned over, so that the lanes of a vector are rows."""
+"""Chains along short rows, many rows at once: rows are transposed so that the lanes of a vector are rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tvtf.passes.schedule.cpu.transposed_reads import has_branch
 
 SHORTER_THAN_VECTORS = 2
 VECTORS_OF_ROWS = 4
-# In the time that a row takes in a block: what a block takes besides, and a row that is left over.
+# In units of the time per row of a block: the overhead of a block, and the time of a row outside of blocks.
 ROWS_TO_BEGIN_A_BLOCK, ROWS_FOR_A_LEFT_ONE = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Whether the rows are too short for vectors along them, and can be read many at once."""
+    """Whether rows are too short for vectors along them, and many can be read at once."""
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     inner = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
     rows = stages[0].spatial[depth - 1].size
@@ -47,7 +47,7 @@ def _is_stackable(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
 
 def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
-    """True for a load that lies along the row."""
+    """Whether a load is contiguous along the row."""
     step = access.load_stride(load, stage.spatial[depth - 1].var)
     along = _axes_of(load, stage, depth)
     return (
@@ -56,7 +56,7 @@ def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
 
 
 def _given(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
-    """What a stage reads that comes from outside."""
+    """Returns a stage's loads from outside the chain."""
     return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
@@ -76,7 +76,7 @@ def emit_stacked(
     target: CpuTarget,
     one_row: Callable[[list[ir.Expr]], Stmt],
 ) -> Stmt:
-    """A parallel loop over blocks of rows, then the few rows that are left one by one."""
+    """Writes a parallel loop over blocks of rows, then the remaining rows one by one."""
     *outer, last = [axis.extent for axis in stages[0].spatial[:depth]]
     height = _height(emit.static(last), target.lanes(min(stage.item_bytes for stage in stages)))
     blocks = emit.simplified(tirx.floordiv(last, index(height)))
@@ -98,7 +98,7 @@ def emit_stacked(
 
 
 def _height(rows: int | None, lanes: int) -> int:
-    """Rows of a block: many, but so that few are left."""
+    """Returns the rows of a block: many, but so that few rows remain."""
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
 
     def cost(height: int) -> int:
@@ -110,7 +110,7 @@ def _height(rows: int | None, lanes: int) -> int:
 
 @dataclass(frozen=True)
 class _Block:
-    """`rows` rows from `start` on, at `places` of the axes before them."""
+    """`rows` rows from `start` on, at `places` of the outer axes."""
 
     stages: tuple[Stage, ...]
     depth: int
@@ -138,7 +138,7 @@ class _Block:
         return substitute(node, {axis.var: at for axis, at in zip(stage.spatial, places, strict=False)})
 
     def _stacked(self, stage: Stage, lane: Axis, held: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]) -> Stage:
-        """A stage with its rows along its last axis, in scratch memory."""
+        """Returns a stage with its rows along its last axis, in scratch memory."""
 
         def given(load: TensorLoad) -> ir.Expr:
             if load.source in held:
@@ -158,7 +158,7 @@ class _Block:
         )
 
     def _copied(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
-        """The rows of an operand turned over; stages that read the same ones share them."""
+        """Returns the transposed rows of an operand; stages that read the same rows share a copy."""
         lane = Axis(Var("row", "int64"), index(self.rows))
         along = _axes_of(load, stage, self.depth)
         single = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
@@ -173,7 +173,7 @@ class _Block:
         return buffer
 
     def _result(self, stage: Stage, held: Var) -> Stmt:
-        """A stage's results turned back into the rows of its own buffer."""
+        """Transposes a stage's results back into the rows of its own buffer."""
         rows = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
         inner = stage.spatial[self.depth :]
@@ -183,7 +183,7 @@ class _Block:
         return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """The nest with its stores that many rows further on."""
+        """Shifts the nest's stores by the block's first row."""
 
         def moved(store: BufferStore) -> BufferStore:
             if not store.buffer.same_as(buffer):

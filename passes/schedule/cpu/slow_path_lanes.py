@@ -1,4 +1,4 @@
-"""Vectors of values that are computed another way for some few arguments: where a vector has one, element by element."""
+"""Values with a slow path for rare arguments: tests a whole vector, and runs lane by lane only if one needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = {"prim.likely", "tirx.likely"}
 
 
 def with_rare_cases(body: Stmt) -> Stmt:
-    """Each vector loop over `tvtf.ops.kernels.approx.unless` as a test of the vector before the common or the rare form."""
+    """Writes each vector loop over `tvtf.ops.kernels.approx.unless` as a test, then the common or the rare form."""
 
     def tested(node: For) -> Stmt:
         if node.kind != ForKind.VECTORIZED or not choices(node.body):
@@ -25,14 +25,14 @@ def with_rare_cases(body: Stmt) -> Stmt:
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]
         if not all(isinstance(part, BufferStore) for part in parts) or emit.static(node.extent) is None:
             return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
-        # All lanes do one statement before any does the next.
+        # All lanes finish one statement before any starts the next.
         return emit.sequence([_tested(node, part) for part in parts])
 
     return structural_map(structural_map(body, (For, tested)), (BufferStore, _by_statement))
 
 
 def choices(node: ir.Expr | Stmt) -> list[Call]:
-    """The choices marked as made for few arguments."""
+    """Returns the choices that are marked as rare."""
     found: list[Call] = []
 
     def visit(call: Call) -> None:
@@ -65,12 +65,12 @@ def _tested(loop: For, store: BufferStore) -> Stmt:
 
 
 def _chosen(store: BufferStore, made: list[Call], way: int) -> BufferStore:
-    """The store with one side of the choices."""
+    """Returns the store with one side of the choices."""
     return structural_map(store, (Call, lambda call: call.args[way] if _is_in(call, made) else call))  # type: ignore[no-any-return]
 
 
 def _by_statement(store: BufferStore) -> Stmt:
-    """A store whose choices are all the same as a choice of two: TVM takes long over names within expressions."""
+    """Writes a store with equal choices as a branch of two stores: TVM is slow on `Let`s within expressions."""
     made = choices(store)
     if not made or not all(_is_in(call, made[:1]) for call in made):
         return store

@@ -1,4 +1,4 @@
-"""Long reductions to few results: slices of the outermost reduction axis in parallel, then the sum of the slices."""
+"""Long reductions to few results: sums slices of the outermost reduction axis in parallel, then sums the slices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TILES_A_CORE_THAT_SUFFICE = 8
 
 
 def slices_of(work: Work, parallel: bool) -> int:
-    """In how many slices to cut the terms, the outermost axis of them or the steps that a cache holds.
+    """Returns how many slices to cut the terms into, along the outermost axis or the steps that a cache holds.
 
-    None where partial results wouldn't stay in the cache, or where the results alone occupy the cores and each pass over
-    the operands finds them in the cache.
+    0 if partial results wouldn't stay in the cache, or if the results alone occupy the cores and each pass over the
+    operands finds them in the cache.
     """
     if work.combine is None or work.plan.packed or access.points(work.stage.spatial) is None:
         return 0
@@ -47,7 +47,7 @@ def _slices(work: Work) -> int:
 
 
 def _is_read_once_or_cached(work: Work) -> bool:
-    """True where passing over the operands again costs nothing: rows are read once, front to end."""
+    """Whether repeated passes over the operands cost nothing: rows are read once, front to end, or are in the cache."""
     is_read_once = work.plan.along_rows and not has_reused_operand(work.stage)
     return is_read_once or _operand_bytes(work) <= work.target.level2_bytes // 2
 
@@ -65,7 +65,7 @@ def _tile_count(work: Work) -> int:
 
 
 def run_slices(work: Work, combine: Combine, slices: int) -> tuple[Stmt, Work]:
-    """The statement that fills the partial results, and the reduction that is left to do."""
+    """Returns the statement that fills the partial results, and the reduction that combines them."""
     split = Axis(Var("slice", "int64"), index(slices))
     held = _partial_stage(work.stage, split)
     run = emit.loop(slices, lambda number: _slice(work, held, split, number, slices), tirx.ForKind.PARALLEL, "slice")
@@ -126,7 +126,7 @@ def _run(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
 
 
 def _chunk(work: Work) -> int:
-    """Steps of the outermost reduction axis whose operands stay in the first-level cache."""
+    """Returns how many steps of the outermost reduction axis have operands that fit the level-1 cache."""
     inner = prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce[1:])
     wide = sum(tiled_sizes(work).values())
     return max(1, work.target.level1_bytes // (inner * wide * work.stage.item_bytes))

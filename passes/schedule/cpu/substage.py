@@ -1,4 +1,4 @@
-"""A part of a stage as a stage of its own: of some rows, on parts of what others give, in memory of that size."""
+"""Restricts a stage to some rows: on parts of other stages' results, in memory of that size."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitu
 
 
 def held_part(stage: Stage, depth: int, rows: int | None) -> Var:
-    """Memory for one place along the first `depth` axes, or for `rows` along the last of them."""
+    """Returns memory for one place along the first `depth` axes, or for `rows` along the last of them."""
     inner = [axis.extent for axis in stage.spatial[depth:]]
     return emit.scratch([*([] if rows is None else [rows]), *inner], stage.dtype, "block")
 
 
 def part_of(stage: Stage, known: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None) -> Stage:
-    """The stage at given places of its first `depth` axes, or from there on for `rows`, on other parts that are `known`."""
+    """Returns the stage at `places` of its first `depth` axes, or for `rows` from there, on `known` parts of others."""
     own = stage.spatial[:depth]
     value, spatial = stage.value, stage.spatial[depth:]
     at = dict(zip((axis.var for axis in own), places, strict=True))
@@ -44,7 +44,7 @@ def load_part(held: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr])
 def redirected(
     body: Stmt, held: Var, stage: Stage, order: tuple[Axis, ...], depth: int, places: list[ir.Expr], rows: int | None
 ) -> Stmt:
-    """What a block does to a result of its own, done to its part of the whole one."""
+    """Redirects a block's loads and stores of its own result to its part of the whole one."""
 
     def whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         own = list(indices)

@@ -1,4 +1,4 @@
-"""Tasks around register tiles: which core does which results, in an order the caches like."""
+"""Distributes register tiles over tasks: each thread's chunk of results, in an order that keeps operands in caches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNKNOWN_SIZE = 512
 
 @dataclass(frozen=True)
 class Work:
-    """A planned reduction with its epilogue; results lie `moved` along some axes."""
+    """A planned reduction with its epilogue; `moved` shifts its results along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -43,20 +43,20 @@ class Work:
 
 
 def tiled_sizes(work: Work) -> dict[Var, int]:
-    """Tile extent per tiled result axis, the vector axis last."""
+    """Returns the tile's extent per tiled result axis, the vector axis last."""
     if work.plan.along_rows:
         return work.plan.sizes
     return {**work.plan.sizes, work.plan.vector.var: work.plan.width}
 
 
 def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
-    """All results of a planned reduction over the given ranges; `fixed` holds the value of some result axes."""
+    """Writes all results of a planned reduction over the given ranges; `fixed` holds the values of some result axes."""
     sizes, fixed = tiled_sizes(work), fixed or {}
     free = [axis for axis in work.stage.spatial if axis.var not in sizes and axis.var not in fixed]
     tiled = [axis for axis in work.stage.spatial if axis.var in sizes]
     tiled.sort(key=lambda axis: not axis.var.same_as(work.plan.vector.var))
     outer, inner = _split_free(free, work.target) if parallel else (free, [])
-    # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
+    # With a large filter, cores process all images with one panel before the next, not the whole filter for each image.
     stays = not fixed and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
     blocks = _blocks(work, tiled, outer) if parallel or stays else {axis.var: 1 for axis in tiled}
     order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
@@ -87,7 +87,7 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
 
 
 def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
-    """Axes for parallel tasks, and axes to loop over inside a task once there are tasks enough."""
+    """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks."""
     tasks = 1
     for position, axis in enumerate(free):
         if tasks >= 4 * TASKS_A_CORE * target.cores:
@@ -97,7 +97,7 @@ def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[A
 
 
 def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
-    """In how many blocks to cut each tiled axis: for the cache, and so that every core has work."""
+    """Returns how many blocks to cut each tiled axis into: for the cache, and so that every core has work."""
     sizes = tiled_sizes(work)
     least = choice("tasks a core", TASKS_A_CORE, lambda: (1, 2, 8, 16))
     blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
@@ -114,7 +114,7 @@ def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
 
 
 def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
-    """All panels of the vector axis are tasks; rows go in blocks that stay in the second-level cache."""
+    """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache."""
     whole = max(1, (axis.size or UNKNOWN_SIZE) // size)
     if axis.var.same_as(work.plan.vector.var):
         return whole if axis.size is not None and reduce_points(work) * size > 4096 else 1
@@ -125,7 +125,7 @@ def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
 
 
 def reduce_points(work: Work) -> int:
-    """Terms of one result; unknown extents count as middling."""
+    """Returns the terms of one result; symbolic extents count as 512."""
     return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
 
 
@@ -138,7 +138,7 @@ def tiles_of(
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """The tiles of one block, which has a number among the `blocks` of each tiled axis; with no ranges nothing is summed."""
+    """Writes the tiles of one block, by its number among the `blocks` of each axis; without ranges sums nothing."""
     sizes = sizes or {}
     if not tiled:
         return _tile(work, ranges, Tile(base, sizes))
@@ -151,7 +151,7 @@ def tiles_of(
 
 
 def _cascade(work: Work, axis: Axis) -> list[int]:
-    """Tile extents to use one after another along an axis until nothing is left."""
+    """Returns the tile extents to use one after another along an axis until nothing is left."""
     size = tiled_sizes(work)[axis.var]
     if axis.size is not None:
         return [size, axis.size % size] if axis.size >= size else [axis.size]
@@ -162,7 +162,7 @@ def _cascade(work: Work, axis: Axis) -> list[int]:
 def along_axis(
     axis: Axis, cascade: list[int], blocks: int, number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Whole tiles of one block, then (in the last block) smaller tiles for what is left over."""
+    """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder."""
     size = cascade[0]
     whole = emit.simplified(tirx.floordiv(axis.extent, index(size)))
     first, count = emit.share(whole, number, blocks)
@@ -177,7 +177,7 @@ def along_axis(
 
 
 def _tiles_of(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Two tiles are written out: LLVM unrolls a loop of two, then keeps the accumulators of both in memory."""
+    """Writes two tiles out: LLVM would unroll a loop of two, and then keep the accumulators of both in memory."""
     return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
 
 
@@ -196,6 +196,7 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
 
 
 def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
+    """Writes one tile, with vectors along terms or along results as planned."""
     plan = work.plan
     if ranges is not None and work.combine is not None and plan.along_rows:
         ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
@@ -209,7 +210,7 @@ def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
 
 
 def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:
-    """The operand that vectors are loaded from, where it lies in the order it is read and is too large for the cache."""
+    """Returns the operand that vectors are loaded from, if it is read in memory order and exceeds the cache."""
     along = [term for term in terms_of(work.stage) if access.load_stride(term, work.plan.vector.var) != 0]
     if len(along) != 1 or vector_operand_bytes(work.stage, work.plan.vector) <= work.target.level2_bytes:
         return None

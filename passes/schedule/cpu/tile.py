@@ -1,4 +1,4 @@
-"""The register tile: a block of results held in vector registers while all terms of the reduction stream by."""
+"""Register tiles: results held in vector registers while all terms of the reduction stream by."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
-# Each is a copy of a tile's step.
+# Each unrolled place is a copy of a tile's step.
 MOST_PLACES_WRITTEN_OUT = 8
 
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a reduction axis a tile sums over, as a loop or, where that decides tests, written out."""
+    """The part of a reduction axis that a tile sums over: a loop, or unrolled where that decides tests."""
 
     axis: Axis
     start: ir.Expr
@@ -37,7 +37,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Tile:
-    """Where a tile lies (`base`, per spatial axis) and how many points it covers along each tiled axis."""
+    """A tile's position (`base`, per spatial axis) and its extents along the tiled axes."""
 
     base: Point
     sizes: Mapping[Var, int]
@@ -72,7 +72,7 @@ class Accumulators:
 
 @dataclass(frozen=True)
 class Finish:
-    """What to do with the finished value of each point: the stores of the epilogue, `moved` along some axes."""
+    """The epilogue of a finished value: its stores, `moved` along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -80,7 +80,7 @@ class Finish:
 
     @property
     def operations(self) -> int:
-        """Of one point's epilogue."""
+        """The operations of one point's epilogue."""
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
     def at(self, result: ir.Expr, point: Point) -> Stmt:
@@ -95,13 +95,13 @@ def _store(stage: Stage, source: Stage, result: ir.Expr, point: Point) -> Stmt:
 
 
 def row_point(tile: Tile, order: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
-    """The point of one row of a tile."""
+    """Returns the point of one row of a tile."""
     moved = {var: tile.base[var] + offset for var, offset in zip(order, offsets, strict=True)}
     return {**tile.base, **moved}
 
 
 def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
-    """The accumulator row of a point in the tile."""
+    """Returns the accumulator row of a point in the tile."""
     number: ir.Expr = index(0)
     for size, offset in zip(sizes, offsets, strict=True):
         number = number * size + offset
@@ -109,9 +109,9 @@ def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
-    """The reduction's update at a point, with its old value held elsewhere."""
+    """Returns the reduction's update at a point, with the old value read from elsewhere."""
     value = substitute(stage.value, point)
-    if stage.clips:  # of a single term left, its place and the result's cancel, where TVM 0.27 divides by zero
+    if stage.clips:  # for a single term, its index and the result's cancel, and TVM 0.27 would divide by zero
         value = structural_map(
             value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
         )
@@ -119,7 +119,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Serial loops over parts of reduction axes."""
+    """Writes loops over parts of reduction axes."""
     if not ranges:
         return body({})
     part, *rest = ranges
@@ -139,7 +139,7 @@ def over_edges(
     body: Callable[[Point, Sequence[Clip]], Stmt],
     asked: Sequence[Clip] = (),
 ) -> Stmt:
-    """The same loops, whose body is told what it must ask at a point: in an image's borders, whether a term counts."""
+    """Like `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
     if not ranges:
         return body({}, asked)
     part, *rest = ranges
@@ -172,7 +172,7 @@ def over_edges(
 
 
 def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
-    """What a tile sums over of a range."""
+    """Restricts a range to the terms that count for a tile."""
     for clip in clips:
         if part.axis.var.same_as(clip.term.var) and clip.result.var in base:
             start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
@@ -185,7 +185,7 @@ def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var,
 def row_tile(
     stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, finish: Finish
 ) -> Stmt:
-    """A tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
+    """Writes a tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
     order = list(tile.sizes)
     sizes = tile.offsets(order)
     held = Accumulators.of(stage, prod(sizes), vectors, lanes)
@@ -223,7 +223,7 @@ LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 
 def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
-    """Blocks of `vectors` vectors, then single vectors, then what is left over."""
+    """Writes groups of `vectors` vectors, then single vectors, then the remainder."""
     block = lanes * vectors
     extent = emit.as_expr(part.extent)
     blocks = emit.simplified(tirx.floordiv(extent, index(block)))
@@ -260,7 +260,7 @@ def _leftover(rest: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
 
 
 def _powers(extent: int) -> list[tuple[int, int]]:
-    """Cut [0, extent) into vectors of powers of two lanes: LLVM takes others apart."""
+    """Cuts [0, extent) into vectors of powers of two lanes: LLVM splits others."""
     parts: list[tuple[int, int]] = []
     while extent:
         lanes = 1 << (extent.bit_length() - 1)

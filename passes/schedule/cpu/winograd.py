@@ -1,16 +1,17 @@
-"""Convolutions with windows of 3 by 3 or 5 by 5 by Winograd's method: a quarter, 4/9 or 9/25 of the products, in float32.
+"""Convolutions with 3 by 3 or 5 by 5 windows by Winograd's method: 1/4, 4/9 or 9/25 of the products, in float32.
 
 Images are cut into square tiles of results. A task takes a few rows of tiles: it transforms their inputs, multiplies
-them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
-results, on which the epilogue runs. Nothing but results leaves the second-level cache. Where tiles are few and the filter is
-large, a task takes all tiles and a panel of results instead: what it needs of the filter is transformed there, a block of
-channels at a time, since a transformed filter is four times as large, and would be written and read again.
+them by the transformed filter as one matrix product for each place in a tile, and transforms the products into
+results, on which the epilogue runs. Only results leave the level-2 cache. Where tiles are few and the filter is large,
+a task takes all tiles and one panel of results instead. It transforms its part of the filter itself, a block of
+channels at a time, since a transformed filter is four times as large and would have to be written and read again.
 
-A dilated window meets only every so many rows and columns: those are images of their own, one for each phase. Of volumes each
-plane is an image, and has the channels of all planes that its window meets. Of groups, each has panels and channels of its own.
+A dilated window touches only every n-th row and column; these form images of their own, one for each phase. For
+volumes, each plane is an image, with the channels of all planes in its window. Groups have panels and channels of their
+own.
 
-Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
-their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
+Sums of transformed numbers round more: with normally distributed operands, results of tiles of four are within 1e-5 of
+their standard deviation from the exact ones, direct sums within 1e-6. A value that isn't finite affects all results of
 its tile.
 """
 
@@ -44,9 +45,9 @@ from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, Read
 
 @dataclass(frozen=True)
 class Operands:
-    """The two factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
+    """The factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
 
-    Of volumes, the image lies at `[n, plane, ...]`, a plane for each `z` and `kz`.
+    For volumes, the image is at `[n, plane, ...]`, with a plane for each `z` and `kz`.
     """
 
     image: TensorLoad
@@ -56,7 +57,7 @@ class Operands:
 
 @dataclass(frozen=True)
 class Winograd:
-    """A convolution with its epilogue, and the stage (a padded copy) that alone makes its input."""
+    """A convolution with its epilogue, and the stage (a padded copy) that makes its input and has no other reader."""
 
     source: Stage | None
     rest: tuple[Stage, ...]
@@ -78,7 +79,7 @@ class Winograd:
 def as_winograd(
     source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Winograd | None:
-    """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
+    """Returns a stage as Winograd's convolution, if that is faster; `source` is inlined if nothing else reads it."""
     operands = _operands(rest[0])
     shape = None if operands is None else _shape(rest[0], operands.dilation)
     parts = len(rest[0].reduce) > 3 or (shape is not None and shape.groups > 1)
@@ -94,7 +95,7 @@ def as_winograd(
 
 
 def _operands(stage: Stage) -> Operands | None:
-    """The factors of a sum of products over a square window and channels, in steps of one; None for anything else."""
+    """Returns the factors of a sum of products over a square window and channels, in steps of one; else None."""
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
@@ -110,12 +111,12 @@ def _operands(stage: Stage) -> Operands | None:
 
 
 def group_of(stage: Stage) -> Axis | None:
-    """The axis of groups, which has no counterpart among those that are summed over."""
+    """Returns the axis of groups, which has no counterpart among the reduction axes."""
     return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
 
 
 def places_of(stage: Stage) -> tuple[Axis, ...]:
-    """Images, planes of volumes, rows and columns."""
+    """Returns the axes of images, planes of volumes, rows and columns."""
     return stage.spatial[: len(stage.reduce)]
 
 
@@ -124,7 +125,7 @@ def _place(load: TensorLoad) -> ir.Expr:
 
 
 def _dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
+    """Returns the distance of the window's taps, equal in both directions; None if the load has another form."""
     image, *deep, down, right = (axis.var for axis in places_of(stage))
     *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
     if len(load.indices) != len(stage.reduce) + 1 or window_of(stage.reduce[-3:-1]) is None:
@@ -140,19 +141,19 @@ def _dilation(load: TensorLoad, stage: Stage) -> int | None:
 
 
 def window_of(taps: Sequence[Axis]) -> int | None:
-    """How many taps a square window has each way, where there are transforms for it."""
+    """Returns the size of a square window that has transforms, else None."""
     first, second = (axis.size for axis in taps)
     return first if first is not None and first == second and first in BY_WINDOW else None
 
 
 def channel_of(stage: Stage) -> ir.Expr:
-    """Which of an image's channels a term sees."""
+    """Returns the channel of an image that a term reads."""
     group, channel = group_of(stage), stage.reduce[-1]
     return channel.var if group is None else group.var * channel.extent + channel.var
 
 
 def needed_part(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
-    """Which part of all products direct sums need: they leave out what lies in the border."""
+    """Returns the share of products that direct sums need: they leave out the border."""
     clips = () if source is None else with_clips(stage, [source], target).clips
     return prod(1 - clip.saved(1) for clip in clips)
 
@@ -170,7 +171,7 @@ def _shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def known_shape(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """The sizes in the order of a shape's, of an image's phases."""
+    """Returns a shape from its sizes in order, with images split into phases; None if one isn't static."""
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
@@ -195,14 +196,14 @@ def feeds_only(
 
 
 def emit_winograd(group: Winograd, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Transform the filter once, then one parallel loop over the tasks."""
+    """Transforms the filter once, then writes one parallel loop over the tasks."""
     group = replace(group, rest=tuple(on_same_axes(group.rest)))
     writer = _Writer(group, [stage for stage in group.rest if stage.buffer in needed], target)
     return is_parallel(group.stages, target, writer.write)
 
 
 class _Writer:
-    """The parts of one convolution's code. `place` below counts a tile's products, `number` its tile in the task."""
+    """Writes one convolution. Below, `place` counts a tile's products, `number` its tiles in a task."""
 
     def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
         self.apart = group.operands.dilation
@@ -218,7 +219,7 @@ class _Writer:
         self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
         self.channels = channels * shape.groups
         self.whole = shape.results // self.cut.width
-        # One row or vector more: what belongs to one window or tile doesn't all lie in one set of the cache.
+        # One row or vector of padding, so that the items of a window or tile don't all map to one cache set.
         held = (1, self.cut.block) if self.cut.block else (panels, channels)
         self.filter = emit.scratch([held[0], products, held[1] + 1, width], "float32", "filters")
         self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
@@ -248,7 +249,7 @@ class _Writer:
         ])  # fmt: skip
 
     def _turned_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """The filter with results along vectors, and the statements that copy it where memory runs along channels."""
+        """Returns the filter with results along vectors, and the statements that transpose it, if needed."""
         stage, load = self.group.first, self.group.operands.filter
         if access.load_stride(load, stage.spatial[-1].var) == 1:
             return load, []
@@ -260,12 +261,12 @@ class _Writer:
         ), statements
 
     def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
-        """The transformed filter, panel by panel."""
+        """Writes the transformed filter, panel by panel."""
         extents = [self.cut.panels(self.shape), self.shape.channels]
         return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
 
     def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, held: Sequence[ir.Expr]) -> Stmt:
-        """The transformed window of one channel and a panel of results, and where it is held."""
+        """Transforms the window of one channel and a panel of results into its place."""
         *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
@@ -281,7 +282,7 @@ class _Writer:
         return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*held))
 
     def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
-        """A panel of results of all tiles, summed block by block of channels."""
+        """Sums a panel of results of all tiles, block by block of channels."""
         zero, size = tirx.const(0, "float32"), self.cut.block
         vectors = [self.tiles, self.transforms.products, self.cut.width // self.lanes]
 
@@ -304,7 +305,7 @@ class _Writer:
         return emit.sequence([emit.allocate(buffer), body])
 
     def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """The group and the result that a lane of a panel stands for."""
+        """Returns the group and the result that a lane of a panel stands for."""
         group, result = group_of(self.group.first), self.group.first.spatial[-1].var
         if group is None:
             return {result: panel * self.cut.width + lane}
@@ -314,13 +315,13 @@ class _Writer:
         return emit.simplified(tirx.floordiv(panel, index(self.panels_a_group)))
 
     def _own(self, panel: ir.Expr) -> ir.Expr:
-        """A panel's number in its group."""
+        """Returns a panel's number in its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
 
     def _in_panel(
         self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
     ) -> Stmt:
-        """Squares of vectors along a panel; the last one may be short, with something to do for what lies beyond."""
+        """Transforms squares of vectors along a panel; the last may be short, and `beyond` fills the rest."""
         rest = self.shape.results - self.whole * self.cut.width
         full = self._along(self.cut.width, matrices, read, write)
         if not rest:
@@ -329,7 +330,7 @@ class _Writer:
         return emit.when(emit.simplified(self._own(panel) < self.whole), full, short) or full
 
     def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
-        """Zeros for the results that a last panel doesn't have: they are summed up, though never stored."""
+        """Writes zeros for the results that a last panel doesn't have: they are summed, though never stored."""
         rest = self.shape.results - self.whole * self.cut.width
         if not rest:
             return None
@@ -343,7 +344,7 @@ class _Writer:
         return emit.loop(self.transforms.products, row)
 
     def _along(self, extent: int, matrices: Sequence[Matrix], read: Read, write: Write) -> Stmt:
-        """Squares of vectors along a whole number of items."""
+        """Transforms squares of vectors along a whole number of items."""
 
         def square(start: ir.Expr | int, lanes: int) -> Stmt:
             return transformed_square(
@@ -359,18 +360,19 @@ class _Writer:
         return emit.sequence([main, square(whole * self.lanes, rest) if rest else None])
 
     def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
+        """Writes one task: transform the inputs of its rows of tiles, then compute its panels."""
         panels = emit.loop(self.panels, lambda number: self._panel(block, part * self.panels + number))
         rows = emit.loop(self.cut.rows, lambda row: self._inputs(block, row))
         return emit.sequence([*map(emit.allocate, (self.band, self.inputs, self.sums)), rows, panels])
 
     def _place(self, block: ir.Expr, row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The image of a row of tiles, and its first row of results."""
+        """Returns the image of a row of tiles, and the row's first row of results."""
         number = block * self.cut.rows + row
         image, down = tirx.floordiv(number, index(self.down)), tirx.floormod(number, index(self.down))
         return emit.simplified(image), emit.simplified(down * self.transforms.size)
 
     def _inputs(self, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copy what a row of tiles reads, zeros around it, and transform it."""
+        """Copies what a row of tiles reads, with zeros around it, and transforms it."""
         image, top = self._place(block, row)
         size, side = self.transforms.size, self.transforms.side
         height, width = self.band.ty.shape[0], self.band.ty.shape[1]
@@ -399,7 +401,7 @@ class _Writer:
         return emit.vectorized(lanes, item)
 
     def _input(self, number: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lane: ir.Expr) -> ir.Expr:
-        """An item of the convolution's input; zero where the last tiles reach beyond it."""
+        """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
         step, first = divmod(start, int(channel.extent) * self.shape.groups)
@@ -416,19 +418,22 @@ class _Writer:
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
     def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
-        """A place of one plane and phase of an image, among all places."""
+        """Converts a place of one plane and phase of an image to a place among all."""
         outer = [axis.extent for axis in places_of(self.group.first)[:-2]]
         *image, first, start = emit.unflatten(number, [*outer, self.apart, self.apart])
         return [*image, down * self.apart + first, right * self.apart + start]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
-        """A panel of results: the products of all places, then the results of all tiles."""
+        """Writes a panel of results: the products of all places, then the results of all tiles."""
         products = emit.loop(self.transforms.products, lambda place: self._products(panel, place))
         rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(block, panel, *places))
         return emit.sequence([products, rows])
 
     def _products(self, panel: ir.Expr, place: ir.Expr, first: ir.Expr | None = None) -> Stmt:
-        """The matrix product of one place: tiles by channels times channels by results; of a block from `first` on it is added."""
+        """Writes the matrix product of one place (tiles by channels times channels by results).
+
+        With `first`, the product of a block of channels from there is added to the sums.
+        """
         at, tile, result, channel = (
             Axis(Var(name, "int64"), index(size))
             for name, size in [
@@ -453,7 +458,7 @@ class _Writer:
         return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
 
     def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
-        """One tile's results, and the epilogue on each that lies in the image."""
+        """Writes one tile's results, and the epilogue on each that is in the image."""
         image, top = self._place(block, row)
         first, size, side = self.group.first, self.transforms.size, self.transforms.side
         finish = Finish(first, tuple(self.stores))
@@ -471,7 +476,7 @@ class _Writer:
         return self._in_panel(panel, self.transforms.results, read, write)
 
     def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
-        """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
+        """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""
         extents = places_of(self.group.first)[-2:]
         axes = zip(place[-2:], (down, right), extents, (self.down, self.right), strict=True)
         size, by = self.transforms.size, self.apart

@@ -1,4 +1,4 @@
-"""How to cut a convolution for Winograd's method, and whether that is faster than direct sums: a cost model."""
+"""A cost model for Winograd's method: how to cut a convolution, and whether that is faster than direct sums."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
 from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
 
-# Transformed places of all tiles of a task: sixteen vectors of each and their sums stay in the second-level cache.
+# The transformed places of a task's tiles: sixteen vectors of each, with their sums, fit the level-2 cache.
 MOST_PLACES = 1152
 OPERATIONS_A_CYCLE = 2
-# Of what direct sums and products of transformed tiles reach, measured.
+# Share of the peak that direct sums and products of transformed tiles reach, measured.
 EFFICIENCY = 0.85
 CYCLES_A_TASK = 2000
 CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.15
-# Of a line that is fetched, filled and sent back to the memory.
+# For a byte of a line that is fetched, filled and written back to memory.
 CYCLES_A_WRITTEN_BYTE = 0.28
-# A square of vectors by its side, transformed and stored: loads, arithmetic and stores of both passes.
+# To transform a square of vectors, by its side, and store it: loads, arithmetic and stores of both passes.
 CYCLES_A_SQUARE = {4: 45, 6: 120}
 GAIN_THAT_PAYS = 1.15
 CUTS_TO_TRY = 8
-# With fewer channels at a time sums are read and written too often.
+# With fewer channels per block, sums are read and written too often.
 LEAST_BLOCK = 64
-# Of the filter, where it is used: nine streams of short rows, and stores all over the block.
+# To transform the filter where it is used: nine streams of short rows, and stores all over the block.
 CYCLES_A_WINDOW = {4: 200, 6: 400}
-# Of a filter's gradient: transformed operands of a chunk, or the sums of all, and the widest panel of those.
+# For a filter's gradient: the bytes of transformed operands beyond which a panel's sums stay on one core.
 LEVELS2_OF_OPERANDS = 4
-# Chunks of twice the size are no faster, and are memory that no plan of a step's peak counts.
+# Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
 LEVELS2_OF_CHUNK = 2
 WIDEST_PANEL = 64
-# What copying a tile and transforming it take, in transforms.
+# To copy a tile and transform it, in units of a transform.
 SQUARES_A_COPY = 2.5
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a convolution: `images` of `height` by `width` results; channels and results are those of one of `groups`."""
+    """The sizes of a convolution: `images` of `height` by `width` results; channels and results are per group."""
 
     images: int
     height: int
@@ -51,10 +51,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`.
+    """How the work is cut: a task has `rows` rows of tiles and one of `groups` groups of panels, of `width` results
+    each.
 
-    The last panel, of each of the convolution's groups, may be wider than what is left of the results. With a `block` of
-    channels a task takes one panel of all tiles, whose filter it transforms block by block.
+    The last panel of each of the convolution's groups may be wider than the remaining results. With a `block` of
+    channels, a task takes one panel of all tiles, and transforms its filter block by block.
     """
 
     transforms: Transforms
@@ -64,7 +65,7 @@ class Cut:
     block: int = 0
 
     def tiles(self, extent: int) -> int:
-        """Tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the tiles along a side of an image; the last one may reach beyond it."""
         return -(-extent // self.transforms.size)
 
     def panels(self, shape: Shape) -> int:
@@ -72,7 +73,7 @@ class Cut:
 
 
 def best_cut(shape: Shape, is_constant: bool, target: CpuTarget, needed: float = 1.0) -> Cut | None:
-    """The fastest way to cut a convolution into tiles and tasks; None where direct sums, of the `needed` part, are as fast."""
+    """Returns the fastest cut into tiles and tasks; None if direct sums (of the `needed` share) are as fast."""
     lanes = target.lanes(4)
     if shape.results < lanes or shape.channels < lanes:
         return None
@@ -111,7 +112,7 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
 
 
 def _in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> Iterator[Cut]:
-    """Sums of all tiles and the largest block of the filter that share the second-level cache."""
+    """Yields the cut with the largest block of the filter that shares the level-2 cache with the sums of all tiles."""
     products, tiles = cut.transforms.products, cut.rows * cut.tiles(shape.width)
     left = target.level2_bytes * 3 // 4 - products * tiles * cut.width * 4
     blocks = [count for count in _divisors(shape.channels) if products * count * cut.width * 4 <= left]
@@ -121,9 +122,9 @@ def _in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> Iterator[Cut]:
 
 @dataclass(frozen=True)
 class FilterCut:
-    """How a filter's gradient is cut: `rows` rows of tiles at a time, panels of `channels` by `results`.
+    """How a filter's gradient is cut: blocks of `rows` rows of tiles, panels of `channels` by `results`.
 
-    With `is_local`, all tiles are taken at once, and the sums of a panel never leave their core.
+    If `is_local`, all tiles are one block, and a panel's sums stay on one core.
     """
 
     transforms: Transforms
@@ -133,12 +134,12 @@ class FilterCut:
     is_local: bool
 
     def tiles(self, extent: int) -> int:
-        """Tiles along a side of an image; the last one may reach beyond it."""
+        """Returns the tiles along a side of an image; the last one may reach beyond it."""
         return -(-extent // self.transforms.size)
 
 
 def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> FilterCut | None:
-    """How to cut a filter's gradient; None where direct sums, of the `needed` part, are as fast."""
+    """Returns the cut of a filter's gradient; None if direct sums, of the `needed` share of products, are as fast."""
     lanes, transforms = target.lanes(4), GRADIENTS[shape.window]
     products = transforms.products
     if shape.results < lanes or shape.channels < lanes:
@@ -159,13 +160,13 @@ def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> Fil
 
 
 def _panel_width(extent: int, most: int, lanes: int) -> int:
-    """The widest panel of those that reach the least beyond the extent."""
+    """Returns the widest panel among those that exceed the extent least."""
     widths = range(lanes, max(lanes, most) + 1, lanes)
     return min(widths, key=lambda width: (-(-extent // width) * width, -width))
 
 
 def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
-    """Cycles until the last core is done."""
+    """Estimates the cycles until the last core is done."""
     lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
     tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
     channels, results = (
@@ -189,7 +190,7 @@ def _bytes_of_task(shape: Shape, cut: Cut) -> int:
 
 
 def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
-    """Cycles until the last core is done."""
+    """Estimates the cycles until the last core is done."""
     if cut.block:
         return _cycles_in_blocks(shape, cut, target)
     lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
@@ -212,7 +213,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
 
 
 def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
-    """Where a task takes all tiles: it reads all inputs, and its part of the filter as it is."""
+    """Estimates the cycles where a task takes all tiles: it reads all inputs, and its part of the plain filter."""
     lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
     tiles, width = cut.rows * cut.tiles(shape.width), cut.width
     inputs = tiles * shape.channels * shape.groups / lanes * square / target.cores
@@ -225,7 +226,7 @@ def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
 
 
 def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
-    """Cycles of one matrix product for all tiles: as many of them at a time as registers hold."""
+    """Estimates the cycles of one matrix product over all tiles, as many at a time as registers hold."""
     most = max(1, (target.vector_registers - 2 - vectors) // vectors)
     count = -(-tiles // most)
     step = sum(
@@ -236,6 +237,7 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
+    """Estimates the cycles of direct sums, with packing of a filter that exceeds the cache."""
     places, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.channels
     results = shape.results * shape.groups
     sums = places * taps * results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
