@@ -29,7 +29,7 @@ instruction of at most 15 bytes, or a call of 5 with a relocation entry of 24 by
 
 @contextmanager
 def memory_file(name: str = "tvtf") -> Iterator[Path]:
-    """Yields the path of an empty file in memory, which lives as long as the context; on disk if the system has none."""
+    """Yields the path of an empty file in memory that lives as long as the context; on disk if the system has none."""
     try:
         descriptor = _created(name)
     except OSError as error:

@@ -15,7 +15,7 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
 MOST_NAMES = 500
-"""Bindings of a function up to which CommonSubexprElim runs, since it compares each with all before. LLVM does it, too."""
+"""Bindings of a function up to which CommonSubexprElim runs: it compares each with all before. LLVM does it, too."""
 
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
