@@ -39,7 +39,7 @@ class Decisions:
     """
 
     def __init__(self, given: Mapping[str, str] | None = None, lenient: bool = False) -> None:
-        self.given, self.lenient = dict(given or {}), lenient
+        self.decided, self.lenient = dict(given or {}), lenient
         self.asked: dict[str, Question] = {}
 
     @property
@@ -49,25 +49,25 @@ class Decisions:
 
     def answer(self, name: str, options: dict[str, T]) -> T:
         labels = tuple(options)
-        own = self._own_name(name, labels)
-        wanted = self.given.get(own, labels[0])
-        if wanted not in options and self.lenient:
-            wanted = labels[0]
-        if wanted not in options:
-            raise UnknownChoiceError(f"{own} can't be {wanted!r}; the rules offer {', '.join(labels)}")
-        self.asked[own] = Question(labels, wanted)
-        return options[wanted]
+        unique = self._unique_name(name, labels)
+        label = self.decided.get(unique, labels[0])
+        if label not in options and self.lenient:
+            label = labels[0]
+        if label not in options:
+            raise UnknownChoiceError(f"{unique} can't be {label!r}; the rules offer {', '.join(labels)}")
+        self.asked[unique] = Question(labels, label)
+        return options[label]
 
-    def _own_name(self, name: str, labels: tuple[str, ...]) -> str:
-        own, number = name, 1
-        while own in self.asked and self.asked[own].labels != labels:
+    def _unique_name(self, name: str, labels: tuple[str, ...]) -> str:
+        unique, number = name, 1
+        while unique in self.asked and self.asked[unique].labels != labels:
             number += 1
-            own = f"{name} #{number}"
-        return own
+            unique = f"{name} #{number}"
+        return unique
 
     def check_all_asked(self) -> None:
         """Raises UnknownChoiceError if a decision was made that no rule asked for."""
-        unasked = sorted(self.given.keys() - self.asked.keys())
+        unasked = sorted(self.decided.keys() - self.asked.keys())
         if unasked and not self.lenient:
             raise UnknownChoiceError(f"no rule asks for {', '.join(unasked)}")
 

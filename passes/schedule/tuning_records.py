@@ -90,14 +90,14 @@ def record_of(line: str) -> Record:
       ValueError: the line isn't a record, or has another version; the text says why.
     """
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a line of JSON ({error})") from error
-    if not isinstance(found, dict) or found.pop("tvtf_tuned", None) != VERSION:
+    if not isinstance(fields, dict) or fields.pop("tvtf_tuned", None) != VERSION:
         raise ValueError(f"not a record of version {VERSION}")
-    if set(found) != set(Record._fields):
-        raise ValueError(f"a record has {', '.join(Record._fields)}, but this one {', '.join(map(str, found))}")
-    record = Record(**found)
+    if set(fields) != set(Record._fields):
+        raise ValueError(f"a record has {', '.join(Record._fields)}, but this one {', '.join(map(str, fields))}")
+    record = Record(**fields)
     _check(record)
     return record
 
@@ -160,19 +160,19 @@ def best(found: Iterable[Record]) -> Known:
 
 
 def _records_in(path: Path) -> list[Record]:
-    found: list[Record] = []
-    refused: list[str] = []
+    accepted: list[Record] = []
+    rejected: list[str] = []
     try:
         for number, line in enumerate(_lines(path), 1):
             try:
-                found.append(record_of(line))
+                accepted.append(record_of(line))
             except ValueError as reason:
-                refused.append(f"line {number}: {reason}")
+                rejected.append(f"line {number}: {reason}")
     except (OSError, ValueError) as reason:
-        refused.append(str(reason))
-    if refused:
-        warnings.warn(f"refused {len(refused)} records of tuning in {path}: {refused[0]}", stacklevel=2)
-    return found
+        rejected.append(str(reason))
+    if rejected:
+        warnings.warn(f"refused {len(rejected)} records of tuning in {path}: {rejected[0]}", stacklevel=2)
+    return accepted
 
 
 def _lines(path: Path) -> list[str]:

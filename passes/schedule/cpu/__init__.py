@@ -40,7 +40,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc, Stmt
 
 from tvtf.passes.schedule.choices import Decisions, deciding
-from tvtf.passes.schedule.cpu.cache_conflicts import with_rows_apart
+from tvtf.passes.schedule.cpu.cache_conflicts import with_padded_rows
 from tvtf.passes.schedule.cpu.emit import with_scalar_calls
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
@@ -89,7 +89,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 
 
 def _body(kernel: Kernel, target: Target) -> Stmt:
-    stages, kernel = with_rows_apart(inlined(kernel), kernel)
+    stages, kernel = with_padded_rows(inlined(kernel), kernel)
     return with_rare_cases(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
 

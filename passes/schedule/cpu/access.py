@@ -32,8 +32,8 @@ def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
     """Returns by how much an offset grows when a variable grows by one; None if the offset isn't linear in it."""
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)
-    found = sym.detect_linear_equation(offset, [var])
-    return simplified(found[0]) if len(found) == 2 else None
+    coefficients = sym.detect_linear_equation(offset, [var])
+    return simplified(coefficients[0]) if len(coefficients) == 2 else None
 
 
 def load_stride(load: TensorLoad, var: Var) -> int | None:

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.row_strips import emit_strips, rounds, strips_of
-from tvtf.passes.schedule.cpu.substage import held_part, part_of, redirected
+from tvtf.passes.schedule.cpu.substage import part_buffer, part_of, redirected
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, shortened
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
@@ -55,9 +55,9 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
     for stop in range(len(stages), start + 2, -1):
-        found = _as_blocks(stages[start:stop])
-        if found is not None:
-            return found
+        blocks = _as_blocks(stages[start:stop])
+        if blocks is not None:
+            return blocks
     return None
 
 
@@ -65,38 +65,38 @@ def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
         return None
-    own = [stage.buffer for stage in plain]
-    ordered = [_rows_first(stage, own) for stage in plain]
+    buffers = [stage.buffer for stage in plain]
+    ordered = [_rows_first(stage, buffers) for stage in plain]
     depth = min(len(stage.spatial) for stage in plain)
-    while depth and not all(_stays_in_row(stage, ordered[0], own, depth) for stage in ordered):
+    while depth and not all(_stays_in_row(stage, ordered[0], buffers, depth) for stage in ordered):
         depth -= 1
-    found = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
-    return found if depth and _is_static(found) else None
+    blocks = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
+    return blocks if depth and _is_static(blocks) else None
 
 
-def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
+def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
     """Returns the stage with its axes in the order of the result that it reads, so that rows come first."""
     for load in stage.loads:
-        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
+        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, buffers):
             axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
             if None not in axes and len(set(axes)) == len(axes):
                 return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
     return stage
 
 
-def _stays_in_row(stage: Stage, first: Stage, own: Sequence[Var], depth: int) -> bool:
+def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
     pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
         return False
     return all(
         all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
         for load in stage.loads
-        if _is_any(load.source, own)
+        if _is_any(load.source, buffers)
     )
 
 
-def _is_any(buffer: Var, others: Sequence[Var]) -> bool:
-    return any(buffer.same_as(other) for other in others)
+def _is_any(buffer: Var, buffers: Sequence[Var]) -> bool:
+    return any(buffer.same_as(other) for other in buffers)
 
 
 def _is_place(place: ir.Expr, axis: Axis) -> bool:
@@ -154,9 +154,9 @@ def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
 def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
     """Writes the block with a given number, by a chain of tests on the number."""
     *lead, number = places
-    first, *others = pieces
-    found = block(first.blocks, [*lead, number * size], first.size)
-    return (others and emit.when(number < first.stop, found, _piece(others, places, size, block))) or found
+    first, *rest = pieces
+    first_block = block(first.blocks, [*lead, number * size], first.size)
+    return (rest and emit.when(number < first.stop, first_block, _piece(rest, places, size, block))) or first_block
 
 
 def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
@@ -164,8 +164,8 @@ def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     extent = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
     most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)
-    others = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if others * -(-extent // most) < TASKS_A_CORE * target.cores:
+    outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
+    if outer_rows * -(-extent // most) < TASKS_A_CORE * target.cores:
         most = min(most, LEAST_ROWS)
     size = -(-extent // -(-extent // most))
     return size, -(-extent // size)
@@ -184,8 +184,8 @@ def _block(
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    held = [held_part(stage, blocks.depth, rows) for stage in blocks.stages]
-    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, held, strict=True)}
+    parts = [part_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
+    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, parts, strict=True)}
     stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
     inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
     strips = strips_of(stages, target) if rows is None else None

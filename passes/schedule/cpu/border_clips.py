@@ -30,16 +30,16 @@ def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Sta
     """Returns the stage with the clips that a zero border added by one of `sources` makes, where they pay."""
     if not _is_sum_of_products(stage):
         return stage
-    found = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
+    clips = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
     tile = row_sizes(stage, target)
-    return replace(stage, clips=tuple(clip for clip in found if _pays(clip, stage, tile)))
+    return replace(stage, clips=tuple(clip for clip in clips if _pays(clip, stage, tile)))
 
 
 def clips_of(stage: Stage, source: Stage) -> tuple[Clip, ...]:
     """Returns the clips for all terms that a source's border makes zero; none if one isn't of the known form."""
-    found = _clips(stage, source) if _is_sum_of_products(stage) else []
-    known = [clip for clip in found if clip is not None]
-    return tuple(known) if len(known) == len(found) else ()
+    clips = _clips(stage, source) if _is_sum_of_products(stage) else []
+    known = [clip for clip in clips if clip is not None]
+    return tuple(known) if len(known) == len(clips) else ()
 
 
 def _is_sum_of_products(stage: Stage) -> bool:
@@ -48,11 +48,15 @@ def _is_sum_of_products(stage: Stage) -> bool:
 
 def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
     """Returns the clip for each border of a source, None for one that isn't of the known form."""
-    own = access.reads_of(stage, source.buffer)
-    inside = inside_of(source) if len(own) == 1 and is_choice(source.value) and is_zero(source.value.args[2]) else None
+    source_loads = access.reads_of(stage, source.buffer)
+    inside = (
+        inside_of(source)
+        if len(source_loads) == 1 and is_choice(source.value) and is_zero(source.value.args[2])
+        else None
+    )
     if inside is None:
         return []
-    places = zip(own[0].indices, source.spatial, strict=True)
+    places = zip(source_loads[0].indices, source.spatial, strict=True)
     return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
 
 
@@ -76,9 +80,9 @@ def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
 
 
 def _nodes(test: ir.Expr) -> list[ir.Expr]:
-    found: list[ir.Expr] = []
-    structural_walk(test, (ir.Expr, found.append))
-    return found
+    nodes: list[ir.Expr] = []
+    structural_walk(test, (ir.Expr, nodes.append))
+    return nodes
 
 
 def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:

@@ -17,10 +17,10 @@ LINE_BYTES = 64
 PARTS_OF_A_PAGE = 4
 
 
-def apart(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
+def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
     """Returns the extents of a copy, with a cache line added to its last axis where rows would conflict.
 
-    >>> apart([emit.index(9), emit.index(512)], 4)
+    >>> padded_extents([emit.index(9), emit.index(512)], 4)
     [T.int64(9), T.int64(528)]
     """
     row = emit.static(extents[-1])
@@ -29,12 +29,12 @@ def apart(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
     return [*extents[:-1], emit.index(row + LINE_BYTES // item_bytes)]
 
 
-def with_rows_apart(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
+def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
     """Returns stages and kernel with padded rows in the copies that contractions read."""
     moved: dict[Var, Var] = {}
     for stage in stages:
         if isinstance(stage, Stage) and stage.spatial and _is_copy(stage, stages, kernel):
-            extents = apart([axis.extent for axis in stage.spatial], stage.item_bytes)
+            extents = padded_extents([axis.extent for axis in stage.spatial], stage.item_bytes)
             if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
                 moved[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
     local = tuple(moved.get(buffer, buffer) for buffer in kernel.local)

@@ -116,8 +116,8 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
             return False
         if stage.spatial[0].size != stages[0].spatial[0].size or (stage.reduce and not is_convolution(stage)):
             return False
-        own = [load for load in stage.loads if kernel.is_local(load.source)]
-        if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in own):
+        local_loads = [load for load in stage.loads if kernel.is_local(load.source)]
+        if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in local_loads):
             return False
     inner = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
     return len(inner) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
@@ -127,12 +127,12 @@ def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows
     """Returns the rows of each stage that a band of `height` rows of the last stage needs; None if irregular."""
     needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
     for stage in reversed(stages):
-        own = needed.get(stage.buffer)
-        if own is None:
+        band_rows = needed.get(stage.buffer)
+        if band_rows is None:
             return None
         for load in stage.loads:
             if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
-                read = _rows_read(load.indices[1], stage, own)
+                read = _rows_read(load.indices[1], stage, band_rows)
                 known = needed.get(load.source)
                 if read is None or (known is not None and known.step != read.step):
                     return None
@@ -183,8 +183,8 @@ def _row_bytes(stage: Stage) -> int:
 
 
 def _shared_rows(bands: Bands) -> float:
-    own = (bands.last_origin + bands.rows[-1].height) / bands.count
-    return max(rows.height / (rows.step * own) - 1 for rows in bands.rows)
+    mean_height = (bands.last_origin + bands.rows[-1].height) / bands.count
+    return max(rows.height / (rows.step * mean_height) - 1 for rows in bands.rows)
 
 
 def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
@@ -199,19 +199,19 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
 
 def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
     pairs = list(zip(bands.stages, bands.rows, strict=True))
-    held = {stage.buffer: _held(stage, rows) for stage, rows in pairs}
+    buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in pairs}
     origin = bands.origin(number)
     starts = {stage.buffer: rows.first(origin) for stage, rows in pairs}
-    stages = [_in_band(stage, rows, image, bands.last_origin, held, starts) for stage, rows in pairs]
+    stages = [_in_band(stage, rows, image, bands.last_origin, buffers, starts) for stage, rows in pairs]
     last = bands.stages[-1]
     borders = [border for pair in zip(stages, stages[1:]) if (border := _border(*pair, stages)) is not None]
     inner = {border.copy.buffer: border for border in borders}
     stages = [inner[stage.buffer].filling if stage.buffer in inner else stage for stage in stages]
-    local = [held[stage.buffer] for stage in bands.stages[:-1] if held[stage.buffer] not in inner]
+    local = [buffers[stage.buffer] for stage in bands.stages[:-1] if buffers[stage.buffer] not in inner]
     body = emit_all(stages, Kernel(tuple(stages), tuple(local)), target)
     for border in borders:
         body = emit.sequence([emit.allocate(border.copy.buffer), border.empty(target), border.filled(body)])
-    return _stored(body, held[last.buffer], last.buffer, image, starts[last.buffer])
+    return _stored(body, buffers[last.buffer], last.buffer, image, starts[last.buffer])
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Border:
             return emit.sequence([
                 emit.vectorized(lanes, lambda lane, at=at, first=first: emit.store(  # type: ignore[misc]
                     self.copy.buffer, otherwise, [places[0], index(at), lane + first]))
-                for at in columns for first, lanes in emit.lane_chunks(int(channel.extent), target.lanes(4))
+                for at in columns for first, lanes in emit.vector_spans(int(channel.extent), target.lanes(4))
             ])  # fmt: skip
 
         return emit.nest([row.extent], fill)
@@ -252,15 +252,15 @@ class Border:
 
 def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
     """Returns the second stage as a bordered copy of the first one's results, if it is one and their only reader."""
-    value, own = after.value, access.reads_of(after, stage.buffer)
-    if not stage.reduce or after.reduce or not own or not is_choice(value) or loads(value.args[2]):
+    value, source_loads = after.value, access.reads_of(after, stage.buffer)
+    if not stage.reduce or after.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
         return None
     if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not after):
         return None
     *_, row, column, channel = after.spatial
-    moved = [static(emit.simplified(column.var - load.indices[-2])) for load in own]
-    is_own = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in own)
-    same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in own)
+    moved = [static(emit.simplified(column.var - load.indices[-2])) for load in source_loads]
+    is_own = all(tvm_ffi.structural_equal(load.indices[-1], channel.var) for load in source_loads)
+    same_row = all(static(emit.simplified(load.indices[-3] - row.var)) is not None for load in source_loads)
     if not (is_own and same_row) or len(set(moved)) != 1 or moved[0] is None or moved[0] < 0:
         return None
     return Border(after, _filling(stage, after, moved[0]), moved[0])
@@ -278,44 +278,50 @@ def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
     return Stage(buffer, (*outer, row, column, channel), (), None, value)
 
 
-def _held(stage: Stage, rows: Rows) -> Var:
+def _band_buffer(stage: Stage, rows: Rows) -> Var:
     return emit.scratch([rows.height, *(axis.extent for axis in stage.spatial[2:])], stage.dtype, "band")
 
 
 def _in_band(
-    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, held: dict[Var, Var], starts: dict[Var, ir.Expr]
+    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, buffers: dict[Var, Var], starts: dict[Var, ir.Expr]
 ) -> Stage:
     """Returns a stage for the rows of a band; rows outside the image, which aren't used, repeat its first or last."""
     row = stage.spatial[1]
-    own = replace(row, var=Var("row", "int64"), extent=index(rows.height))
-    place = starts[stage.buffer] + own.var
+    band_row = replace(row, var=Var("row", "int64"), extent=index(rows.height))
+    place = starts[stage.buffer] + band_row.var
     extent = int(row.extent)
     if rows.start < 0:
         place = tirx.max(place, index(0))
     if rows.start + last_origin * rows.step + rows.height > extent:
         place = tirx.min(place, index(extent - 1))
     value = substitute(stage.value, {stage.spatial[0].var: image, row.var: place})
-    for old, new in held.items():
+    for old, new in buffers.items():
         value = replace_loads(value, old, partial(_load, new, starts[old]))
     if stage.reduce:
-        value = replace_loads(value, held[stage.buffer], lambda at: emit.load(held[stage.buffer], [own.var, *at[1:]]))
-    return Stage(held[stage.buffer], (own, *stage.spatial[2:]), stage.reduce, stage.init, value)
+        value = replace_loads(
+            value, buffers[stage.buffer], lambda at: emit.load(buffers[stage.buffer], [band_row.var, *at[1:]])
+        )
+    return Stage(buffers[stage.buffer], (band_row, *stage.spatial[2:]), stage.reduce, stage.init, value)
 
 
-def _load(held: Var, start: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
-    return emit.load(held, [emit.simplified(at[1] - start), *at[2:]])
+def _load(band_buffer: Var, start: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
+    return emit.load(band_buffer, [emit.simplified(at[1] - start), *at[2:]])
 
 
-def _stored(body: Stmt, held: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
+def _stored(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
     """Redirects a band's loads and stores of its results to the whole result."""
 
-    def whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [image, start + indices[0], *indices[1:]]
 
     def store(node: BufferStore) -> BufferStore:
-        return BufferStore(buffer, node.value, whole(node.indices)) if node.buffer.same_as(held) else node
+        return (
+            BufferStore(buffer, node.value, indices_in_whole(node.indices))
+            if node.buffer.same_as(band_buffer)
+            else node
+        )
 
     def load(node: TensorLoad) -> ir.Expr:
-        return tirx.BufferLoad(buffer, whole(node.indices)) if node.source.same_as(held) else node
+        return tirx.BufferLoad(buffer, indices_in_whole(node.indices)) if node.source.same_as(band_buffer) else node
 
     return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))

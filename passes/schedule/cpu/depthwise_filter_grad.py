@@ -30,10 +30,10 @@ class Edges:
 
 
 def as_edges(
-    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Edges | None:
     """Returns copy and sum together, if nothing else reads the copy."""
-    if not kernel.is_local(source.buffer) or any(reads(other, source.buffer) for other in (*rest[1:], *others)):
+    if not kernel.is_local(source.buffer) or any(reads(other, source.buffer) for other in (*rest[1:], *later)):
         return None
     first = _without_copy(source, rest[0], target)
     return None if first is None else Edges(source, (first, *rest[1:]))

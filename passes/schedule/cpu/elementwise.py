@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.parallel_threshold import is_little, is_parallel
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.transposed_reads import emit_turned, turned_operands
+from tvtf.passes.schedule.cpu.transposed_reads import emit_transposed, transposed_operands
 
 TASKS_A_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -45,9 +45,9 @@ def _emit(
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
-    turned = None if little else turned_operands(stages, loops)
-    if turned is not None:
-        return emit_turned(stages, turned, target, parallel, fixed)
+    transposed = None if little else transposed_operands(stages, loops)
+    if transposed is not None:
+        return emit_transposed(stages, transposed, target, parallel, fixed)
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
@@ -69,12 +69,12 @@ def _emit(
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
     """Returns how many chunks to cut the innermost loop into so that every core has work."""
-    wanted = 4 * target.cores
+    enough_tasks = 4 * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
-    if rows is None or rows >= wanted:
+    if rows is None or rows >= enough_tasks:
         return 1
     extent = static(inner.extent)
-    return wanted if extent is None else max(1, min(wanted, extent // (4 * lanes)))
+    return enough_tasks if extent is None else max(1, min(enough_tasks, extent // (4 * lanes)))
 
 
 def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr) -> Stmt:
@@ -91,16 +91,16 @@ def vectors(
 ) -> Stmt:
     """Writes whole vectors (those of one chunk), then the remainder (in the last chunk)."""
     size = static(extent)
-    whole = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
-    step = _ceil_div(whole, chunks)
+    vector_count = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
+    step = _ceil_div(vector_count, chunks)
     start = chunk * step
-    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), whole - start), index(0))
+    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), vector_count - start), index(0))
     main = (
         None
-        if whole == 0
+        if vector_count == 0
         else emit.loop(count, lambda number: emit.vectorized(lanes, lambda lane: body((start + number) * lanes + lane)))
     )
-    rest = _leftover(body, extent, whole, lanes)
+    rest = _leftover(body, extent, vector_count, lanes)
     last = True if chunks == 1 else chunk == chunks - 1
     return emit.sequence([main, None if rest is None else emit.when(last, rest)])
 
@@ -111,10 +111,10 @@ def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
     return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
 
 
-def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, whole: int | ir.Expr, lanes: int) -> Stmt | None:
+def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int) -> Stmt | None:
     size = static(extent)
     if size is None:
-        return emit.loop(extent - whole * lanes, lambda place: body(whole * lanes + place))
+        return emit.loop(extent - vector_count * lanes, lambda place: body(vector_count * lanes + place))
     rest = size % lanes
     return None if rest == 0 else emit.vectorized(rest, lambda lane: body(index(size - rest) + lane))
 
@@ -158,17 +158,17 @@ def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
 
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
     """Returns all order comparisons in an expression."""
-    found: list[ir.Expr] = []
-    structural_walk(value, (COMPARISONS, found.append))
-    return found
+    tests: list[ir.Expr] = []
+    structural_walk(value, (COMPARISONS, tests.append))
+    return tests
 
 
 def bound_of(test: ir.Expr, var: Var) -> int | None:
     """Returns the smallest value of `var` at which a test's answer changes, or None."""
-    found = sym.detect_linear_equation(test.a - test.b, [var])
-    if len(found) != 2:
+    coefficients = sym.detect_linear_equation(test.a - test.b, [var])
+    if len(coefficients) != 2:
         return None
-    slope, offset = static(emit.simplified(found[0])), static(emit.simplified(found[1]))
+    slope, offset = static(emit.simplified(coefficients[0])), static(emit.simplified(coefficients[1]))
     if slope not in (1, -1) or offset is None:
         return None
     zero_at = -offset if slope == 1 else offset
@@ -194,5 +194,5 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
             call = call.args[1] if answer else call.args[2]
         return call
 
-    taken = structural_map(value, (ir.Call, take), order="pre")
-    return simplified_places(structural_map(taken, (COMPARISONS, decide)), analyzer)
+    resolved = structural_map(value, (ir.Call, take), order="pre")
+    return simplified_places(structural_map(resolved, (COMPARISONS, decide)), analyzer)

@@ -160,7 +160,7 @@ def load(buffer: Var, indices: Sequence[ir.Expr]) -> ir.Expr:
     return BufferLoad(buffer, list(indices))
 
 
-def lane_chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
+def vector_spans(extent: int, lanes: int) -> list[tuple[int, int]]:
     """Cuts [0, extent) into (start, lanes) spans of vectors; the last one may be shorter."""
     return [(start, min(lanes, extent - start)) for start in range(0, extent, lanes)]
 

@@ -15,8 +15,8 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, with_va
 
 def without_empty(kernel: Kernel) -> Kernel:
     """Returns the kernel without stages of no points; a sum of no terms becomes its initial value."""
-    kept = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _any_empty(stage.spatial)]
-    return replace(kernel, stages=tuple(stage if isinstance(stage, Opaque) else _filled(stage) for stage in kept))
+    nonempty = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _any_empty(stage.spatial)]
+    return replace(kernel, stages=tuple(stage if isinstance(stage, Opaque) else _filled(stage) for stage in nonempty))
 
 
 def _any_empty(axes: tuple[Axis, ...]) -> bool:

@@ -31,16 +31,18 @@ MOST_TAPS = 9
 
 def with_spread_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
     """Returns stages and kernel with the sums of groups on one axis of all results, where that fills vectors."""
-    found = list(stages)
+    spread_stages = list(stages)
     for joined in joined_of(stages, kernel):
-        found, kernel = _with_one(joined, found, kernel, target)
-    return found, kernel
+        spread_stages, kernel = _with_one(joined, spread_stages, kernel, target)
+    return spread_stages, kernel
 
 
 def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
     """Spreads one convolution's groups; returns the stages unchanged unless it reads windows of an image."""
     at = next(
-        n for n, own in enumerate(stages) if isinstance(own, Stage) and own.reduce and reads(joined.whole, own.buffer)
+        n
+        for n, new_stage in enumerate(stages)
+        if isinstance(new_stage, Stage) and new_stage.reduce and reads(joined.result, new_stage.buffer)
     )
     sums, source = stages[at], stages[at - 1] if at else None
     if not isinstance(sums, Stage) or not isinstance(source, Stage) or not _fits(sums, joined, target):
@@ -48,19 +50,23 @@ def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget)
     first, filters = _spread(sums, joined.size)
     if first is None:
         return stages, kernel
-    whole = _reading(joined.whole, sums, first)
-    others = [stage for stage in stages if stage is not sums and stage is not source and stage is not joined.whole]
+    reader = _reading(joined.result, sums, first)
+    other_stages = [
+        stage for stage in stages if stage is not sums and stage is not source and stage is not joined.result
+    ]
     local = [buffer for buffer in kernel.local if not buffer.same_as(sums.buffer)]
     spread = Kernel(kernel.stages, (*local, first.buffer, *(stage.buffer for stage in filters)))
-    if as_windows(source, [first], others, spread, target) is None:
+    if as_windows(source, [first], other_stages, spread, target) is None:
         return stages, kernel
-    instead: dict[Var, Stages] = {
+    replacements: dict[Var, Stages] = {
         source.buffer: [*filters, source],
         sums.buffer: [first],
-        joined.whole.buffer: [whole],
+        joined.result.buffer: [reader],
     }
     new = [
-        own for stage in stages for own in (instead.get(stage.buffer, [stage]) if isinstance(stage, Stage) else [stage])
+        new_stage
+        for stage in stages
+        for new_stage in (replacements.get(stage.buffer, [stage]) if isinstance(stage, Stage) else [stage])
     ]
     return new, spread
 
@@ -81,17 +87,17 @@ def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
     """Returns the sums on one axis of results, and a copy of the filter in the order that they read, where needed."""
     *outer, group, own = sums.spatial
     term, channel = sums.reduce[-1], Axis(Var("channel", "int64"), emit.simplified(group.extent * size))
-    found = [load for load in (sums.value.b.a, sums.value.b.b) if _is_group_of(load, group, own, term, size)]
-    if len(found) != 1 or channel.size is None:
+    image_loads = [load for load in (sums.value.b.a, sums.value.b.b) if _is_group_of(load, group, own, term, size)]
+    if len(image_loads) != 1 or channel.size is None:
         return None, []
-    image = found[0]
+    image = image_loads[0]
     other = sums.value.b.b if image.same_as(sums.value.b.a) else sums.value.b.a
-    filters, made = _filters(other, sums, channel, size)
+    filters, copies = _filters(other, sums, channel, size)
     buffer = emit.scratch([axis.extent for axis in (*outer, channel)], sums.dtype, "spread")
     spatial = (*outer, channel)
     product = emit.load(image.source, [*image.indices[:-1], channel.var]) * filters
     value = emit.load(buffer, [axis.var for axis in spatial]) + product
-    return replace(sums, buffer=buffer, spatial=spatial, value=value, spread=term), made
+    return replace(sums, buffer=buffer, spatial=spatial, value=value, spread=term), copies
 
 
 def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int) -> bool:
@@ -119,7 +125,7 @@ def _filters(load: TensorLoad, sums: Stage, channel: Axis, size: int) -> tuple[i
     return emit.load(buffer, [axis.var for axis in axes]), [Stage(buffer, tuple(new), (), None, value)]
 
 
-def _reading(whole: Stage, sums: Stage, first: Stage) -> Stage:
+def _reading(reader: Stage, sums: Stage, first: Stage) -> Stage:
     """Returns the epilogue reading the spread sums at its own place."""
-    here: list[ir.Expr] = [axis.var for axis in whole.spatial]
-    return replace(whole, value=replace_loads(whole.value, sums.buffer, lambda _at: emit.load(first.buffer, here)))
+    here: list[ir.Expr] = [axis.var for axis in reader.spatial]
+    return replace(reader, value=replace_loads(reader.value, sums.buffer, lambda _at: emit.load(first.buffer, here)))

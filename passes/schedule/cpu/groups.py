@@ -52,9 +52,9 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
     if not in_block:
         stages, kernel = with_spread_groups(stages, kernel, target)
-    whole = [] if in_block else joined_of(stages, kernel)
-    if whole:
-        return stored(emit_groups(with_endings(stages, whole), kernel, target), whole)
+    joined_results = [] if in_block else joined_of(stages, kernel)
+    if joined_results:
+        return stored(emit_groups(with_endings(stages, joined_results), kernel, target), joined_results)
     phases = None if in_block else phases_of(stages, kernel)
     if phases is not None:
         return phases.stored(emit_groups(phases.put_into(stages), kernel, target, in_block=True))
@@ -62,7 +62,7 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     needed = buffers_needed(groups, kernel)
     sources = [stage for group in groups if isinstance(group, Group) for stage in group.stages if not stage.reduce]
     nests = [_emit_group(group, kernel, needed, target, sources) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in own_buffers(stages, kernel, needed)), *nests])
+    return emit.sequence([*(emit.allocate(buffer) for buffer in local_buffers(stages, kernel, needed)), *nests])
 
 
 def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
@@ -70,7 +70,7 @@ def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
     return {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
 
 
-def own_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
+def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
     """Returns the buffers that a kernel allocates: those needed, and those that opaque nests write."""
     written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
     return [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
@@ -105,15 +105,15 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 
     Pairs are a padded copy with its convolution or gradient, and a short axis with the pass over its results.
     """
-    found: list[Member] = []
+    merged: list[Member] = []
     for position, group in enumerate(groups):
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
-        taken = _joined(source, group, groups[position + 1 :], kernel, target)
-        if taken is not None and taken.source is not None:
-            found.pop()
-        found.append(taken or group)
-    return found
+        merged_group = _joined(source, group, groups[position + 1 :], kernel, target)
+        if merged_group is not None and merged_group.source is not None:
+            merged.pop()
+        merged.append(merged_group or group)
+    return merged
 
 
 def _joined(
@@ -121,16 +121,16 @@ def _joined(
 ) -> Edges | Images | Windows | Winograd | WinogradFilter | Chunks | None:
     if not isinstance(group, Group):
         return None
-    others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
+    later_members = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
     if group.first.spread is not None:
-        return as_windows(source, group.stages, others, kernel, target)
-    winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, others, kernel, target)
-    winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
+        return as_windows(source, group.stages, later_members, kernel, target)
+    winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, later_members, kernel, target)
+    winograd = winograd or as_winograd_filter(source, group.stages, later_members, kernel, target)
     if winograd is not None:
         return winograd
     if source is None:
-        return as_windows(None, group.stages, others, kernel, target) if group.first.reduce else None
-    pair = source, group.stages, others, kernel
+        return as_windows(None, group.stages, later_members, kernel, target) if group.first.reduce else None
+    pair = source, group.stages, later_members, kernel
     return as_chunks(*pair) or as_windows(*pair, target) or as_edges(*pair, target) or as_images(*pair, target)
 
 

@@ -38,8 +38,8 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
 
 def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
     """Whether a stage can be computed from a contraction's results while they are in registers."""
-    made = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
-    return any(has_reused_operand(other) for other in made)
+    reductions = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
+    return any(has_reused_operand(other) for other in reductions)
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:

@@ -76,10 +76,10 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     if any(reads(s, load.source) for s in stages if s is not chosen for _, load in options if not _makes(s, load)):
         return None
     parts = [_phase(chosen, choice, test, load, sums[load.source]) for test, load in options]
-    whole = prod(axis.size or 0 for axis in chosen.spatial)
-    found = [part for part in parts if part is not None]
-    points = sum(access.points(part.sums.spatial) or 0 for part in found)
-    return Phases(chosen, tuple(found)) if len(found) == len(parts) and points == whole else None
+    total_points = prod(axis.size or 0 for axis in chosen.spatial)
+    valid = [part for part in parts if part is not None]
+    points = sum(access.points(part.sums.spatial) or 0 for part in valid)
+    return Phases(chosen, tuple(valid)) if len(valid) == len(parts) and points == total_points else None
 
 
 def _makes(stage: Stage | Opaque, load: TensorLoad) -> bool:
@@ -88,27 +88,27 @@ def _makes(stage: Stage | Opaque, load: TensorLoad) -> bool:
 
 def _choice_of(value: ir.Expr) -> ir.Expr | None:
     """Returns the outermost `if_then_else` in a value if there is exactly one, up to equality."""
-    found: list[ir.Expr] = []
-    structural_walk(value, (ir.Call, lambda call: found.append(call) if is_choice(call) else None))
-    outer = [call for call in found if sum(_has(other, call) for other in found) == 1]
+    choices: list[ir.Expr] = []
+    structural_walk(value, (ir.Call, lambda call: choices.append(call) if is_choice(call) else None))
+    outer = [call for call in choices if sum(_has(other, call) for other in choices) == 1]
     return outer[0] if len({str(call) for call in outer}) == 1 else None
 
 
 def _has(outer: ir.Expr, inner: ir.Expr) -> bool:
-    found: list[ir.Expr] = []
-    structural_walk(outer, (ir.Call, found.append))
-    return any(each.same_as(inner) for each in found)
+    calls: list[ir.Expr] = []
+    structural_walk(outer, (ir.Call, calls.append))
+    return any(each.same_as(inner) for each in calls)
 
 
 def _options(choice: ir.Expr) -> list[tuple[ir.Expr, TensorLoad]]:
     """Returns the test and load of each option of a chain of choices; empty if it isn't loads down to a number."""
-    found: list[tuple[ir.Expr, TensorLoad]] = []
+    options: list[tuple[ir.Expr, TensorLoad]] = []
     while is_choice(choice):
         test, load, choice = choice.args
         if not isinstance(load, TensorLoad):
             return []
-        found.append((test, load))
-    return found if isinstance(choice, tirx.FloatImm) else []
+        options.append((test, load))
+    return options if isinstance(choice, tirx.FloatImm) else []
 
 
 def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums: Stage) -> Phase | None:
@@ -117,8 +117,8 @@ def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums
         return None
     tests, ways = _atoms(test), []
     for axis, place in zip(chosen.spatial, load.indices, strict=True):
-        own = [atom for atom in tests if axis.var in variables(atom)]
-        way = _way(axis.var, place, own)
+        axis_tests = [atom for atom in tests if axis.var in variables(atom)]
+        way = _way(axis.var, place, axis_tests)
         if way is None:
             return None
         ways.append(way)

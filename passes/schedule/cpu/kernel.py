@@ -64,9 +64,9 @@ class Clip:
         """Returns the share of terms that tiles of `size` results needn't sum."""
         results, terms = self.result.size or 1, self.term.size or 1
         tiles = [(first, min(size, results - first)) for first in range(0, results, size)]
-        kept = sum(count * max(0, min(stop, terms) - max(start, 0))
+        summed = sum(count * max(0, min(stop, terms) - max(start, 0))
                    for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip
-        return 1 - kept / (results * terms)
+        return 1 - summed / (results * terms)
 
 
 @dataclass(frozen=True)
@@ -152,29 +152,29 @@ def replace_loads(node: ir.Expr, buffer: Var, value: Callable[[list[ir.Expr]], i
 
 def loads(node: ir.Expr) -> list[TensorLoad]:
     """Returns all loads in an expression, inner ones first."""
-    found: list[TensorLoad] = []
-    structural_walk(node, (TensorLoad, lambda load: found.append(load)))
-    return found
+    result: list[TensorLoad] = []
+    structural_walk(node, (TensorLoad, lambda load: result.append(load)))
+    return result
 
 
 def reads(member: Stage | Opaque, buffer: Var) -> bool:
     """Whether a stage or a nest loads from a buffer."""
-    found = loads(member.body) if isinstance(member, Opaque) else member.loads
-    return any(load.source.same_as(buffer) for load in found)
+    all_loads = loads(member.body) if isinstance(member, Opaque) else member.loads
+    return any(load.source.same_as(buffer) for load in all_loads)
 
 
 def variables(node: ir.Expr) -> set[Var]:
     """Returns all variables in an expression."""
-    found: set[Var] = set()
-    structural_walk(node, (Var, lambda var: found.add(var)))
-    return found
+    result: set[Var] = set()
+    structural_walk(node, (Var, lambda var: result.add(var)))
+    return result
 
 
 def has_calls(node: ir.Expr) -> bool:
     """Whether an expression calls functions or selects among values."""
-    found: list[ir.Expr] = []
-    structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
-    return bool(found)
+    calls: list[ir.Expr] = []
+    structural_walk(node, ((ir.Call, tirx.Select), lambda call: calls.append(call)))
+    return bool(calls)
 
 
 def is_choice(value: ir.Expr) -> bool:
@@ -288,17 +288,17 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
 
 def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
     axes: list[Axis] = []
-    left = list(spatial)
+    unmatched = list(spatial)
     for index in indices:
         if _is_zero(index):
             axes.append(Axis(Var("unit", "int64"), tirx.IntImm("int64", 1)))
             continue
-        found = next((iter_var for iter_var in left if iter_var.var.same_as(index)), None)
-        if found is None:
+        match = next((iter_var for iter_var in unmatched if iter_var.var.same_as(index)), None)
+        if match is None:
             return None
-        left.remove(found)
-        axes.append(Axis(found.var, found.dom.extent))
-    return tuple(axes) if not left else None
+        unmatched.remove(match)
+        axes.append(Axis(match.var, match.dom.extent))
+    return tuple(axes) if not unmatched else None
 
 
 def _is_zero(value: ir.Expr) -> bool:
@@ -342,9 +342,9 @@ def _guarded_init(block: SBlock) -> Stmt:
 
 
 def _has_blocks(node: Stmt) -> bool:
-    found: list[SBlock] = []
-    structural_walk(node, (SBlock, lambda block: found.append(block)))
-    return bool(found)
+    blocks: list[SBlock] = []
+    structural_walk(node, (SBlock, lambda block: blocks.append(block)))
+    return bool(blocks)
 
 
 def with_value(stage: Stage, value: ir.Expr) -> Stage:

@@ -36,7 +36,7 @@ OPERATIONS_OF_A_DEAR_END = 16
 # Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
-Chunk = tuple[int, int]
+Span = tuple[int, int]
 """The first lane of a vector, and its number of lanes."""
 Body = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
 """Writes one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
@@ -64,17 +64,17 @@ class ColumnTile:
         return self.tile.offsets(self.order)
 
     @cached_property
-    def stored(self) -> list[Chunk]:
-        return emit.lane_chunks(self.tile.sizes[self.vector.var], self.lanes)
+    def stored(self) -> list[Span]:
+        return emit.vector_spans(self.tile.sizes[self.vector.var], self.lanes)
 
     @cached_property
-    def summed(self) -> list[Chunk]:
+    def summed(self) -> list[Span]:
         if not self.padded:
             return self.stored
         return [(first, self.lanes if count == self.lanes else self.padded) for first, count in self.stored]
 
     @cached_property
-    def held(self) -> Accumulators:
+    def accumulators(self) -> Accumulators:
         lanes = self.lanes if self.padded else min(self.lanes, self.tile.sizes[self.vector.var])
         return Accumulators.of(self.stage, prod(self.sizes), len(self.stored), lanes)
 
@@ -90,12 +90,12 @@ class ColumnTile:
             streamed: an operand to prefetch.
         """
         sums = None if ranges is None else self._sums(ranges, streamed)
-        return emit.sequence([emit.allocate(self.held.buffer), self._first(start), sums, self._last(finish)])
+        return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
 
     def _each(
         self,
         body: Body,
-        chunks: list[Chunk],
+        spans: list[Span],
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
@@ -103,21 +103,21 @@ class ColumnTile:
 
         def row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
-            return emit.sequence([emit.when(counts(point), self._vectors(body, chunks, number, point))])
+            return emit.sequence([emit.when(counts(point), self._vectors(body, spans, number, point))])
 
         return over_rows(self.sizes, row)
 
-    def _vectors(self, body: Body, chunks: list[Chunk], row: ir.Expr, point: Point) -> Stmt:
+    def _vectors(self, body: Body, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
         def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
             place = self.tile.base[self.vector.var] + number * self.lanes + lane
             return body(row, number, lane, {**point, self.vector.var: place})
 
-        return _along(chunks, vector)
+        return _along(spans, vector)
 
     def _first(self, start: Stage | None) -> Stmt:
         def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             value = self.stage.init if start is None else _partial(start, point)
-            return self.held.store(value, row, number, lane)
+            return self.accumulators.store(value, row, number, lane)
 
         return self._each(store, self.summed)
 
@@ -126,17 +126,17 @@ class ColumnTile:
             return self._spread_sums(ranges, self.stage.spread)
         return over_edges(ranges, self.stage.edges, partial(self._step, streamed))
 
-    def _step(self, streamed: TensorLoad | None, places: Point, asked: Sequence[Clip] = ()) -> Stmt:
-        """Writes one term of every result; if edges are `asked`, only where the term counts."""
+    def _step(self, streamed: TensorLoad | None, places: Point, tested: Sequence[Clip] = ()) -> Stmt:
+        """Writes one term of every result; if edges are `tested`, only where the term counts."""
 
         def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = update_value(self.stage, self.held.load(row, number, lane), {**point, **places})
-            return self.held.store(value, row, number, lane)
+            value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **places})
+            return self.accumulators.store(value, row, number, lane)
 
         def counts(point: Point) -> ir.Expr | bool:
-            return tirx.all(*(edge.counts({**point, **places}) for edge in asked)) if asked else True
+            return tirx.all(*(edge.counts({**point, **places}) for edge in tested)) if tested else True
 
-        ahead = range(self.held.vectors) if streamed is not None else ()
+        ahead = range(self.accumulators.vectors) if streamed is not None else ()
         fetched = [_fetched(streamed, {**self.tile.base, **places}, number * self.lanes) for number in ahead]
         return emit.sequence([*fetched, self._each(add, self.summed, counts=counts)])
 
@@ -162,38 +162,44 @@ class ColumnTile:
         vectors = [
             _spread_sum(
                 self.stage,
-                self.held,
+                self.accumulators,
                 {**point, self.vector.var: start + first},
                 number,
-                self.held.place(row, chunk, 0),
+                self.accumulators.place(row, vector, 0),
                 count,
             )
-            for chunk, (first, count) in enumerate(self.stored)
+            for vector, (first, count) in enumerate(self.stored)
         ]
         return emit.sequence(vectors)
 
     def _last(self, finish: Finish) -> Stmt:
         if finish.operations >= OPERATIONS_OF_A_DEAR_END:
             return self._ended_row_by_row(finish)
-        held = self.held
-        return self._each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), self.stored)
+        accumulators = self.accumulators
+        return self._each(
+            lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point), self.stored
+        )
 
     def _ended_row_by_row(self, finish: Finish) -> Stmt:
         """Writes an expensive epilogue as a loop over rows: unrolled, it would need registers that hold results."""
-        held = self.held
-        kept = replace(held, buffer=emit.scratch(held.buffer.ty.shape, finish.stage.dtype, "kept", "local"))
+        accumulators = self.accumulators
+        saved = replace(
+            accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, finish.stage.dtype, "kept", "local")
+        )
 
         def keep(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
-            return kept.store(held.load(row, number, lane), row, number, lane)
+            return saved.store(accumulators.load(row, number, lane), row, number, lane)
 
         def end(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return finish.at(kept.load(row, number, lane), point)
+            return finish.at(saved.load(row, number, lane), point)
 
         ended = self._each(end, self.stored, over_rows=emit.nest)
-        return emit.sequence([emit.allocate(kept.buffer), self._each(keep, self.stored), ended])
+        return emit.sequence([emit.allocate(saved.buffer), self._each(keep, self.stored), ended])
 
 
-def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, place: ir.Expr, count: int) -> Stmt:
+def _spread_sum(
+    stage: Stage, accumulators: Accumulators, point: Point, number: int, place: ir.Expr, count: int
+) -> Stmt:
     """Writes one vector of sums; at an image's border, only where the term counts."""
     item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
     if is_choice(item):
@@ -202,11 +208,15 @@ def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, pla
 
     def read(load: TensorLoad) -> ir.Expr:
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
-        whole = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
-        return whole if stage.spread is None or stage.spread.var in variables(load) else tirx.Shuffle([whole], order)
+        neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
+        return (
+            neighbours
+            if stage.spread is None or stage.spread.var in variables(load)
+            else tirx.Shuffle([neighbours], order)
+        )
 
     here = [tirx.Ramp(emit.simplified(place), index(1), count)]
-    summed = emit.store(held.buffer, emit.load(held.buffer, here) + read(item.a) * read(item.b), here)
+    summed = emit.store(accumulators.buffer, emit.load(accumulators.buffer, here) + read(item.a) * read(item.b), here)
     return emit.sequence([emit.when(counts, summed)])
 
 
@@ -222,12 +232,12 @@ def _partial(start: Stage, point: Point) -> ir.Expr:
     return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
 
 
-def _along(chunks: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
+def _along(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
     """Writes all vectors of a row: the whole ones, then a shorter last one."""
-    lanes = chunks[0][1]
-    whole = sum(1 for _start, count in chunks if count == lanes)
-    main = emit.unrolled(whole, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
-    if whole == len(chunks):
+    lanes = spans[0][1]
+    whole_vectors = sum(1 for _start, count in spans if count == lanes)
+    main = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    if whole_vectors == len(spans):
         return main
-    rest = emit.vectorized(chunks[-1][1], lambda lane: body(index(whole), lane))
+    rest = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
     return emit.sequence([main, rest])

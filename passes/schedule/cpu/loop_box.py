@@ -57,9 +57,9 @@ def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
 
 
 def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
-    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
-    found += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
-    return found
+    offsets = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
+    offsets += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
+    return offsets
 
 
 def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:

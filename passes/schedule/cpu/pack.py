@@ -17,13 +17,13 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, 
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_little
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
-from tvtf.passes.schedule.cpu.transpose import turned_block
+from tvtf.passes.schedule.cpu.transpose import transposed_tile
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
-STEPS_A_BLOCK = 8
+STEPS_A_CHUNK = 8
 # A tile to transpose is held in registers twice.
-LANES_OF_A_BLOCK = 16
+LANES_OF_A_TILE = 16
 
 
 @dataclass(frozen=True)
@@ -53,20 +53,20 @@ class Panel:
     @property
     def count(self) -> int:
         """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to transpose."""
-        return -(-self.size // (self.lanes if self.is_turned else self.width))
+        return -(-self.size // (self.lanes if self.is_transposed else self.width))
 
     @property
     def step(self) -> int:
         """How many places of the last axis are copied together."""
         last = self.axes[-1].size if self.axes else None
-        return 1 if last is None else min(last, self.lanes if self.is_turned else STEPS_A_BLOCK)
+        return 1 if last is None else min(last, self.lanes if self.is_transposed else STEPS_A_CHUNK)
 
     @property
     def is_contiguous(self) -> bool:
         return access.load_stride(self.load, self.vector.var) == 1
 
     @property
-    def is_turned(self) -> bool:
+    def is_transposed(self) -> bool:
         """Whether the operand is contiguous along the last axis, not along the panel, and is transposed by packing."""
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
@@ -86,18 +86,18 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
     return stage, statements
 
 
-def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading a transposed copy of the plan's `turned` operand, and the statements that make it."""
-    load = plan.turned
+def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
+    """Returns the stage reading a transposed copy of the plan's `transposed` operand, and the statements that make it."""
+    load = plan.transposed
     if load is None:
         return stage, []
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
-    own = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
+    new_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
     places = [axis.var for axis in (*axes, plan.vector)]
-    buffer = emit.scratch([axis.extent for axis in own], str(load.source.ty.dtype.dtype), "turned")
-    value = substitute(load, dict(zip(places, (axis.var for axis in own), strict=True)))
-    copy = emit_elementwise([Stage(buffer, tuple(own), (), None, value)], target)
+    buffer = emit.scratch([axis.extent for axis in new_axes], str(load.source.ty.dtype.dtype), "turned")
+    value = substitute(load, dict(zip(places, (axis.var for axis in new_axes), strict=True)))
+    copy = emit_elementwise([Stage(buffer, tuple(new_axes), (), None, value)], target)
 
     def swap(other: TensorLoad) -> TensorLoad:
         return emit.load(buffer, places) if tvm_ffi.structural_equal(other, load) else other
@@ -111,7 +111,7 @@ def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))
     item = load.ty.dtype.bits // 8
-    lanes = min(target.lanes(item), LANES_OF_A_BLOCK)
+    lanes = min(target.lanes(item), LANES_OF_A_TILE)
     pitch = -(-width // lanes) * lanes
     shape = _without_page_stride([axis.extent for axis in axes], pitch * item)
     buffer = emit.scratch([-(-int(along.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed")
@@ -139,29 +139,33 @@ def _pack(panel: Panel, parallel: bool) -> Stmt:
     parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
     last = panel.axes[-1].extent if panel.axes else index(1)
     outer = [axis.extent for axis in panel.axes[:-1]]
-    blocks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
+    chunks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
 
     def task(places: list[ir.Expr]) -> Stmt:
-        *around, block = places if panel.is_turned else [*places[:-2], places[-1], places[-2]]
+        *around, chunk = places if panel.is_transposed else [*places[:-2], places[-1], places[-2]]
         number = around.pop()
-        start = emit.simplified(tirx.min(block * panel.step, last - panel.step))
+        start = emit.simplified(tirx.min(chunk * panel.step, last - panel.step))
         point = {axis.var: place for axis, place in zip(panel.axes, around, strict=False)}
-        return _block(panel, number, point, start)
+        return _chunk(panel, number, point, start)
 
-    order = [panel.count, blocks] if panel.is_turned else [blocks, panel.count]
+    order = [panel.count, chunks] if panel.is_transposed else [chunks, panel.count]
     return emit.fused([*outer, *order], task, parallel)
 
 
-def _block(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+def _chunk(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
     """Writes one chunk: a few places of the last axis of one piece, which may be the shorter last piece."""
-    size = panel.lanes if panel.is_turned else panel.width
-    whole, rest = divmod(panel.size, size)
-    write = _turned if panel.is_turned else _wide
+    size = panel.lanes if panel.is_transposed else panel.width
+    whole_pieces, rest = divmod(panel.size, size)
+    write = _transposed if panel.is_transposed else _wide
     full = write(panel, number, point, start, size)
     if not rest:
         return full
-    last = _turned(panel, number, point, start, rest) if panel.is_turned else _copy(panel, number, point, start, rest)
-    return last if not whole else emit.when(number < whole, full, last)
+    last = (
+        _transposed(panel, number, point, start, rest)
+        if panel.is_transposed
+        else _copy(panel, number, point, start, rest)
+    )
+    return last if not whole_pieces else emit.when(number < whole_pieces, full, last)
 
 
 def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
@@ -174,29 +178,29 @@ def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 
 
 def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    chunks = emit.lane_chunks(width, panel.lanes)
+    spans = emit.vector_spans(width, panel.lanes)
     last = panel.axes[-1:]
 
     def row(place: ir.Expr) -> Stmt:
         here = {**point, **{axis.var: place for axis in last}}
-        return emit.sequence([_copy_vector(panel, number, here, *chunk) for chunk in chunks])
+        return emit.sequence([_copy_vector(panel, number, here, *span) for span in spans])
 
     return emit.loop(panel.step, lambda step: row(start + step))
 
 
-def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
+def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
     last, vectors = panel.axes[-1].var, panel.width // panel.lanes
-    whole, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
+    panel_number, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
     if panel.size <= panel.width:
-        whole, first = index(0), number * panel.lanes
+        panel_number, first = index(0), number * panel.lanes
 
     def read(row: int, lane: ir.Expr) -> ir.Expr:
-        return _item(panel, whole, {**point, last: start + lane}, first + row)
+        return _item(panel, panel_number, {**point, last: start + lane}, first + row)
 
     def write(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-        return _store(panel, whole, {**point, last: start + column}, first + lane, item)
+        return _store(panel, panel_number, {**point, last: start + column}, first + lane, item)
 
-    return turned_block(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
+    return transposed_tile(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:

@@ -16,7 +16,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.border_clips import with_clips
-from tvtf.passes.schedule.cpu.cache_conflicts import apart
+from tvtf.passes.schedule.cpu.cache_conflicts import padded_extents
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.kernel import (
@@ -72,17 +72,21 @@ class Images:
 
 
 def as_images(
-    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Images | None:
     """Returns copy and contraction together, if images need only their own part of the source and are enough."""
     first = rest[0]
-    read_elsewhere = any(reads(other, source.buffer) for other in others)
+    read_elsewhere = any(reads(other, source.buffer) for other in later)
     if source.reduce or not first.reduce or not kernel.is_local(source.buffer) or read_elsewhere:
         return None
     if any(access.reads_of(stage, source.buffer) for stage in rest[1:]):
         return None
-    own = access.reads_of(first, source.buffer)
-    if not own or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in own):
+    source_loads = access.reads_of(first, source.buffer)
+    if (
+        not source_loads
+        or not _same_images(source, first)
+        or not all(_own_image(read.indices[0], first) for read in source_loads)
+    ):
         return None
     band = _band(source, first, target)
     if band is None:
@@ -106,8 +110,8 @@ def _own_image(place: ir.Expr, first: Stage) -> bool:
 def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
     """Returns the largest band (or a whole image) whose copy fits the cache and that gives each core enough tasks."""
     row, count = access.points(source.spatial[2:]), source.spatial[0].size
-    whole = first.spatial[1].size
-    if row is None or source.spatial[1].size is None or whole is None:
+    image_rows = first.spatial[1].size
+    if row is None or source.spatial[1].size is None or image_rows is None:
         return None
     rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
     if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
@@ -116,7 +120,7 @@ def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
     usual = cuts if _is_worth_bands(source, first, target) else cuts[:1]
 
     def is_good(band: Band) -> bool:
-        enough = count is None or count * whole // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        enough = count is None or count * image_rows // band.rows >= TASKS_THAT_SUFFICE * target.cores
         return enough and band.height * row * source.item_bytes <= target.level2_bytes // 2
 
     best = next(filter(is_good, usual), None)
@@ -136,19 +140,19 @@ def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:
 
 def _bands(source: Stage, first: Stage) -> Iterator[Band]:
     """Yields all cuts of an image into equal bands, from one band on."""
-    down, whole = first.spatial[1], Band(first.spatial[1].size or 1, source.spatial[1].size or 1, 0)
-    yield whole
-    own = access.reads_of(first, source.buffer)
-    place = own[0].indices[1]
+    down, one_band = first.spatial[1], Band(first.spatial[1].size or 1, source.spatial[1].size or 1, 0)
+    yield one_band
+    source_loads = access.reads_of(first, source.buffer)
+    place = source_loads[0].indices[1]
     step = access.stride(place, down.var)
     by = None if step is None else emit.static(step)
-    if len(own) != 1 or by is None or not _moves_with_rows(own[0], first):
+    if len(source_loads) != 1 or by is None or not _moves_with_rows(source_loads[0], first):
         return
     last = {axis.var: axis.extent - 1 for axis in first.reduce}
     reach = emit.static(emit.simplified(substitute(place, {**last, down.var: emit.index(0)})))
-    for rows in range(whole.rows - 1, 0, -1):
+    for rows in range(one_band.rows - 1, 0, -1):
         height = (rows - 1) * by + (reach or 0) + 1
-        if reach is not None and whole.rows % rows == 0 and height <= MOST_COPIES_OF_A_ROW * rows * by:
+        if reach is not None and one_band.rows % rows == 0 and height <= MOST_COPIES_OF_A_ROW * rows * by:
             yield Band(rows, height, rows * by)
 
 
@@ -165,7 +169,7 @@ def _stage_of_image(images: Images, target: CpuTarget) -> Stage:
     """Returns the contraction for one image, reading a copy without the image axis."""
     first, source = with_clips(images.rest[0], [images.source], target), images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
-    copy = emit.scratch(apart(extents, source.item_bytes), source.dtype, "image")
+    copy = emit.scratch(padded_extents(extents, source.item_bytes), source.dtype, "image")
     value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
     return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band)))
 

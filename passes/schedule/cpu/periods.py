@@ -60,9 +60,9 @@ def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
 
 
 def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
-    found: list[FloorDiv | FloorMod] = []
-    structural_walk(value, ((FloorDiv, FloorMod), found.append))
-    return [division for division in found if var in variables(division)]
+    divisions: list[FloorDiv | FloorMod] = []
+    structural_walk(value, ((FloorDiv, FloorMod), divisions.append))
+    return [division for division in divisions if var in variables(division)]
 
 
 def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
@@ -80,15 +80,16 @@ def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk:
     """Writes the periods of one chunk: vectors along places, or places of several periods if one is short."""
     step = -(-periods.count // chunks)
     first = chunk * step
-    own = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
+    chunk_periods = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
     if _is_repeated(periods, lanes):
-        whole = tirx.floordiv(own, index(lanes)) if chunks != 1 else index(own // lanes)
-        blocks = emit.loop(whole, lambda block: _repeated(periods, point, first + block * lanes, lanes))
+        whole_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
+        blocks = emit.loop(whole_vectors, lambda block: _repeated(periods, point, first + block * lanes, lanes))
         left = emit.loop(
-            own - whole * lanes, lambda n: _period(periods, point, first + whole * lanes + n, lanes, vectors)
+            chunk_periods - whole_vectors * lanes,
+            lambda n: _period(periods, point, first + whole_vectors * lanes + n, lanes, vectors),
         )
         return emit.sequence([blocks, left])
-    return emit.loop(own, lambda number: _period(periods, point, first + number, lanes, vectors))
+    return emit.loop(chunk_periods, lambda number: _period(periods, point, first + number, lanes, vectors))
 
 
 def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
@@ -108,10 +109,10 @@ def _is_repeated(periods: Periods, lanes: int) -> bool:
 
 def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stmt:
     (stage,) = periods.stages
-    held = emit.scratch([lanes], stage.dtype, "values", "local")
+    values = emit.scratch([lanes], stage.dtype, "values", "local")
 
     def value(lane: ir.Expr) -> Stmt:
-        return emit.store(held, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
+        return emit.store(values, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
 
     def stored(part: int) -> Stmt:
         order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
@@ -119,7 +120,7 @@ def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stm
         *outer, _last = stage.spatial
         at = [*(point[axis.var] for axis in outer), tirx.Ramp(start, index(1), lanes)]
         return emit.store(
-            stage.buffer, tirx.Shuffle([emit.load(held, [tirx.Ramp(index(0), index(1), lanes)])], order), at
+            stage.buffer, tirx.Shuffle([emit.load(values, [tirx.Ramp(index(0), index(1), lanes)])], order), at
         )
 
-    return emit.sequence([emit.allocate(held), emit.vectorized(lanes, value), *map(stored, range(periods.length))])
+    return emit.sequence([emit.allocate(values), emit.vectorized(lanes, value), *map(stored, range(periods.length))])

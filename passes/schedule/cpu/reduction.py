@@ -13,7 +13,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
-from tvtf.passes.schedule.cpu.pack import packed, turned
+from tvtf.passes.schedule.cpu.pack import packed, transposed
 from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
@@ -45,7 +45,7 @@ def emit_reduction(
         return None
     if fixed:
         plan = replace(plan, packed=(), padded=0)
-    stage, copy = turned(merged, plan, target)
+    stage, copy = transposed(merged, plan, target)
     work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
     write = partial(_emit, work, fixed=fixed, can_be_sliced=not of_slices)
     if parallel is not None:
@@ -103,9 +103,9 @@ def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
     """Whether an elementwise stage reads a reduction's results only at the point that it writes."""
     reads = access.reads_of(stage, source.buffer)
-    own = [axis.var for axis in stage.spatial]
+    axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(
-        len(read.indices) == len(own)
+        len(read.indices) == len(axis_vars)
         and all(_same(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
         for read in reads
     )

@@ -60,15 +60,15 @@ class Steps:
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
     """Returns the longest steps whose operands fit the level-2 cache; None if a point of the outermost axis does."""
-    found = _longest(stage, target, {axis.var: _size(axis) for axis in stage.spatial}, 1)
-    return None if found is not None and len(found.axes) == 1 else found
+    steps = _longest(stage, target, {axis.var: _size(axis) for axis in stage.spatial}, 1)
+    return None if steps is not None and len(steps.axes) == 1 else steps
 
 
 def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) -> Steps | None:
     """Like `steps_of`, for the given number of results along each axis; None if all their operands fit the cache."""
-    found = _longest(stage, target, panel, _size(stage.reduce[0]))
-    is_all = found is not None and len(found.axes) == 1 and found.block == _size(stage.reduce[0])
-    return None if is_all else found
+    steps = _longest(stage, target, panel, _size(stage.reduce[0]))
+    is_all = steps is not None and len(steps.axes) == 1 and steps.block == _size(stage.reduce[0])
+    return None if is_all else steps
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
@@ -76,8 +76,8 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
     sizes = {axis.var: _size(axis) for axis in stage.axes}
     reads = [_Reach.of(term) for term in terms_of(stage)]
 
-    def grows(axis: Axis, least: float, others: Mapping[Var, int]) -> list[bool]:
-        return [read.items(others) >= least * read.items({**others, axis.var: 1}) for read in reads]
+    def grows(axis: Axis, least: float, other_sizes: Mapping[Var, int]) -> list[bool]:
+        return [read.items(other_sizes) >= least * read.items({**other_sizes, axis.var: 1}) for read in reads]
 
     again = [axis for axis in axes if _size(axis) > 1 and not any(grows(axis, 2, sizes))]
     first = stage.reduce[0]
@@ -121,8 +121,8 @@ class _Reach:
     @staticmethod
     def of(load: TensorLoad) -> _Reach:
         def steps(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
-            found = {var: access.stride(place, var) for var in variables(place)}
-            return tuple((var, None if step is None else static(step)) for var, step in found.items())
+            strides = {var: access.stride(place, var) for var in variables(place)}
+            return tuple((var, None if step is None else static(step)) for var, step in strides.items())
 
         pairs = zip(load.source.ty.shape, load.indices, strict=True)
         return _Reach(tuple((static(extent) or UNKNOWN_SIZE, steps(place)) for extent, place in pairs))

@@ -17,7 +17,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Stage, replace_loads, substitute
-from tvtf.passes.schedule.cpu.substage import held_part, load_part, part_of, redirected
+from tvtf.passes.schedule.cpu.substage import load_part, part_buffer, part_of, redirected
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, is_zero, shortened
 
@@ -43,7 +43,7 @@ class Strips:
         return int(self.rows[0].extent)
 
     def is_sum(self, stage: Stage) -> bool:
-        return any(stage is own for own in self.sums)
+        return any(stage is total for total in self.sums)
 
     @property
     def has_triangle(self) -> bool:
@@ -52,15 +52,15 @@ class Strips:
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     """Returns the strips of a block's stages if cutting it pays: some value is too large, or there is a triangle."""
-    found = _read(stages)
-    if found is None or not found.sums or found.extent < 2 * LEAST_ROWS:
+    strips = _read(stages)
+    if strips is None or not strips.sums or strips.extent < 2 * LEAST_ROWS:
         return None
-    return found if found.has_triangle or _largest(found) > target.level2_bytes // 2 else None
+    return strips if strips.has_triangle or _largest(strips) > target.level2_bytes // 2 else None
 
 
 def _largest(strips: Strips) -> int:
-    own = [stage for stage in strips.members if not strips.is_sum(stage)]
-    return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in own)
+    row_stages = [stage for stage in strips.members if not strips.is_sum(stage)]
+    return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in row_stages)
 
 
 def _read(stages: Sequence[Stage]) -> Strips | None:
@@ -82,13 +82,13 @@ def _read(stages: Sequence[Stage]) -> Strips | None:
     return Strips(tuple(stages[number] for number in rows), tuple(rows.values()), tuple(sums), tuple(after))
 
 
-def _reads_any(stage: Stage, others: Sequence[Stage]) -> bool:
-    return any(access.reads_of(stage, other.buffer) for other in others)
+def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
+    return any(access.reads_of(stage, other.buffer) for other in stages)
 
 
-def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
+def _row(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
     """Returns the axis of a stage that matches the rows of other results; its first axis if it reads none."""
-    read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in own)]
+    read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
     first = {load.indices[0] for load in read}
     axis = stage.spatial[0] if stage.spatial and not read else None
     if len(first) == 1:
@@ -103,20 +103,20 @@ def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """Writes zeros to the sums, then strip after strip, then the stages that need whole sums."""
     zeros = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
-    held = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
+    allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
     size = min(MOST_ROWS, max(LEAST_ROWS, -(-strips.extent // LEAST_STRIPS)))
     body = [_strips(strips, kernel, size, emit_all, *each) for each in rounds(strips.extent, size, strips.has_triangle)]
     rest = [emit_all(strips.after, kernel)] if strips.after else []
-    return emit.sequence([*held, *(emit_all([stage], Kernel((stage,), ())) for stage in zeros), *body, *rest])
+    return emit.sequence([*allocations, *(emit_all([stage], Kernel((stage,), ())) for stage in zeros), *body, *rest])
 
 
 def rounds(extent: int, size: int, has_triangle: bool) -> list[tuple[int, int, int]]:
     """Returns the versions in which an axis's blocks are written: first block, end, and rows per block of each."""
-    whole, rest = divmod(extent, size)
-    versions = min(whole, MOST_VERSIONS) if has_triangle else min(whole, 1)
-    stops = [-(-whole * version // versions) for version in range(1, versions + 1)]
-    found = [(first, stop, size) for first, stop in zip([0, *stops], stops, strict=False)]
-    return [*found, (whole, whole + 1, rest)] if rest else found
+    whole_blocks, rest = divmod(extent, size)
+    versions = min(whole_blocks, MOST_VERSIONS) if has_triangle else min(whole_blocks, 1)
+    stops = [-(-whole_blocks * version // versions) for version in range(1, versions + 1)]
+    versions_of_blocks = [(first, stop, size) for first, stop in zip([0, *stops], stops, strict=False)]
+    return [*versions_of_blocks, (whole_blocks, whole_blocks + 1, rest)] if rest else versions_of_blocks
 
 
 def _strips(strips: Strips, kernel: Kernel, size: int, emit_all: EmitAll, first: int, stop: int, rows: int) -> Stmt:
@@ -133,16 +133,16 @@ def _strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, ro
     local = [stage.buffer for stage in strips.members if stage.buffer not in needed]
     added = [stage.buffer for stage in strips.sums]
     members = shortened(strips.members, [axis.var for axis in strips.rows], last, local, added)
-    known = {stage.buffer: held_part(stage, 1, rows) for stage in members if stage.buffer not in added}
+    known = {stage.buffer: part_buffer(stage, 1, rows) for stage in members if stage.buffer not in added}
     stages: list[Stage] = []
     for stage, row in zip(members, strips.rows, strict=True):
         if stage.buffer in known:
             stages.append(part_of(stage, known, 1, [start], rows))
         else:
             stages += _added(stage, row.var, known, start, rows)
-    own = [stage.buffer for stage in stages if not any(stage.buffer.same_as(buffer) for buffer in added)]
+    strip_buffers = [stage.buffer for stage in stages if not any(stage.buffer.same_as(buffer) for buffer in added)]
     body = emit_all(
-        stages, Kernel(tuple(stages), tuple(b for b in own if not any(b.same_as(known[n]) for n in needed)))
+        stages, Kernel(tuple(stages), tuple(b for b in strip_buffers if not any(b.same_as(known[n]) for n in needed)))
     )
     for stage in members:
         if stage.buffer in needed:
@@ -166,7 +166,7 @@ def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: 
         value = replace_loads(value, old, partial(load_part, new, [axis.var], 1))
     reduce = tuple(axis if a.var.same_as(row) else a for a in stage.reduce)
     value = substitute(value, {row: start + axis.var})
-    own = tuple(replace(a, var=Var(a.var.name, "int64")) for a in stage.spatial)
-    places = [a.var for a in own]
+    new_axes = tuple(replace(a, var=Var(a.var.name, "int64")) for a in stage.spatial)
+    places = [a.var for a in new_axes]
     total = emit.load(stage.buffer, places) + emit.load(part, places)
-    return [Stage(part, stage.spatial, reduce, stage.init, value), Stage(stage.buffer, own, (), None, total)]
+    return [Stage(part, stage.spatial, reduce, stage.init, value), Stage(stage.buffer, new_axes, (), None, total)]

@@ -64,9 +64,9 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     same = all(
         _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
     )
-    own = stage.spatial[:depth]
+    row_axes = stage.spatial[:depth]
     return same and all(
-        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], own, strict=True))
+        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], row_axes, strict=True))
         for load in stage.loads
         if any(load.source.same_as(other.buffer) for other in stages)
     )
@@ -102,8 +102,8 @@ def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
     last = stage.spatial[chain.depth - 1]
     if last.size is not None and last.size < target.lanes(stage.item_bytes):
         return False
-    own = [other.buffer for other in chain.stages]
-    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in own)]
+    buffers = [other.buffer for other in chain.stages]
+    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in buffers)]
     inner = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
     return any(
         access.load_stride(load, last.var) == 1 and all(access.load_stride(load, var) not in (0, 1) for var in inner)
@@ -125,24 +125,26 @@ def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget
 
 
 def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
-    kept = {
+    row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
         for stage in chain.stages
         if stage.buffer not in needed
     }
-    nests = [_stage_of_row(stage, chain.depth, kept, places, target) for stage in chain.stages]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in kept.values()), *nests])
+    nests = [_stage_of_row(stage, chain.depth, row_buffers, places, target) for stage in chain.stages]
+    return emit.sequence([*(emit.allocate(buffer) for buffer in row_buffers.values()), *nests])
 
 
-def _stage_of_row(stage: Stage, depth: int, kept: dict[Var, Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
+def _stage_of_row(
+    stage: Stage, depth: int, row_buffers: dict[Var, Var], places: list[ir.Expr], target: CpuTarget
+) -> Stmt:
     rows = stage.spatial[:depth]
     fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
     value = stage.value
-    for old, new in kept.items():
+    for old, new in row_buffers.items():
         value = _reading_row(value, old, new, depth)
     value = substitute(value, fixed)
-    if stage.buffer in kept:
-        inner = replace(stage, buffer=kept[stage.buffer], spatial=stage.spatial[depth:], value=value)
+    if stage.buffer in row_buffers:
+        inner = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
         return _nest(inner, target, {})
     single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
     return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)

@@ -19,15 +19,16 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
 
     def result(places: list[ir.Expr]) -> Stmt:
         point = {**(fixed or {}), **{axis.var: place for axis, place in zip(free, places, strict=True)}}
-        held = emit.scratch([1], stage.dtype, "accumulator", "local")
-        old = emit.load(held, [emit.index(0)])
+        accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
+        old = emit.load(accumulator, [emit.index(0)])
         ranges = [Range.whole(axis) for axis in stage.reduce]
         return emit.sequence(
             [
-                emit.allocate(held),
-                emit.store(held, stage.init, [emit.index(0)]),
+                emit.allocate(accumulator),
+                emit.store(accumulator, stage.init, [emit.index(0)]),
                 over_ranges(
-                    ranges, lambda at: emit.store(held, update_value(stage, old, {**point, **at}), [emit.index(0)])
+                    ranges,
+                    lambda at: emit.store(accumulator, update_value(stage, old, {**point, **at}), [emit.index(0)]),
                 ),
                 finish.at(old, point),
             ]

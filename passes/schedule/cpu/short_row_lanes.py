@@ -42,7 +42,7 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
 def _is_stackable(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     return not has_branch(stage.value) and all(
         access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_row(load, stage, depth)
-        for load in _given(stage, stages)
+        for load in _outer_loads(stage, stages)
     )
 
 
@@ -55,14 +55,14 @@ def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
     )
 
 
-def _given(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
+def _outer_loads(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
     """Returns a stage's loads from outside the chain."""
     return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
 def _axes_of(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
-    found = variables(load)
-    return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in found and axis.size != 1]
+    used = variables(load)
+    return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in used and axis.size != 1]
 
 
 def _dtype_of(load: TensorLoad) -> str:
@@ -122,13 +122,13 @@ class _Block:
 
     def emit(self) -> Stmt:
         lane = Axis(Var("row", "int64"), index(self.rows))
-        held = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
+        stacked = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
         copies: list[tuple[Stage, TensorLoad]] = []
-        nests = [_nest(self._stacked(stage, lane, held, copies), self.target) for stage in self.stages]
-        made = [*held.values(), *(copy.buffer for copy, _ in copies)]
-        given = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
-        results = [self._result(stage, held[stage.buffer]) for stage in self.stages if stage.buffer in self.needed]
-        return emit.sequence([*map(emit.allocate, made), *given, *nests, *results])
+        nests = [_nest(self._stacked(stage, lane, stacked, copies), self.target) for stage in self.stages]
+        buffers = [*stacked.values(), *(copy.buffer for copy, _ in copies)]
+        transposes = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
+        results = [self._result(stage, stacked[stage.buffer]) for stage in self.stages if stage.buffer in self.needed]
+        return emit.sequence([*map(emit.allocate, buffers), *transposes, *nests, *results])
 
     def _scratch(self, axes: Sequence[Axis], dtype: str, name: str) -> Var:
         return emit.scratch([*(axis.extent for axis in axes), index(self.rows)], dtype, name)
@@ -137,21 +137,23 @@ class _Block:
         places = [*self.places, self.start + lane.var]
         return substitute(node, {axis.var: at for axis, at in zip(stage.spatial, places, strict=False)})
 
-    def _stacked(self, stage: Stage, lane: Axis, held: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]) -> Stage:
+    def _stacked(
+        self, stage: Stage, lane: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
+    ) -> Stage:
         """Returns a stage with its rows along its last axis, in scratch memory."""
 
-        def given(load: TensorLoad) -> ir.Expr:
-            if load.source in held:
-                return emit.load(held[load.source], [*load.indices[self.depth :], lane.var])
+        def replacement(load: TensorLoad) -> ir.Expr:
+            if load.source in stacked:
+                return emit.load(stacked[load.source], [*load.indices[self.depth :], lane.var])
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
             along = _axes_of(load, stage, self.depth)
             return emit.load(self._copied(load, stage, copies), [*(axis.var for axis in along), lane.var])
 
-        value = self._at_row(structural_map(stage.value, (TensorLoad, given)), stage, lane)
+        value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, lane)
         return replace(
             stage,
-            buffer=held[stage.buffer],
+            buffer=stacked[stage.buffer],
             spatial=(*stage.spatial[self.depth :], lane),
             value=value,
             constants=frozenset(),
@@ -172,12 +174,12 @@ class _Block:
         copies.append((Stage(buffer, (*along, lane), (), None, value), load))
         return buffer
 
-    def _result(self, stage: Stage, held: Var) -> Stmt:
+    def _result(self, stage: Stage, stacked: Var) -> Stmt:
         """Transposes a stage's results back into the rows of its own buffer."""
         rows = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
         inner = stage.spatial[self.depth :]
-        value = emit.load(held, [*(axis.var for axis in inner), rows[-1].var])
+        value = emit.load(stacked, [*(axis.var for axis in inner), rows[-1].var])
         copied = Stage(stage.buffer, (*rows, *inner), (), None, value)
         fixed = {axis.var: at for axis, at in zip(rows, self.places, strict=False)}
         return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)

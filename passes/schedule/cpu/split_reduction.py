@@ -67,57 +67,59 @@ def _tile_count(work: Work) -> int:
 def run_slices(work: Work, combine: Combine, slices: int) -> tuple[Stmt, Work]:
     """Returns the statement that fills the partial results, and the reduction that combines them."""
     split = Axis(Var("slice", "int64"), index(slices))
-    held = _partial_stage(work.stage, split)
-    run = emit.loop(slices, lambda number: _slice(work, held, split, number, slices), tirx.ForKind.PARALLEL, "slice")
-    return emit.sequence([emit.allocate(held.buffer), run]), _final(work, combine, held, split)
+    partials = _partial_stage(work.stage, split)
+    run = emit.loop(
+        slices, lambda number: _slice(work, partials, split, number, slices), tirx.ForKind.PARALLEL, "slice"
+    )
+    return emit.sequence([emit.allocate(partials.buffer), run]), _final(work, combine, partials, split)
 
 
 def _partial_stage(stage: Stage, split: Axis) -> Stage:
     buffer = emit.scratch([split.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
-    own = emit.load(buffer, [split.var, *(axis.var for axis in stage.spatial)])
-    value = replace_loads(stage.value, stage.buffer, lambda _indices: own)
+    partial_value = emit.load(buffer, [split.var, *(axis.var for axis in stage.spatial)])
+    value = replace_loads(stage.value, stage.buffer, lambda _indices: partial_value)
     return replace(stage, buffer=buffer, spatial=(split, *stage.spatial), value=value)
 
 
-def _final(work: Work, combine: Combine, held: Stage, split: Axis) -> Work:
+def _final(work: Work, combine: Combine, partials: Stage, split: Axis) -> Work:
     stage = work.stage
     places = [axis.var for axis in stage.spatial]
-    value = combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
+    value = combine(emit.load(stage.buffer, places), emit.load(partials.buffer, [split.var, *places]))
     final = replace(stage, reduce=(split,), value=value, clips=(), edges=())
     return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
 
 
-def _slice(work: Work, held: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
-    inner, outer = replace(work, stage=held, stores=(held,)), work.stage.reduce[0]
+def _slice(work: Work, partials: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
+    inner, outer = replace(work, stage=partials, stores=(partials,)), work.stage.reduce[0]
     if work.plan.along_rows:
         return _run(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
-    inner, steps = replace(inner, start=held), steps_of(work.stage, work.target)
+    inner, steps = replace(inner, start=partials), steps_of(work.stage, work.target)
     if steps is None:
-        run = _chunks(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
+        run = _in_blocks(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
     else:
         run = _stepped(inner, split, number, steps, slices)
-    return emit.sequence([_fill(held, number), run])
+    return emit.sequence([_fill(partials, number), run])
 
 
 def _stepped(work: Work, split: Axis, number: ir.Expr, steps: Steps, slices: int) -> Stmt:
     first, count = emit.share(steps.count, number, slices)
 
-    def one(turn: ir.Expr) -> Stmt:
-        return run_tasks(work, steps.ranges(first + turn), False, {split.var: number})
+    def one(step: ir.Expr) -> Stmt:
+        return run_tasks(work, steps.ranges(first + step), False, {split.var: number})
 
     return emit.loop(count, one)
 
 
-def _chunks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
-    chunk = _chunk(work)
-    turns = part.extent if chunk == 1 else tirx.floordiv(part.extent + (chunk - 1), index(chunk))
+def _in_blocks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
+    block = _block_steps(work)
+    count = part.extent if block == 1 else tirx.floordiv(part.extent + (block - 1), index(block))
 
-    def one(turn: ir.Expr) -> Stmt:
-        done = turn * chunk
-        extent = index(1) if chunk == 1 else tirx.min(index(chunk), part.extent - done)
-        return _run(work, split, number, Range(part.axis, part.start + done, extent))
+    def one(number_of_block: ir.Expr) -> Stmt:
+        offset = number_of_block * block
+        extent = index(1) if block == 1 else tirx.min(index(block), part.extent - offset)
+        return _run(work, split, number, Range(part.axis, part.start + offset, extent))
 
-    return emit.loop(turns, one)
+    return emit.loop(count, one)
 
 
 def _run(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
@@ -125,20 +127,21 @@ def _run(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
     return run_tasks(work, [part, *rest], False, {split.var: number})
 
 
-def _chunk(work: Work) -> int:
+def _block_steps(work: Work) -> int:
     """Returns how many steps of the outermost reduction axis have operands that fit the level-1 cache."""
     inner = prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce[1:])
     wide = sum(tiled_sizes(work).values())
     return max(1, work.target.level1_bytes // (inner * wide * work.stage.item_bytes))
 
 
-def _fill(held: Stage, number: ir.Expr) -> Stmt:
-    extents = [axis.extent for axis in held.spatial[1:]]
+def _fill(partials: Stage, number: ir.Expr) -> Stmt:
+    extents = [axis.extent for axis in partials.spatial[1:]]
 
     def row(places: list[ir.Expr]) -> Stmt:
         size = int(extents[-1]) if extents else 1
         return emit.loop(
-            size, lambda last: emit.store(held.buffer, held.init, [number, *places, last][: len(held.spatial)])
+            size,
+            lambda last: emit.store(partials.buffer, partials.init, [number, *places, last][: len(partials.spatial)]),
         )
 
     return emit.nest(extents[:-1], row)

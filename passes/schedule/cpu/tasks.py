@@ -103,11 +103,11 @@ def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
     blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
     for axis in tiled:
-        wanted = -(-least * work.target.cores // tasks)
-        if wanted <= 1:
+        factor = -(-least * work.target.cores // tasks)
+        if factor <= 1:
             break
-        whole = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
-        more = max(blocks[axis.var], min(wanted * blocks[axis.var], whole))
+        most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
+        more = max(blocks[axis.var], min(factor * blocks[axis.var], most_blocks))
         tasks = tasks * more // blocks[axis.var]
         blocks[axis.var] = more
     return blocks
@@ -115,13 +115,13 @@ def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
 
 def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
     """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache."""
-    whole = max(1, (axis.size or UNKNOWN_SIZE) // size)
+    tile_count = max(1, (axis.size or UNKNOWN_SIZE) // size)
     if axis.var.same_as(work.plan.vector.var):
-        return whole if axis.size is not None and reduce_points(work) * size > 4096 else 1
+        return tile_count if axis.size is not None and reduce_points(work) * size > 4096 else 1
     bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
     share = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
     tiles = max(1, int(work.target.level2_bytes * share) // max(1, bytes_of_block))
-    return -(-whole // tiles)
+    return -(-tile_count // tiles)
 
 
 def reduce_points(work: Work) -> int:
@@ -164,13 +164,13 @@ def along_axis(
 ) -> Stmt:
     """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder."""
     size = cascade[0]
-    whole = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    first, count = emit.share(whole, number, blocks)
+    tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
+    first, count = emit.share(tile_count, number, blocks)
     main = _tiles_of(count, lambda tile: body((first + tile) * size, size))
-    rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
+    rest = _rest(axis, cascade[1:], emit.simplified(tile_count * size), body)
     return emit.sequence(
         [
-            None if static(whole) == 0 else main,
+            None if static(tile_count) == 0 else main,
             None if rest is None else emit.when(True if blocks == 1 else number == blocks - 1, rest),
         ]
     )

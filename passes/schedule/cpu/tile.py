@@ -137,27 +137,27 @@ def over_edges(
     ranges: Sequence[Range],
     edges: Sequence[Clip],
     body: Callable[[Point, Sequence[Clip]], Stmt],
-    asked: Sequence[Clip] = (),
+    tested: Sequence[Clip] = (),
 ) -> Stmt:
     """Like `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
     if not ranges:
-        return body({}, asked)
+        return body({}, tested)
     part, *rest = ranges
     edge = next((edge for edge in edges if edge.term.var.same_as(part.axis.var)), None)
 
-    def along(part: Range, asked: Sequence[Clip]) -> Stmt:
-        return over_ranges([part], lambda place: at(place, asked))
+    def along(part: Range, tested: Sequence[Clip]) -> Stmt:
+        return over_ranges([part], lambda place: at(place, tested))
 
-    def at(place: Point, asked: Sequence[Clip]) -> Stmt:
-        return over_edges(rest, edges, lambda point, all_asked: body({**place, **point}, all_asked), asked)
+    def at(place: Point, tested: Sequence[Clip]) -> Stmt:
+        return over_edges(rest, edges, lambda point, all_tested: body({**place, **point}, all_tested), tested)
 
     def either(place: Point) -> Stmt:
         is_inside = tirx.all(place[part.axis.var] >= first, place[part.axis.var] < stop)
-        return emit.sequence([emit.when(is_inside, at(place, asked), at(place, outside))])
+        return emit.sequence([emit.when(is_inside, at(place, tested), at(place, outside))])
 
     if edge is None:
-        return along(part, asked)
-    (first, stop), outside = edge.inner, [*asked, edge]
+        return along(part, tested)
+    (first, stop), outside = edge.inner, [*tested, edge]
     if rest or static(part.start) != 0 or static(part.extent) != part.axis.size:
         return over_ranges([part], either)
     size = int(part.extent)
@@ -165,7 +165,7 @@ def over_edges(
     return emit.sequence(
         [
             along(Range(part.axis, index(0), index(first), is_short), outside),
-            along(Range(part.axis, index(first), index(stop - first)), asked),
+            along(Range(part.axis, index(first), index(stop - first)), tested),
             along(Range(part.axis, index(stop), index(size - stop), is_short), outside),
         ]
     )
@@ -188,7 +188,7 @@ def row_tile(
     """Writes a tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
     order = list(tile.sizes)
     sizes = tile.offsets(order)
-    held = Accumulators.of(stage, prod(sizes), vectors, lanes)
+    accumulators = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
     def rows(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
         return emit.unrolled_nest(
@@ -197,11 +197,12 @@ def row_tile(
 
     def fill(row: ir.Expr, _point: Point) -> Stmt:
         return emit.unrolled(
-            vectors, lambda number: emit.vectorized(lanes, lambda lane: held.store(stage.init, row, number, lane))
+            vectors,
+            lambda number: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, number, lane)),
         )
 
     def step(row: ir.Expr, number: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
-        return held.store(update_value(stage, held.load(row, number, lane), point), row, number, lane)
+        return accumulators.store(update_value(stage, accumulators.load(row, number, lane), point), row, number, lane)
 
     def terms(places: Point) -> Stmt:
         return _along_reduction(
@@ -215,8 +216,8 @@ def row_tile(
             ),
         )
 
-    last = rows(lambda row, point: _combined(held, row, combine, lambda result: finish.at(result, point)))
-    return emit.sequence([emit.allocate(held.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
+    last = rows(lambda row, point: _combined(accumulators, row, combine, lambda result: finish.at(result, point)))
+    return emit.sequence([emit.allocate(accumulators.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
 
 
 LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
@@ -224,23 +225,24 @@ LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
     """Writes groups of `vectors` vectors, then single vectors, then the remainder."""
-    block = lanes * vectors
+    group = lanes * vectors
     extent = emit.as_expr(part.extent)
-    blocks = emit.simplified(tirx.floordiv(extent, index(block)))
-    singles = emit.simplified(tirx.floordiv(extent - blocks * block, index(lanes)))
-    after_blocks = emit.simplified(part.start + blocks * block)
-    after_singles = emit.simplified(after_blocks + singles * lanes)
-    rest = emit.simplified(extent - blocks * block - singles * lanes)
+    groups = emit.simplified(tirx.floordiv(extent, index(group)))
+    singles = emit.simplified(tirx.floordiv(extent - groups * group, index(lanes)))
+    after_groups = emit.simplified(part.start + groups * group)
+    after_singles = emit.simplified(after_groups + singles * lanes)
+    rest = emit.simplified(extent - groups * group - singles * lanes)
     zero = index(0)
     return emit.sequence(
         [
             _repeat(
-                blocks,
-                lambda turn: emit.unrolled(
-                    vectors, lambda number: body(number, zero, part.start + turn * block + number * lanes, lanes)
+                groups,
+                lambda number_of_group: emit.unrolled(
+                    vectors,
+                    lambda number: body(number, zero, part.start + number_of_group * group + number * lanes, lanes),
                 ),
             ),
-            _repeat(singles, lambda turn: body(zero, zero, after_blocks + turn * lanes, lanes)),
+            _repeat(singles, lambda number_of_group: body(zero, zero, after_groups + number_of_group * lanes, lanes)),
             _leftover(rest, after_singles, body),
         ]
     )
@@ -269,18 +271,20 @@ def _powers(extent: int) -> list[tuple[int, int]]:
     return parts
 
 
-def _combined(held: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+def _combined(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
     parts: list[Stmt | None] = []
-    width = held.vectors * held.lanes
+    width = accumulators.vectors * accumulators.lanes
     while width > 1:
         half = width // 2
-        parts.append(_onto_lower_half(held, row, combine, half))
+        parts.append(_onto_lower_half(accumulators, row, combine, half))
         width = half
-    return emit.sequence([*parts, body(held.load(row, 0, 0))])
+    return emit.sequence([*parts, body(accumulators.load(row, 0, 0))])
 
 
-def _onto_lower_half(held: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
+def _onto_lower_half(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
     def lane_of(lane: ir.Expr) -> Stmt:
-        return held.store(combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane)
+        return accumulators.store(
+            combine(accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)), row, 0, lane
+        )
 
     return emit.vectorized(half, lane_of)

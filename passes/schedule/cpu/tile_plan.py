@@ -21,15 +21,15 @@ from tvtf.passes.schedule.cpu.vector_axis import (
     REUSE_THAT_PAYS_FOR_PACKING,
     UNKNOWN_SIZE,
     column_of,
+    default_direction,
+    directions,
     last_wide,
     reuse,
     runs_along,
     terms_of,
-    turnable,
-    usual_way,
+    transposable,
     vector_operand_bytes,
     vector_terms,
-    ways,
     wide_axes,
 )
 
@@ -96,7 +96,7 @@ class Plan:
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
     `padded` is the number of lanes that the last vector of a row is summed with, if every operand read along the vector
-    is packed into whole vectors, and else 0. `turned` is an operand to transpose, so that vectors run along its memory.
+    is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its memory.
     """
 
     vector: Axis
@@ -106,7 +106,7 @@ class Plan:
     sizes: dict[Var, int] = field(default_factory=dict)
     packed: tuple[Packing, ...] = ()
     padded: int = 0
-    turned: TensorLoad | None = None
+    transposed: TensorLoad | None = None
 
     @property
     def width(self) -> int:
@@ -117,15 +117,15 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     """Returns the plan of a reduction; None if it has no result axis and no contiguous reduction axis."""
     terms = terms_of(stage)
     column, row = column_of(stage, terms, target.lanes(stage.item_bytes)), last_wide(stage.reduce)
-    all_ways = partial(ways, stage, row, column, terms)
-    match choice("vectors along", usual_way(stage, row, column, terms, target), all_ways):
+    all_directions = partial(directions, stage, row, column, terms)
+    match choice("vectors along", default_direction(stage, row, column, terms, target), all_directions):
         case "results" if column is not None:
             return _column_plan(stage, column, terms, target)
         case "terms" if row is not None:
             lanes = 1 if column is None and not runs_along(terms, row, target.lanes(stage.item_bytes)) else None
             return _row_plan(stage, row, terms, target, lanes)
         case "turned terms" if row is not None:
-            return replace(_row_plan(stage, row, terms, target), turned=turnable(stage, row, terms))
+            return replace(_row_plan(stage, row, terms, target), transposed=transposable(stage, row, terms))
     return None
 
 
@@ -324,9 +324,9 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
     """Returns the result axes along which the vector operand is reused: they are the rows of the register tile."""
     if len(terms) != 2:
         return []
-    others = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
+    wide_results = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
     along = vector_terms(terms, column)
-    return [axis for axis in others if any(access.load_stride(term, axis.var) == 0 for term in along)]
+    return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in along)]
 
 
 def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
@@ -388,8 +388,8 @@ def _pieces_of_rows(rows: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, 
 
 
 def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
-    whole, rest = divmod(extent, size)
-    return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
+    whole_count, rest = divmod(extent, size)
+    return [(size, whole_count)] * bool(whole_count) + [(rest, 1)] * bool(rest)
 
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:

@@ -14,7 +14,7 @@ Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
 
 
-def turned_block(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
+def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
     """Reads a tile of `lanes` by `lanes` items along its rows and writes it along its columns.
 
     Args:

@@ -40,8 +40,10 @@ def has_triangle(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
 
 
 def _cut(stage: Stage, ends: Ends) -> Stage:
-    def axes(own: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(replace(a, extent=index(min(int(a.extent), ends[a.var]))) if a.var in ends else a for a in own)
+    def axes(old_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(
+            replace(a, extent=index(min(int(a.extent), ends[a.var]))) if a.var in ends else a for a in old_axes
+        )
 
     return replace(stage, spatial=axes(stage.spatial), reduce=axes(stage.reduce))
 
@@ -66,8 +68,8 @@ def _needed(stage: Stage, place: int, stages: Sequence[Stage], ends: Ends) -> in
     indices = [
         load.indices[place] for other in stages if other is not stage for load in access.reads_of(other, stage.buffer)
     ]
-    found = [ends.get(at) if isinstance(at, Var) else None for at in indices]
-    return None if not found or None in found else max(end for end in found if end is not None)
+    reader_ends = [ends.get(at) if isinstance(at, Var) else None for at in indices]
+    return None if not reader_ends or None in reader_ends else max(end for end in reader_ends if end is not None)
 
 
 def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple[Ends, dict[tuple[Var, int], int]]:
@@ -134,8 +136,8 @@ def _bound(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | No
         small, large = condition.b, condition.a
     else:
         return None
-    found = sym.detect_linear_equation(simplified(small - large), [column, row])
-    numbers = [static(simplified(part)) for part in found]
+    coefficients = sym.detect_linear_equation(simplified(small - large), [column, row])
+    numbers = [static(simplified(part)) for part in coefficients]
     if len(numbers) != 3 or numbers[:2] != [1, -1] or numbers[2] is None:
         return None
     is_strict = isinstance(condition, (tirx.LT, tirx.GT))

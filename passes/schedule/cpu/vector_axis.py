@@ -34,7 +34,7 @@ PAGE_BYTES = 4096
 CYCLES_OF_ROWS_A_PAGE_APART = 3
 
 
-def usual_way(
+def default_direction(
     stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad], target: CpuTarget
 ) -> str | None:
     """Returns what vectors run along: "results", "terms" of one result, or "turned terms" (one operand transposed)."""
@@ -59,34 +59,34 @@ def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) ->
     return _steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
 
 
-def ways(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
+def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
     """Yields all ways in which vectors can run."""
     if column is not None:
         yield "results"
     if row is not None and runs_along(terms, row, 1):
         yield "terms"
-    if row is not None and column is not None and turnable(stage, row, terms) is not None:
+    if row is not None and column is not None and transposable(stage, row, terms) is not None:
         yield "turned terms"
 
 
-def turnable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
+def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
     """Returns the only operand of a matrix product that isn't contiguous along the reduction, or None."""
-    turned = [term for term in terms if not access.is_contiguous(term, row.var)]
+    transposed = [term for term in terms if not access.is_contiguous(term, row.var)]
     is_matrix = len(wide_axes(stage.spatial)) <= 2 and len(wide_axes(stage.reduce)) == 1
-    return turned[0] if len(terms) == 2 and len(turned) == 1 and is_matrix else None
+    return transposed[0] if len(terms) == 2 and len(transposed) == 1 and is_matrix else None
 
 
 def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
     """Whether rows of results don't fill vectors, and transposing one operand costs less than the unused lanes."""
-    lanes, turned = target.lanes(stage.item_bytes), turnable(stage, row, terms)
+    lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
     results, depth = access.points(stage.spatial), access.points(stage.reduce)
-    if turned is None or results is None or depth is None:
+    if transposed is None or results is None or depth is None:
         return False
     size = column.size or UNKNOWN_SIZE
     if depth < LEAST_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
         return False
-    items = results * depth // reuse(stage, turned)
-    other = next(term for term in terms if term is not turned)
+    items = results * depth // reuse(stage, transposed)
+    other = next(term for term in terms if term is not transposed)
     far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
     waste = -(-size // lanes) * lanes / size
     by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
@@ -100,11 +100,11 @@ def wide_axes(axes: tuple[Axis, ...]) -> list[Axis]:
 
 def terms_of(stage: Stage) -> list[TensorLoad]:
     """Returns the loads of a reduction other than of its own partial result, equal ones once."""
-    found: list[TensorLoad] = []
+    terms: list[TensorLoad] = []
     for load in stage.loads:
-        if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in found):
-            found.append(load)
-    return found
+        if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in terms):
+            terms.append(load)
+    return terms
 
 
 def has_reused_operand(stage: Stage) -> bool:
@@ -134,8 +134,8 @@ def column_of(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
     last = last_wide(stage.spatial)
     if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
         return last
-    others = [axis for axis in stage.spatial if axis.size is not None and runs_along(terms, axis, lanes)]
-    return others[-1] if others else last
+    contiguous_axes = [axis for axis in stage.spatial if axis.size is not None and runs_along(terms, axis, lanes)]
+    return contiguous_axes[-1] if contiguous_axes else last
 
 
 def runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:

@@ -117,14 +117,14 @@ class Windows:
 
 
 def as_windows(
-    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Windows | None:
     """Returns windows that test for the border themselves, or read a padded copy that nothing else reads."""
-    found = windows_of(None, rest[0], target)
-    if found is None and source is not None and kernel.is_local(source.buffer):
-        is_read_elsewhere = any(reads(other, source.buffer) for other in (*rest[1:], *others))
-        found = None if is_read_elsewhere else windows_of(source, rest[0], target)
-    return None if found is None else replace(found, rest=(*found.rest, *rest[1:]))
+    windows = windows_of(None, rest[0], target)
+    if windows is None and source is not None and kernel.is_local(source.buffer):
+        is_read_elsewhere = any(reads(other, source.buffer) for other in (*rest[1:], *later))
+        windows = None if is_read_elsewhere else windows_of(source, rest[0], target)
+    return None if windows is None else replace(windows, rest=(*windows.rest, *rest[1:]))
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
@@ -142,10 +142,10 @@ def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Win
     first = without_units(reduction)
     if not first.reduce or len(first.spatial) < 3:
         return None
-    found = _with_own_test(first) if source is None else _with_copy(source, first)
-    if found is None:
+    tests_and_bare = _with_own_test(first) if source is None else _with_copy(source, first)
+    if tests_and_bare is None:
         return None
-    tests, bare = found
+    tests, bare = tests_and_bare
     windows = Windows(source, (first,), bare, _slides(tests, first))
     return windows if windows.slides and _tile(windows, target) is not None else None
 
@@ -175,14 +175,22 @@ def _has_windows(first: Stage) -> bool:
 
 def _with_copy(source: Stage, first: Stage) -> tuple[list[ir.Expr], Stage] | None:
     """Returns the tests of a padded copy for each term, and the reduction reading the copy's source."""
-    own = access.reads_of(first, source.buffer)
-    if source.reduce or not own or not all(tvm_ffi.structural_equal(own[0], each) for each in own):
+    source_loads = access.reads_of(first, source.buffer)
+    if (
+        source.reduce
+        or not source_loads
+        or not all(tvm_ffi.structural_equal(source_loads[0], each) for each in source_loads)
+    ):
         return None
-    if _is_read_again(own[0], first) or not is_choice(source.value) or not _is_neutral(source.value.args[2], first):
+    if (
+        _is_read_again(source_loads[0], first)
+        or not is_choice(source.value)
+        or not _is_neutral(source.value.args[2], first)
+    ):
         return None
     if not isinstance(source.value.args[1], TensorLoad):
         return None
-    tests = _bounds(with_value(source, source.value.args[0]).at(list(own[0].indices)))
+    tests = _bounds(with_value(source, source.value.args[0]).at(list(source_loads[0].indices)))
     bare = with_value(source, source.value.args[1])
     return None if tests is None else (tests, with_value(first, replace_loads(first.value, source.buffer, bare.at)))
 
@@ -217,11 +225,11 @@ def _slides(tests: Sequence[ir.Expr], first: Stage) -> tuple[Slide, ...]:
     places = first.spatial[1:-1]
     if any(axis.size is None for axis in (*places, first.spatial[-1], *first.reduce)):
         return ()
-    own = [[test for test in tests if place.var in variables(test)] for place in places]
-    found = [_slide(place, about, first.reduce) for place, about in zip(places, own, strict=True)]
-    slides = tuple(slide for slide in found if slide is not None)
+    axis_tests = [[test for test in tests if place.var in variables(test)] for place in places]
+    candidates = [_slide(place, about, first.reduce) for place, about in zip(places, axis_tests, strict=True)]
+    slides = tuple(slide for slide in candidates if slide is not None)
     taps = [slide.tap.var for slide in slides if slide.tap is not None]
-    is_all = len(slides) == len(found) and sum(map(len, own)) == len(tests)
+    is_all = len(slides) == len(candidates) and sum(map(len, axis_tests)) == len(tests)
     return slides if is_all and len(set(taps)) == len(taps) else ()
 
 
@@ -233,10 +241,10 @@ def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slid
         return None
     tap = taps[0] if taps else None
     limits = [_limit(test, place, tap) for test in tests]
-    ways = {limit[:2] for limit in limits if limit is not None}
-    if None in limits or len(ways) > 1:
+    strides = {limit[:2] for limit in limits if limit is not None}
+    if None in limits or len(strides) > 1:
         return None
-    step, dilation = ways.pop() if ways else (1, 1)
+    step, dilation = strides.pop() if strides else (1, 1)
     last = ((place.size or 1) - 1) * step + ((tap.size or 1) - 1 if tap else 0) * dilation
     low = max([0, *(limit[2] for limit in limits if limit and limit[2] is not None)])
     high = min([last + 1, *(limit[3] for limit in limits if limit and limit[3] is not None)])

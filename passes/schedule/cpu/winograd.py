@@ -77,7 +77,7 @@ class Winograd:
 
 
 def as_winograd(
-    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Winograd | None:
     """Returns a stage as Winograd's convolution, if that is faster; `source` is inlined if nothing else reads it."""
     operands = _operands(rest[0])
@@ -89,7 +89,7 @@ def as_winograd(
     cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
     if cut is None:
         return None
-    if source is not None and not feeds_only(source, rest, others, operands, kernel):
+    if source is not None and not feeds_only(source, rest, later, operands, kernel):
         source = None
     return Winograd(source, tuple(rest), operands, cut)
 
@@ -130,13 +130,15 @@ def _dilation(load: TensorLoad, stage: Stage) -> int | None:
     *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
     if len(load.indices) != len(stage.reduce) + 1 or window_of(stage.reduce[-3:-1]) is None:
         return None
-    apart = access.stride(load.indices[-3], step_down)
-    by = None if apart is None else emit.static(apart)
+    stride = access.stride(load.indices[-3], step_down)
+    by = None if stride is None else emit.static(stride)
     if by is None or by < 1:
         return None
     planes = list(load.indices[1:-3])
-    wanted = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
-    is_window = all(map(is_same, load.indices, wanted)) and all(variables(at) <= {*deep, *steps_deep} for at in planes)
+    expected = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
+    is_window = all(map(is_same, load.indices, expected)) and all(
+        variables(at) <= {*deep, *steps_deep} for at in planes
+    )
     return by if is_window else None
 
 
@@ -184,11 +186,11 @@ def _is_constant(operands: Operands, stage: Stage) -> bool:
 
 
 def feeds_only(
-    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
+    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
 ) -> bool:
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
-    readers = [*rest[1:], *others]
+    readers = [*rest[1:], *later]
     return not any(reads(reader, source.buffer) for reader in readers)
 
 
@@ -206,8 +208,8 @@ class _Writer:
     """Writes one convolution. Below, `place` counts a tile's products, `number` its tiles in a task."""
 
     def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
-        self.apart = group.operands.dilation
-        shape = _shape(group.first, self.apart)
+        self.dilation = group.operands.dilation
+        shape = _shape(group.first, self.dilation)
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
         self.group, self.stores, self.target, self.shape = group, stores, target, shape
@@ -218,10 +220,10 @@ class _Writer:
         channels, width, products = shape.channels, self.cut.width, self.transforms.products
         self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
         self.channels = channels * shape.groups
-        self.whole = shape.results // self.cut.width
+        self.whole_panels = shape.results // self.cut.width
         # One row or vector of padding, so that the items of a window or tile don't all map to one cache set.
-        held = (1, self.cut.block) if self.cut.block else (panels, channels)
-        self.filter = emit.scratch([held[0], products, held[1] + 1, width], "float32", "filters")
+        filter_extents = (1, self.cut.block) if self.cut.block else (panels, channels)
+        self.filter = emit.scratch([filter_extents[0], products, filter_extents[1] + 1, width], "float32", "filters")
         self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
         self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
         self.band = emit.scratch(
@@ -232,28 +234,28 @@ class _Writer:
 
     def write(self, parallel: bool) -> Stmt:
         blocks = self.shape.images * self.down // self.cut.rows
-        load, turned = self._turned_filter(parallel)
+        load, transposed = self._transposed_filter(parallel)
         if self.cut.block:
             row = partial(self._inputs, index(0))
             return emit.sequence([
                 emit.allocate(self.inputs),
-                *turned,
-                emit.fused([self.tiles // self.right], lambda at: self._with(self.band, row(at[0])), parallel),
+                *transposed,
+                emit.fused([self.tiles // self.right], lambda at: self._with_allocation(self.band, row(at[0])), parallel),
                 emit.fused([self.cut.groups], lambda at: self._blocks(load, at[0]), parallel),
             ])  # fmt: skip
         return emit.sequence([
             emit.allocate(self.filter),
-            *turned,
+            *transposed,
             self._filters(load, parallel),
             emit.fused([blocks, self.cut.groups], lambda places: self._task(*places), parallel),
         ])  # fmt: skip
 
-    def _turned_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
+    def _transposed_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
         """Returns the filter with results along vectors, and the statements that transpose it, if needed."""
-        stage, load = self.group.first, self.group.operands.filter
-        if access.load_stride(load, stage.spatial[-1].var) == 1:
-            return load, []
-        packing = Packing(load, stage.spatial[-1], self.cut.width)
+        stage, filter_load = self.group.first, self.group.operands.filter
+        if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
+            return filter_load, []
+        packing = Packing(filter_load, stage.spatial[-1], self.cut.width)
         plan = Plan(stage.spatial[-1], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
         copied, statements = packed(stage, plan, self.target, parallel)
         return next(
@@ -265,7 +267,7 @@ class _Writer:
         extents = [self.cut.panels(self.shape), self.shape.channels]
         return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
 
-    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, held: Sequence[ir.Expr]) -> Stmt:
+    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, target_place: Sequence[ir.Expr]) -> Stmt:
         """Transforms the window of one channel and a panel of results into its place."""
         *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
@@ -277,9 +279,9 @@ class _Writer:
 
         def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
             place = row * self.transforms.side + column
-            return emit.store(self.filter, item, [held[0], index(place), held[1], lane])
+            return emit.store(self.filter, item, [target_place[0], index(place), target_place[1], lane])
 
-        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*held))
+        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*target_place))
 
     def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
         """Sums a panel of results of all tiles, block by block of channels."""
@@ -301,7 +303,7 @@ class _Writer:
         blocks = emit.loop(self.shape.channels // size, block)
         return emit.sequence([*map(emit.allocate, (self.filter, self.sums)), emit.nest(vectors, cleared), blocks, rows])
 
-    def _with(self, buffer: Var, body: Stmt) -> Stmt:
+    def _with_allocation(self, buffer: Var, body: Stmt) -> Stmt:
         return emit.sequence([emit.allocate(buffer), body])
 
     def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
@@ -309,12 +311,12 @@ class _Writer:
         group, result = group_of(self.group.first), self.group.first.spatial[-1].var
         if group is None:
             return {result: panel * self.cut.width + lane}
-        return {group.var: self._group(panel), result: self._own(panel) * self.cut.width + lane}
+        return {group.var: self._group(panel), result: self._number_in_group(panel) * self.cut.width + lane}
 
     def _group(self, panel: ir.Expr) -> ir.Expr:
         return emit.simplified(tirx.floordiv(panel, index(self.panels_a_group)))
 
-    def _own(self, panel: ir.Expr) -> ir.Expr:
+    def _number_in_group(self, panel: ir.Expr) -> ir.Expr:
         """Returns a panel's number in its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
 
@@ -322,16 +324,16 @@ class _Writer:
         self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
     ) -> Stmt:
         """Transforms squares of vectors along a panel; the last may be short, and `beyond` fills the rest."""
-        rest = self.shape.results - self.whole * self.cut.width
+        rest = self.shape.results - self.whole_panels * self.cut.width
         full = self._along(self.cut.width, matrices, read, write)
         if not rest:
             return full
         short = emit.sequence([self._along(rest, matrices, read, write), beyond])
-        return emit.when(emit.simplified(self._own(panel) < self.whole), full, short) or full
+        return emit.when(emit.simplified(self._number_in_group(panel) < self.whole_panels), full, short) or full
 
     def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
         """Writes zeros for the results that a last panel doesn't have: they are summed, though never stored."""
-        rest = self.shape.results - self.whole * self.cut.width
+        rest = self.shape.results - self.whole_panels * self.cut.width
         if not rest:
             return None
         zero, count = tirx.const(0, "float32"), self.cut.width - rest
@@ -355,9 +357,11 @@ class _Writer:
                 "float32",
             )
 
-        whole, rest = divmod(extent, self.lanes)
-        main = emit.loop(whole, lambda number: square(number * self.lanes, self.lanes)) if whole else None
-        return emit.sequence([main, square(whole * self.lanes, rest) if rest else None])
+        whole_vectors, rest = divmod(extent, self.lanes)
+        main = (
+            emit.loop(whole_vectors, lambda number: square(number * self.lanes, self.lanes)) if whole_vectors else None
+        )
+        return emit.sequence([main, square(whole_vectors * self.lanes, rest) if rest else None])
 
     def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
         """Writes one task: transform the inputs of its rows of tiles, then compute its panels."""
@@ -378,8 +382,8 @@ class _Writer:
         height, width = self.band.ty.shape[0], self.band.ty.shape[1]
 
         def copied(down: ir.Expr, right: ir.Expr) -> Stmt:
-            chunks = emit.lane_chunks(self.channels, self.lanes)
-            return emit.sequence([self._copied(image, top, down, right, *chunk) for chunk in chunks])
+            spans = emit.vector_spans(self.channels, self.lanes)
+            return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
 
         def tile(number: ir.Expr) -> Stmt:
             def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
@@ -413,15 +417,15 @@ class _Writer:
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
         size, more = self.transforms.size, self.shape.window - 1
-        sizes = [(count * size + more) * self.apart for count in (self.down, self.right)]
+        sizes = [(count * size + more) * self.dilation for count in (self.down, self.right)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
     def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
         """Converts a place of one plane and phase of an image to a place among all."""
         outer = [axis.extent for axis in places_of(self.group.first)[:-2]]
-        *image, first, start = emit.unflatten(number, [*outer, self.apart, self.apart])
-        return [*image, down * self.apart + first, right * self.apart + start]
+        *image, first, start = emit.unflatten(number, [*outer, self.dilation, self.dilation])
+        return [*image, down * self.dilation + first, right * self.dilation + start]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
         """Writes a panel of results: the products of all places, then the results of all tiles."""
@@ -448,8 +452,8 @@ class _Writer:
         start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
         left = emit.load(self.inputs, [tile.var, at.var, start + channel.var])
         right = emit.load(self.filter, [panel if first is None else index(0), at.var, channel.var, result.var])
-        own = emit.load(self.sums, [axis.var for axis in spatial])
-        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), own + left * right)
+        old_sum = emit.load(self.sums, [axis.var for axis in spatial])
+        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), old_sum + left * right)
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
@@ -479,7 +483,7 @@ class _Writer:
         """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""
         extents = places_of(self.group.first)[-2:]
         axes = zip(place[-2:], (down, right), extents, (self.down, self.right), strict=True)
-        size, by = self.transforms.size, self.apart
-        tests = [at < axis.extent for at, own, axis, tiles in axes
-                 if ((tiles - 1) * size + own) * by + by - 1 >= int(axis.extent)]  # fmt: skip
+        size, by = self.transforms.size, self.dilation
+        tests = [at < axis.extent for at, offset, axis, tiles in axes
+                 if ((tiles - 1) * size + offset) * by + by - 1 >= int(axis.extent)]  # fmt: skip
         return tirx.all(*tests) if tests else True

@@ -30,7 +30,7 @@ CYCLES_A_WINDOW = {4: 200, 6: 400}
 # For a filter's gradient: the bytes of transformed operands beyond which a panel's sums stay on one core.
 LEVELS2_OF_OPERANDS = 4
 # Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
-LEVELS2_OF_CHUNK = 2
+LEVELS2_OF_BLOCK = 2
 WIDEST_PANEL = 64
 # To copy a tile and transform it, in units of a transform.
 SQUARES_A_COPY = 2.5
@@ -90,8 +90,8 @@ def _quickest(cuts: dict[Cut, float]) -> list[Cut]:
 def _label(cut: Cut | None) -> str:
     if cut is None:
         return "no"
-    own = f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
-    return f"{own}, blocks of {cut.block}" if cut.block else own
+    text = f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
+    return f"{text}, blocks of {cut.block}" if cut.block else text
 
 
 def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
@@ -145,7 +145,7 @@ def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> Fil
     if shape.results < lanes or shape.channels < lanes:
         return None
     down, right = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
-    near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_CHUNK * target.level2_bytes
+    near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_BLOCK * target.level2_bytes
     is_local = products * shape.channels * shape.results * shape.groups * 4 > near
     results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
     row_bytes = products * right * (shape.channels + shape.results) * shape.groups * 4
@@ -173,11 +173,11 @@ def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
         -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
     )
     both, filters = (channels + results) * shape.groups, channels * results * shape.groups
-    chunks = shape.images * cut.tiles(shape.height) // cut.rows
-    sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + chunks * 2 / lanes)
+    blocks = shape.images * cut.tiles(shape.height) // cut.rows
+    sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + blocks * 2 / lanes)
     moved = products * tiles * both * 4 * 2 * CYCLES_A_LEVEL3_BYTE
     squares = (tiles * both * SQUARES_A_COPY + filters) / lanes * square
-    return (sums + moved + squares) / target.cores + chunks * CYCLES_A_TASK * 6
+    return (sums + moved + squares) / target.cores + blocks * CYCLES_A_TASK * 6
 
 
 def _divisors(number: int) -> list[int]:
@@ -196,7 +196,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
     tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
     tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
-    turns = -(-tasks // target.cores)
+    rounds = -(-tasks // target.cores)
     transforms = tiles * (shape.channels * shape.groups + results) / lanes * square
     sums = products * results / cut.width * _product_cycles(tiles, cut.width // lanes, shape.channels, target)
     filter_bytes = products * shape.channels * results * 4
@@ -204,7 +204,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     fetch = filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE)
     if _bytes_of_task(shape, cut) > target.level2_bytes:
         fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_A_LEVEL3_BYTE
-    total = turns * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_A_TASK)
+    total = rounds * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_A_TASK)
     if is_constant:
         return total
     squares = shape.channels * shape.results * shape.groups / lanes / target.cores
@@ -221,8 +221,8 @@ def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
     read = products * tiles * shape.channels * 4 * CYCLES_A_LEVEL3_BYTE
     filters = shape.window**2 * shape.channels * width * 4 * CYCLES_A_FAR_BYTE
     squares = (shape.channels * CYCLES_A_WINDOW[cut.transforms.side] + tiles * square) * width / lanes
-    turns = -(-cut.panels(shape) // target.cores)
-    return inputs + turns * (sums / EFFICIENCY + read + filters + squares + CYCLES_A_TASK) + CYCLES_A_TASK
+    rounds = -(-cut.panels(shape) // target.cores)
+    return inputs + rounds * (sums / EFFICIENCY + read + filters + squares + CYCLES_A_TASK) + CYCLES_A_TASK
 
 
 def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:

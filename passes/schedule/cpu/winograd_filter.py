@@ -51,7 +51,7 @@ class WinogradFilter:
 
 
 def as_winograd_filter(
-    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> WinogradFilter | None:
     """Returns a stage as Winograd's filter gradient, if faster; `source` is inlined if it has no other reader."""
     operands = _operands(rest[0])
@@ -61,7 +61,7 @@ def as_winograd_filter(
     cut = best_filter_cut(shape, target, 1.0 if operands.dilation == 1 else needed_part(rest[0], source, target))
     if cut is None:
         return None
-    if source is not None and not feeds_only(source, rest, others, operands, kernel):
+    if source is not None and not feeds_only(source, rest, later, operands, kernel):
         source = None
     return WinogradFilter(source, tuple(rest), operands, shape, cut)
 
@@ -106,10 +106,10 @@ def _operands(stage: Stage) -> Operands | None:
         return None
     if not all(isinstance(factor, TensorLoad) for factor in (item.b.a, item.b.b)):
         return None
-    wanted = [axis.var for axis in (axes.image, *axes.planes, *axes.places)]
+    expected = [axis.var for axis in (axes.image, *axes.planes, *axes.places)]
     for source, gradient in (terms, reversed(terms)):
         dilation = _dilation(source, axes)
-        if dilation and _reads(gradient, [*wanted, axes.among_all(axes.result)]):
+        if dilation and _reads(gradient, [*expected, axes.among_all(axes.result)]):
             return Operands(source, gradient, dilation)
     return None
 
@@ -119,14 +119,14 @@ def _dilation(load: TensorLoad, axes: _Axes) -> int | None:
     if len(load.indices) != len(axes.planes) + 4:
         return None
     by = access.stride(load.indices[-3], axes.taps[0].var)
-    apart = None if by is None else emit.static(by)
-    if apart is None or apart < 1:
+    dilation = None if by is None else emit.static(by)
+    if dilation is None or dilation < 1:
         return None
     planes = list(load.indices[1:-3])
-    window = [place.var + tap.var * apart for place, tap in zip(axes.places, axes.taps, strict=True)]
-    own = {axis.var for axis in (*axes.planes, *axes.steps)}
+    window = [place.var + tap.var * dilation for place, tap in zip(axes.places, axes.taps, strict=True)]
+    plane_vars = {axis.var for axis in (*axes.planes, *axes.steps)}
     is_window = _reads(load, [axes.image.var, *planes, *window, axes.among_all(axes.channel)])
-    return apart if is_window and all(variables(at) <= own for at in planes) else None
+    return dilation if is_window and all(variables(at) <= plane_vars for at in planes) else None
 
 
 def _reads(load: TensorLoad, places: Sequence[ir.Expr]) -> bool:
@@ -167,7 +167,7 @@ class _Side:
     item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]
     matrices: tuple[Matrix, ...]
     channels: int
-    block: int
+    panel: int
     buffer: Var
 
     @property
@@ -184,7 +184,7 @@ class _Writer:
         axes = _Axes.of(group.rest[0])
         if axes is None:
             raise ValueError("emit_winograd_filter: expected the axes that as_winograd_filter accepted")
-        self.axes, self.apart = axes, group.operands.dilation
+        self.axes, self.dilation = axes, group.operands.dilation
         self.cut, self.shape, self.transforms = group.cut, group.shape, group.cut.transforms
         self.down, self.right = self.cut.tiles(self.shape.height), self.cut.tiles(self.shape.width)
         self.tiles = self.cut.rows * self.right
@@ -192,55 +192,58 @@ class _Writer:
         self.input = self._side(group.operands.image, group.source, self.transforms.inputs, channels, self.cut.channels)
         self.gradient = self._side(group.operands.filter, None, self.transforms.filters, results, self.cut.results)
         own = [self.transforms.products, self.cut.channels, self.cut.results]
-        self.blocks = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
+        self.panels = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
         self.is_local = self.cut.is_local
-        self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.blocks), *own], "float32", "sums")
+        self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.panels), *own], "float32", "sums")
 
     def _side(
-        self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, block: int
+        self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, panel: int
     ) -> _Side:
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
         ends = [
-            ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.apart for tiles in (self.down, self.right)
+            ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.dilation
+            for tiles in (self.down, self.right)
         ]
 
         def item(place: list[ir.Expr], start: int, lane: ir.Expr) -> ir.Expr:
             """Returns an item, zero where the last tiles reach beyond the images."""
             at = list(substitute(load, self._point(place, start, lane)).indices)
             value = emit.load(load.source, at) if source is None else source.at(at)
-            tests = [own < extent for own, extent, end in zip(at[-3:-1], extents, ends) if extent < end]
+            tests = [position < extent for position, extent, end in zip(at[-3:-1], extents, ends) if extent < end]
             return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
         # One vector of padding per place, so that the places of a tile don't all map to one cache set.
-        rows = self.tiles * block + self.lanes
+        rows = self.tiles * panel + self.lanes
         every = channels * self.shape.groups
-        buffer = emit.scratch([-(-every // block), self.transforms.products, rows], "float32", "transformed")
-        return _Side(item, matrices, every, block, buffer)
+        buffer = emit.scratch([-(-every // panel), self.transforms.products, rows], "float32", "transformed")
+        return _Side(item, matrices, every, panel, buffer)
 
     def _point(self, place: list[ir.Expr], start: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
         """Returns an operand's axes at a place; groups and steps are part of the channels, one step per vector."""
         axes, outer = self.axes, (self.axes.image, *self.axes.planes)
-        *own, first, left = emit.unflatten(place[0], [*(axis.extent for axis in outer), self.apart, self.apart])
+        *outer_places, first, left = emit.unflatten(
+            place[0], [*(axis.extent for axis in outer), self.dilation, self.dilation]
+        )
         step, channel = divmod(start, int(axes.channel.extent)) if axes.steps else (0, start)
         zeros = [*axes.taps, *([] if axes.group is None else [axes.group])]
         return {
             **{axis.var: index(0) for axis in zeros},
             **{axis.var: index(step) for axis in axes.steps},
-            **{axis.var: emit.simplified(at) for axis, at in zip(outer, own, strict=True)},
-            axes.places[0].var: place[1] * self.apart + first,
-            axes.places[1].var: place[2] * self.apart + left,
+            **{axis.var: emit.simplified(at) for axis, at in zip(outer, outer_places, strict=True)},
+            axes.places[0].var: place[1] * self.dilation + first,
+            axes.places[1].var: place[2] * self.dilation + left,
             axes.channel.var: lane + channel,
             axes.result.var: lane + start,
         }
 
     def write(self, parallel: bool) -> Stmt:
-        chunks = self.shape.images * self.down // self.cut.rows
+        blocks = self.shape.images * self.down // self.cut.rows
         sides = [self.input, self.gradient]
         return emit.sequence([
             *(emit.allocate(side.buffer) for side in sides),
             *([] if self.is_local else [emit.allocate(self.sums), self._zeros(parallel)]),
-            emit.loop(chunks, lambda chunk: self._chunk(chunk, parallel)),
-            None if self.is_local else emit.fused(self.blocks, lambda at: self._results(at, at), parallel),
+            emit.loop(blocks, lambda block: self._block(block, parallel)),
+            None if self.is_local else emit.fused(self.panels, lambda at: self._results(at, at), parallel),
         ])  # fmt: skip
 
     def _zeros(self, parallel: bool) -> Stmt:
@@ -250,29 +253,29 @@ class _Writer:
                 self.cut.results, lambda start, lane: emit.store(self.sums, zero, [*places, lane + start])
             )
 
-        return emit.fused([*self.blocks, self.transforms.products, self.cut.channels], row, parallel)
+        return emit.fused([*self.panels, self.transforms.products, self.cut.channels], row, parallel)
 
     def _vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         def part(start: int, lanes: int) -> Stmt:
             return emit.vectorized(lanes, lambda lane: body(start, lane))
 
-        return emit.sequence([part(*chunk) for chunk in emit.lane_chunks(extent, self.lanes)])
+        return emit.sequence([part(*block) for block in emit.vector_spans(extent, self.lanes)])
 
-    def _chunk(self, chunk: ir.Expr, parallel: bool) -> Stmt:
+    def _block(self, block: ir.Expr, parallel: bool) -> Stmt:
         def rows(side: _Side) -> Stmt:
-            return emit.fused([self.cut.rows], lambda places: self._row(side, chunk, places[0]), parallel)
+            return emit.fused([self.cut.rows], lambda places: self._row(side, block, places[0]), parallel)
 
         transformed = [rows(side) for side in (self.input, self.gradient)]
         if self.is_local:
-            return emit.sequence([*transformed, emit.fused(self.blocks, self._panel, parallel)])
+            return emit.sequence([*transformed, emit.fused(self.panels, self._panel, parallel)])
         each = emit.fused(
-            [*self.blocks, self.transforms.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel
+            [*self.panels, self.transforms.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel
         )
         return emit.sequence([*transformed, each])
 
-    def _row(self, side: _Side, chunk: ir.Expr, row: ir.Expr) -> Stmt:
+    def _row(self, side: _Side, block: ir.Expr, row: ir.Expr) -> Stmt:
         """Copies what a row of tiles reads, with zeros around it, and transforms it."""
-        number = chunk * self.cut.rows + row
+        number = block * self.cut.rows + row
         image, top = (
             tirx.floordiv(number, index(self.down)),
             tirx.floormod(number, index(self.down)) * self.transforms.size,
@@ -289,65 +292,65 @@ class _Writer:
             )
 
         copy = emit.nest([side.reach, width], copied)
-        whole, rest = divmod(side.channels, self.lanes)
+        whole_vectors, rest = divmod(side.channels, self.lanes)
 
         def tile(places: list[ir.Expr]) -> Stmt:
-            full = emit.loop(whole, lambda number: self._square(side, band, row, places[0], number, self.lanes))
-            last = self._square(side, band, row, places[0], index(whole), rest) if rest else None
+            full = emit.loop(whole_vectors, lambda number: self._square(side, band, row, places[0], number, self.lanes))
+            last = self._square(side, band, row, places[0], index(whole_vectors), rest) if rest else None
             return emit.sequence([full, last])
 
         return emit.sequence([emit.allocate(band), copy, emit.nest([self.right], tile)])
 
     def _square(self, side: _Side, band: Var, row: ir.Expr, tile: ir.Expr, number: ir.Expr, lanes: int) -> Stmt:
         """Transforms a vector of channels of one tile."""
-        start, width = number * self.lanes, index(side.block)
-        block, first = tirx.floordiv(start, width), tirx.floormod(start, width)
-        at = (row * self.right + tile) * side.block + first
+        start, width = number * self.lanes, index(side.panel)
+        panel, first = tirx.floordiv(start, width), tirx.floormod(start, width)
+        at = (row * self.right + tile) * side.panel + first
         return transformed_square(
             side.matrices,
             lambda down, right, lane: emit.load(band, [index(down), tile * self.transforms.size + right, start + lane]),
             lambda down, right, lane, item: emit.store(
-                side.buffer, item, [block, index(down * self.transforms.side + right), at + lane]
+                side.buffer, item, [panel, index(down * self.transforms.side + right), at + lane]
             ),
             lanes,
             "float32",
         )
 
-    def _panel(self, block: list[ir.Expr]) -> Stmt:
+    def _panel(self, panel: list[ir.Expr]) -> Stmt:
         """Writes all products of one panel of channels and results, whose sums stay in the level-2 cache."""
-        zero = [index(0)] * len(block)
-        products = emit.loop(self.transforms.products, lambda place: self._products(block, zero, place))
-        return emit.sequence([emit.allocate(self.sums), products, self._results(block, zero)])
+        zero = [index(0)] * len(panel)
+        products = emit.loop(self.transforms.products, lambda place: self._products(panel, zero, place))
+        return emit.sequence([emit.allocate(self.sums), products, self._results(panel, zero)])
 
-    def _products(self, block: list[ir.Expr], held: list[ir.Expr], place: ir.Expr) -> Stmt:
+    def _products(self, panel: list[ir.Expr], sums_at: list[ir.Expr], place: ir.Expr) -> Stmt:
         """Writes the matrix product of one place: channels by tiles times tiles by results."""
         sizes = [1, 1, 1, 1, self.cut.channels, self.cut.results, self.tiles]
         *outer, channel, result, tile = (Axis(Var("at", "int64"), index(size)) for size in sizes)
-        group, row, column = block
-        own_row, own_column = group * self.blocks[1] + row, group * self.blocks[2] + column
+        group, row, column = panel
+        own_row, own_column = group * self.panels[1] + row, group * self.panels[2] + column
         left = emit.load(self.input.buffer, [own_row, place, tile.var * self.cut.channels + channel.var])
         right = emit.load(self.gradient.buffer, [own_column, place, tile.var * self.cut.results + result.var])
         spatial = (*outer, channel, result)
-        own = emit.load(self.sums, [axis.var for axis in spatial])
-        stage = Stage(self.sums, spatial, (tile,), tirx.const(0, "float32"), own + left * right)
+        old_sum = emit.load(self.sums, [axis.var for axis in spatial])
+        stage = Stage(self.sums, spatial, (tile,), tirx.const(0, "float32"), old_sum + left * right)
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd_filter: expected a plan for the matrix product of a panel")
         plan = replace(plan, packed=(), padded=0)
         work = Work(stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage)
-        fixed = dict(zip((axis.var for axis in outer), [*held, place], strict=True))
+        fixed = dict(zip((axis.var for axis in outer), [*sums_at, place], strict=True))
         return run_tasks(work, [Range.whole(tile)], False, fixed)
 
-    def _results(self, block: list[ir.Expr], held: list[ir.Expr]) -> Stmt:
+    def _results(self, panel: list[ir.Expr], sums_at: list[ir.Expr]) -> Stmt:
         """Transforms the sums of a panel into the filter's gradient, and runs the epilogue on it."""
-        channels = tirx.min(index(self.cut.channels), self.shape.channels - block[1] * self.cut.channels)
-        left = self.shape.results - block[2] * self.cut.results
+        channels = tirx.min(index(self.cut.channels), self.shape.channels - panel[1] * self.cut.channels)
+        left = self.shape.results - panel[2] * self.cut.results
         vectors = tirx.min(index(self.cut.results // self.lanes), tirx.floordiv(left, index(self.lanes)))
         rest = self.shape.results % self.lanes
 
         def row(channel: ir.Expr) -> Stmt:
             def square(start: ir.Expr, lanes: int) -> Stmt:
-                return self._result(block, held, channel, start, lanes)
+                return self._result(panel, sums_at, channel, start, lanes)
 
             full = emit.loop(emit.simplified(vectors), lambda number: square(number * self.lanes, self.lanes))
             last = emit.when(left < self.cut.results, square(vectors * self.lanes, rest)) if rest else None
@@ -355,20 +358,31 @@ class _Writer:
 
         return emit.loop(emit.simplified(channels), row)
 
-    def _result(self, block: list[ir.Expr], held: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int) -> Stmt:
+    def _result(
+        self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int
+    ) -> Stmt:
         first = self.group.rest[0]
         finish = Finish(first, tuple(self.stores))
 
         def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
             place = index(down * self.transforms.side + right)
-            return emit.load(self.sums, [*held, place, channel, start + lane])
+            return emit.load(self.sums, [*sums_at, place, channel, start + lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            group, own_channel, own_result = block
+            group, own_channel, own_result = panel
             among = own_channel * self.cut.channels + channel
-            *steps, own = emit.unflatten(among, [axis.extent for axis in (*self.axes.steps, self.axes.channel)])
+            *steps, channel_index = emit.unflatten(
+                among, [axis.extent for axis in (*self.axes.steps, self.axes.channel)]
+            )
             groups = [] if self.axes.group is None else [group]
-            point = [*steps, index(down), index(right), own, *groups, own_result * self.cut.results + start + lane]
+            point = [
+                *steps,
+                index(down),
+                index(right),
+                channel_index,
+                *groups,
+                own_result * self.cut.results + start + lane,
+            ]
             return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
         return transformed_square(self.transforms.results, read, write, lanes, "float32")

@@ -117,14 +117,14 @@ TWO_OF_FIVE = Transforms(
 BY_WINDOW = {3: (OF_TWO, OF_FOUR), 5: (TWO_OF_FIVE,)}
 
 
-def _turned(matrix: Matrix) -> Matrix:
+def _transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
 def _gradient(of: Transforms) -> Transforms:
     """Returns the gradient's transforms: a sum over three indices is symmetric, so they are the others' transposed."""
     return Transforms(
-        of.size, of.inputs, tuple(map(_turned, reversed(of.results))), tuple(map(_turned, reversed(of.filters)))
+        of.size, of.inputs, tuple(map(_transposed, reversed(of.results))), tuple(map(_transposed, reversed(of.filters)))
     )
 
 
@@ -133,7 +133,7 @@ GRADIENTS = {window: _gradient(known[-1]) for window, known in BY_WINDOW.items()
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Column:
     """A column of vectors in registers."""
 
     buffer: Var
@@ -158,8 +158,8 @@ def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lan
         for column in range(len(matrices[0][0]))
     ]
     for row in range(len(matrices[-1])):
-        held = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
-        parts += [_written(write, row, column, held) for column in range(len(matrices[-1]))]
+        row_result = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
+        parts += [_written(write, row, column, row_result) for column in range(len(matrices[-1]))]
     return emit.sequence(parts)
 
 
@@ -167,22 +167,22 @@ def _of_column(read: Read, column: int, row: int, lane: ir.Expr) -> ir.Expr:
     return read(row, column, lane)
 
 
-def _of_row(columns: Sequence[_Held], row: int, column: int, lane: ir.Expr) -> ir.Expr:
+def _of_row(columns: Sequence[_Column], row: int, column: int, lane: ir.Expr) -> ir.Expr:
     return columns[column](row, lane)
 
 
-def _written(write: Write, row: int, column: int, held: _Held) -> Stmt:
-    return emit.vectorized(held.lanes, lambda lane: write(row, column, lane, held(column, lane)))
+def _written(write: Write, row: int, column: int, row_result: _Column) -> Stmt:
+    return emit.vectorized(row_result.lanes, lambda lane: write(row, column, lane, row_result(column, lane)))
 
 
-def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Held:
+def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Column:
     """Multiplies a column of vectors by all matrices, appending the statements to `parts`; returns the product."""
     for matrix in matrices:
-        held = _Held(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
-        parts.append(emit.allocate(held.buffer))
-        parts += [held.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
-        read = held
-    return held
+        column = _Column(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
+        parts.append(emit.allocate(column.buffer))
+        parts += [column.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
+        read = column
+    return column
 
 
 def _sum(row: Sequence[float], read: Column, dtype: str, lane: ir.Expr) -> ir.Expr:

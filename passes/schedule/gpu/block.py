@@ -42,20 +42,20 @@ class Block:
     def __init__(self, target: GpuTarget, threads: int, number: ir.Expr, thread: ir.Expr) -> None:
         self.target, self.threads, self.number = target, threads, number
         self.thread = thread
-        self.made: list[Stmt] = []
+        self.allocations: list[Stmt] = []
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
         emulated = self.target.emulated
         extents = [self.threads, *shape] if emulated else list(shape)
         buffer = emit.scratch(extents, dtype, name, "global" if emulated else "local")
-        self.made.append(emit.allocate(buffer))
+        self.allocations.append(emit.allocate(buffer))
         return Registers(buffer, emulated)
 
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
         """Allocates shared memory of the block; ``large`` parts may together exceed the 48 kB that any kernel has."""
         scope = "shared.dyn" if large else "shared"
         buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope)
-        self.made.append(emit.allocate(buffer))
+        self.allocations.append(emit.allocate(buffer))
         return buffer
 
     def each(self, work: Work) -> Stmt:
@@ -94,9 +94,9 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callabl
     return _bound(number, _at_least_one(blocks), "blockIdx.x", inner)
 
 
-def _body(block: Block, body: Callable[[Block], Stmt], kept: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
+def _body(block: Block, body: Callable[[Block], Stmt], guarded: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
     written = body(block)
-    return emit.sequence([*block.made, kept(written)])
+    return emit.sequence([*block.allocations, guarded(written)])
 
 
 def _if_there(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
@@ -122,9 +122,9 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
     def body(block: Block) -> Stmt:
         def point(thread: ir.Expr) -> Stmt | None:
             place = block.number * threads + thread
-            done = work(place)
-            whole = known is not None and known % threads == 0
-            return done if whole or done is None else emit.when(place < points, done)
+            stmt = work(place)
+            is_exact = known is not None and known % threads == 0
+            return stmt if is_exact or stmt is None else emit.when(place < points, stmt)
 
         return block.each(point)
 

@@ -161,12 +161,12 @@ class _Tiled:
         numbers = side.slow * side.fast // width
         rounds = -(-numbers // self.tile.threads)
 
-        def one(turn: ir.Expr) -> Stmt:
-            number = turn * self.tile.threads + thread
+        def one(round_number: ir.Expr) -> Stmt:
+            number = round_number * self.tile.threads + thread
             where, term = side.split(number, width)
             to = side.place(stage, where, term)
-            done = self._move(side, where, step * self.tile.terms + term, to, width)
-            return done if numbers % self.tile.threads == 0 else emit.when(number < numbers, done)
+            stmt = self._move(side, where, step * self.tile.terms + term, to, width)
+            return stmt if numbers % self.tile.threads == 0 else emit.when(number < numbers, stmt)
 
         return emit.loop(rounds, one, name="turn")
 
@@ -252,8 +252,8 @@ class _Tiled:
             known = emit.static(total)
             if known is None or known % side.width:
                 tests.append(flat < total)
-        done = stores_at(stores, needed, at, {self.product.stage.buffer: value})
-        return emit.when(tirx.all(*tests), done) if tests else done
+        stmt = stores_at(stores, needed, at, {self.product.stage.buffer: value})
+        return emit.when(tirx.all(*tests), stmt) if tests else stmt
 
 
 def _is_true(value: ir.Expr) -> bool:

@@ -60,15 +60,19 @@ def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
 
 def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
     """Returns the unconditional loads of a stage that are contiguous along an axis."""
-    return [load for load in loads(stage.value) if access.load_stride(load, axis.var) == 1 and _is_sure(stage, load)]
+    return [
+        load
+        for load in loads(stage.value)
+        if access.load_stride(load, axis.var) == 1 and _is_unconditional(stage, load)
+    ]
 
 
-def _is_sure(stage: Stage, load: TensorLoad) -> bool:
+def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
     """Whether a load is done at every point, and not under a test."""
     tests: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
-    return not any(found.same_as(load) for call in guards for found in loads(call))
+    return not any(conditional.same_as(load) for call in guards for conditional in loads(call))
 
 
 def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
@@ -94,8 +98,8 @@ def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[
     stored = [stage for stage in stages if stage.buffer in needed]
     results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored}
 
-    def get(load: TensorLoad, held: Var) -> Stmt:
-        return emit.vectorized(lanes, lambda at: emit.store(held, substitute(load, point(at)), [at]))
+    def get(load: TensorLoad, register: Var) -> Stmt:
+        return emit.vectorized(lanes, lambda at: emit.store(register, substitute(load, point(at)), [at]))
 
     def keep(stage: Stage, value: ir.Expr) -> Stmt:
         return emit.store(results[stage.buffer], value, [lane])
@@ -105,24 +109,24 @@ def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[
 
     inside = [with_value(stage, _from_registers(stage.value, fetched, lane)) for stage in stages]
     work = stores_at(inside, needed, point(lane), {}, keep)
-    own = [*(held for _, held in fetched), *results.values()]
-    done = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
-    moves = [get(load, held) for load, held in fetched]
-    return emit.sequence([*map(emit.allocate, own), *moves, done, *map(put, stored)])
+    buffers = [*(register for _, register in fetched), *results.values()]
+    unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
+    moves = [get(load, register) for load, register in fetched]
+    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(put, stored)])
 
 
 def _outside(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
-    own = [other.buffer for other in stages]
-    return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in own)]
+    buffers = [other.buffer for other in stages]
+    return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in buffers)]
 
 
 def _from_registers(value: ir.Expr, fetched: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
     def swap(load: TensorLoad) -> ir.Expr:
-        held = next((held for other, held in fetched if load.same_as(other)), None)
-        return load if held is None else emit.load(held, [lane])
+        register = next((register for other, register in fetched if load.same_as(other)), None)
+        return load if register is None else emit.load(register, [lane])
 
     return structural_map(value, (TensorLoad, swap))
 
 
-def _put(stage: Stage, held: Var, point: Point, lane: ir.Expr) -> Stmt:
-    return emit.store(stage.buffer, emit.load(held, [lane]), [point[axis.var] for axis in stage.spatial])
+def _put(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
+    return emit.store(stage.buffer, emit.load(register, [lane]), [point[axis.var] for axis in stage.spatial])

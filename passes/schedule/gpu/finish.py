@@ -28,9 +28,9 @@ def stores_at(
         if value is None:
             value = reading(substitute(stage.value, point), known)
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
-                held = emit.scratch([1], stage.dtype, "held", "local")
-                parts += [emit.allocate(held), emit.store(held, value, [emit.index(0)])]
-                value = known[stage.buffer] = emit.load(held, [emit.index(0)])
+                register = emit.scratch([1], stage.dtype, "held", "local")
+                parts += [emit.allocate(register), emit.store(register, value, [emit.index(0)])]
+                value = known[stage.buffer] = emit.load(register, [emit.index(0)])
         if stage.buffer in needed:
             parts.append(store(stage, value))
     return emit.sequence(parts)

@@ -8,7 +8,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.elementwise import on_same_axes
-from tvtf.passes.schedule.cpu.groups import Group, Member, add_to_groups, buffers_needed, own_buffers
+from tvtf.passes.schedule.cpu.groups import Group, Member, add_to_groups, buffers_needed, local_buffers
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.rows import Chain
 from tvtf.passes.schedule.gpu.elementwise import emit_elementwise
@@ -24,9 +24,9 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTar
     """Writes all stages, kernel after kernel."""
     groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
-    own = own_buffers(stages, kernel, needed)
+    buffers = local_buffers(stages, kernel, needed)
     kernels = [_emit_group(group, needed, kernel, target) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in own), *kernels])
+    return emit.sequence([*(emit.allocate(buffer) for buffer in buffers), *kernels])
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
@@ -61,7 +61,7 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
 
 def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
     """Writes a chain whose rows are too long for one block stage by stage, with intermediate results in memory."""
-    own = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
-    every = {*needed, *own}
+    intermediates = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
+    every = {*needed, *intermediates}
     parts = [_emit_group(Group((stage,)), every, kernel, target) for stage in chain.stages]
-    return emit.sequence([*map(emit.allocate, own), *parts])
+    return emit.sequence([*map(emit.allocate, intermediates), *parts])

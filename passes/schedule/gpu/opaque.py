@@ -42,12 +42,12 @@ def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
         loops.append(inner)
         body = _without(body, inner)
     extents = [loop.extent for loop in loops]
-    whole = _serial(emit.sequence([*declared, body]))
+    serial_body = _serial(emit.sequence([*declared, body]))
 
     def work(place: ir.Expr) -> Stmt:
         places = emit.unflatten(place, extents)
         values = {loop.loop_var: loop.min + at for loop, at in zip(loops, places, strict=True)}
-        return substitute(whole, values)
+        return substitute(serial_body, values)
 
     return threads_over(target, emit.volume(extents), work)
 
@@ -58,23 +58,23 @@ def _is_independent(loop: For) -> bool:
 
 def _only_writer(body: Stmt) -> For | None:
     """Returns an independent loop inside a nest that contains all of its stores, or None."""
-    found: list[For] = []
-    structural_walk(body, (For, found.append))
-    known = [loop for loop in found if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
+    loops: list[For] = []
+    structural_walk(body, (For, loops.append))
+    known = [loop for loop in loops if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
     return next((loop for loop in known if _stores(loop) == _stores(body)), None)
 
 
 def _stores(body: Stmt) -> int:
-    found: list[tirx.BufferStore] = []
-    structural_walk(body, (tirx.BufferStore, found.append))
-    return len(found)
+    stores: list[tirx.BufferStore] = []
+    structural_walk(body, (tirx.BufferStore, stores.append))
+    return len(stores)
 
 
 def _bound_within(body: Stmt) -> set[Var]:
-    found: set[Var] = set()
-    structural_walk(body, (For, lambda loop: found.add(loop.loop_var)))
-    structural_walk(body, (tirx.Bind, lambda bind: found.add(bind.var)))
-    return found
+    bound: set[Var] = set()
+    structural_walk(body, (For, lambda loop: bound.add(loop.loop_var)))
+    structural_walk(body, (tirx.Bind, lambda bind: bound.add(bind.var)))
+    return bound
 
 
 def _without(body: Stmt, inner: For) -> Stmt:

@@ -66,8 +66,8 @@ def _count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
     most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * FEWEST_STEPS))
-    whole = tile.terms if axis.size == terms else 1
-    return next((n for n in range(most, FEWEST_PARTS - 1, -1) if axis.size % (n * whole) == 0), 1)
+    multiple = tile.terms if axis.size == terms else 1
+    return next((n for n in range(most, FEWEST_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
 
 
 def _added(stage: Stage, parts: Stage) -> Stage:

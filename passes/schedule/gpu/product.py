@@ -148,8 +148,8 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
-    found = variables(value)
-    return {axis.var for axis in axes if axis.var in found}
+    used = variables(value)
+    return {axis.var for axis in axes if axis.var in used}
 
 
 def _last_wide(axes: Sequence[Axis]) -> Axis | None:

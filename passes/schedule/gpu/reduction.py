@@ -99,14 +99,14 @@ def reduce_in_block(
     ``point(thread)`` returns the point of the thread's result, and whether it exists.
     """
     zero = emit.index(0)
-    held = block.registers([1], stage.dtype, "accumulator")
+    accumulator = block.registers([1], stage.dtype, "accumulator")
 
     def slice_work(thread: ir.Expr) -> Stmt:
         at, inside = point(thread)
         return emit.sequence(
             [
-                held.store(thread, substitute(stage.init, at), zero),
-                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, held, thread)),
+                accumulator.store(thread, substitute(stage.init, at), zero),
+                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, accumulator, thread)),
             ]
         )
 
@@ -115,11 +115,11 @@ def reduce_in_block(
         return emit.when(inside, finish(at, value))
 
     if combine is None or split.slices == 1:
-        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, held.load(t, zero))]))
+        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, accumulator.load(t, zero))]))
     places = block.shared([block.threads], stage.dtype, "partial")
 
     def share(thread: ir.Expr) -> Stmt:
-        return emit.sequence([slice_work(thread), emit.store(places, held.load(thread, zero), [thread])])
+        return emit.sequence([slice_work(thread), emit.store(places, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
         def work(thread: ir.Expr) -> Stmt:
@@ -135,7 +135,7 @@ def reduce_in_block(
     return block.then(block.each(share), *(halve(step) for step in steps), last)
 
 
-def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, thread: ir.Expr) -> Stmt:
+def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: object, thread: ir.Expr) -> Stmt:
     """Returns the updates of one slice: every ``slices``-th term."""
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
@@ -145,11 +145,11 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, t
     def update(step: ir.Expr) -> Stmt:
         place = step * slices + piece if slices > 1 else step
         terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
-        old = held.load(thread, zero)  # type: ignore[attr-defined]
+        old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
         value = replace_loads(substitute(stage.value, {**at, **terms}), stage.buffer, lambda _: old)
-        stored = held.store(thread, value, zero)  # type: ignore[attr-defined]
-        whole = slices == 1 or (known is not None and known % slices == 0)
-        return stored if whole else emit.when(place < total, stored)
+        stored = accumulator.store(thread, value, zero)  # type: ignore[attr-defined]
+        is_exact = slices == 1 or (known is not None and known % slices == 0)
+        return stored if is_exact else emit.when(place < total, stored)
 
     return emit.loop(ceil_div(total, slices), update, name="term")
 
@@ -163,8 +163,8 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
     if runs_along_terms(stage):
         slices = min(threads, power_of_two(-(-terms // TERMS_A_THREAD)))
         return Split(slices, max(1, min(threads // slices, power_of_two(count))), True)
-    wanted = max(1, target.resident_threads // max(1, count))
-    slices = min(threads // target.warp, power_of_two(wanted), power_of_two(-(-terms // TERMS_A_THREAD)))
+    threads_per_result = max(1, target.resident_threads // max(1, count))
+    slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_A_THREAD)))
     return Split(slices, max(1, min(threads // slices, power_of_two(count))), False)
 
 
@@ -190,8 +190,8 @@ def _chunks(stage: Stage, target: GpuTarget) -> int:
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
-    wanted = target.resident_threads * TERMS_A_THREAD // (results * target.threads)
-    return max(1, min(MOST_CHUNKS, wanted, terms // (TERMS_A_THREAD * target.threads)))
+    chunks_that_fill = target.resident_threads * TERMS_A_THREAD // (results * target.threads)
+    return max(1, min(MOST_CHUNKS, chunks_that_fill, terms // (TERMS_A_THREAD * target.threads)))
 
 
 def _in_two_steps(
@@ -205,9 +205,9 @@ def _in_two_steps(
     shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
     partial = emit.scratch(shape, stage.dtype, "partials")
     place = chunk.var * length + term.var
-    own = [chunk.var, *(axis.var for axis in stage.spatial)]
+    partial_indices = [chunk.var, *(axis.var for axis in stage.spatial)]
     points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(place, extents), strict=True))
-    old = emit.load(partial, own)
+    old = emit.load(partial, partial_indices)
     value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
     if int(total) % chunks:
         value = tirx.if_then_else(place < total, value, old)

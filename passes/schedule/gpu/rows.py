@@ -48,19 +48,22 @@ def _is_long(chain: Chain) -> bool:
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
     """Returns one kernel for a chain, or None if a row doesn't fit into shared memory."""
-    kept = [stage for stage in chain.stages if stage.buffer not in needed]
-    inner = {stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in kept}
-    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in kept)
+    intermediates = [stage for stage in chain.stages if stage.buffer not in needed]
+    inner = {
+        stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in intermediates
+    }
+    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
     partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
     if size + partials > target.shared_bytes:
         return None
     rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
     def body(block: Block) -> Stmt:
-        own = {
-            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row") for stage in kept
+        shared_buffers = {
+            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row")
+            for stage in intermediates
         }
-        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), own)
+        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), shared_buffers)
         return block.then(*map(row.stage, chain.stages))
 
     return launch(target, emit.volume(rows), target.threads, body)
@@ -68,12 +71,12 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
 
 @dataclass(frozen=True)
 class _Row:
-    """A block working on the row at ``places``; ``own`` maps buffers that nothing else needs to shared memory."""
+    """A block working on the row at ``places``; ``shared_buffers`` maps buffers that nothing else needs to shared memory."""
 
     block: Block
     depth: int
     places: list[ir.Expr]
-    own: dict[Var, Var]
+    shared_buffers: dict[Var, Var]
 
     def stage(self, stage: Stage) -> Stmt:
         point = {axis.var: at for axis, at in zip(stage.spatial, self.places, strict=False)}
@@ -84,7 +87,7 @@ class _Row:
     def _reading(self, stage: Stage) -> ir.Expr:
         """Returns a stage's value with buffers in shared memory read from there."""
         value = stage.value
-        for buffer, shared in self.own.items():
+        for buffer, shared in self.shared_buffers.items():
             if not buffer.same_as(stage.buffer):
                 value = replace_loads(value, buffer, self._load_of(shared))
         return value
@@ -97,7 +100,7 @@ class _Row:
 
     def _store(self, stage: Stage, value: ir.Expr, point: Point) -> Stmt:
         at = [point[axis.var] for axis in stage.spatial]
-        shared = self.own.get(stage.buffer)
+        shared = self.shared_buffers.get(stage.buffer)
         return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
 
     def _each(self, stage: Stage, row: Point) -> Stmt:
@@ -107,11 +110,11 @@ class _Row:
         total, threads = int(emit.volume(extents)), self.block.threads
 
         def work(thread: ir.Expr) -> Stmt:
-            def one(turn: ir.Expr) -> Stmt | None:
-                place = turn * threads + thread
+            def one(round_number: ir.Expr) -> Stmt | None:
+                place = round_number * threads + thread
                 point = {**row, **{a.var: at for a, at in zip(axes, emit.unflatten(place, extents), strict=True)}}
-                done = self._store(stage, substitute(stage.value, point), point)
-                return done if total % threads == 0 else emit.when(place < total, done)
+                stmt = self._store(stage, substitute(stage.value, point), point)
+                return stmt if total % threads == 0 else emit.when(place < total, stmt)
 
             return emit.loop(ceil_div(total, threads), one, name="turn")
 

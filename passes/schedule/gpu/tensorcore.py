@@ -121,13 +121,13 @@ class Instruction:
     def place_of(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
         """Returns the row and column, in the warp's part, of a thread's sum by its number."""
         across = emit.index(tile.own_columns // COLUMNS)
-        matrix, own = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
+        matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
         row = (
             tirx.floordiv(matrix, across) * ROWS
             + tirx.floordiv(lane, emit.index(4))
-            + tirx.floordiv(own, emit.index(2)) * 8
+            + tirx.floordiv(number_in_matrix, emit.index(2)) * 8
         )
-        return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + own % 2
+        return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
     def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
         values = {
@@ -185,9 +185,9 @@ def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | No
         return None
     values = [product.left.value, product.right.value]
     if all(isinstance(v, tirx.Cast) for v in values):
-        found = {str(v.value.ty.dtype) for v in values}
-        if len(found) == 1 and found <= set(HALF_PTX):
-            return Instruction(found.pop())
+        dtypes = {str(v.value.ty.dtype) for v in values}
+        if len(dtypes) == 1 and dtypes <= set(HALF_PTX):
+            return Instruction(dtypes.pop())
     return Instruction("float32") if target.has_tf32 else None
 
 
