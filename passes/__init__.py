@@ -22,6 +22,6 @@ __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tvtf.passes' has no attribute {name!r}")
-    found = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)
-    globals()[name] = found
-    return found
+    member = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)
+    globals()[name] = member
+    return member

@@ -41,7 +41,7 @@ from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, fixed_me
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
 from tvtf.passes.memory.clamp_allocation import WithinReach
-from tvtf.passes.memory.hoist_constants import constants_apart, hoist, mark_constants
+from tvtf.passes.memory.hoist_constants import hoist, mark_constants, separate_constants
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
@@ -83,7 +83,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("updates", fuse_updates),
         Phase("items", TakeItems),
-        Phase("apart", constants_apart),
+        Phase("apart", separate_constants),
         Phase("fuse", stock.FuseOps()),
         Phase("scalars", scalars_as_dims),
         Phase("fuse-kernels", fuse_kernels),

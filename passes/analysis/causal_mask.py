@@ -43,14 +43,14 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     matrix: np.ndarray = array.reshape(array.shape[-2:])
     hidden = np.flatnonzero(matrix[0] != matrix[0, 0])
     offset = int(hidden[0]) - 1 if len(hidden) else matrix.shape[1] - 1
-    found = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
-    return found if np.array_equal(matrix, found.array(matrix.shape)) else None
+    triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
+    return triangle if np.array_equal(matrix, triangle.array(matrix.shape)) else None
 
 
 def described(constants: dict[int, Any]) -> list[list[Any]]:
     """Returns :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
-    found = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
-    return [[place, *triangle] for place, triangle in found.items() if triangle is not None]
+    triangles = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
+    return [[place, *triangle] for place, triangle in triangles.items() if triangle is not None]
 
 
 def _triangle_of_tensor(tensor: Any) -> Triangle | None:
@@ -79,18 +79,18 @@ class Known:
         return self.values[x]
 
     def _computed(self, x: Any) -> np.ndarray | None:
-        made = self.graph.made.get(x)
-        if made is None or not _is_plain(x.ty) or any(map(_is_open, made.attrs.values())):
+        producer = self.graph.producers.get(x)
+        if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
-        prim, inputs = table[made.name], [self.of(i) for i in made.inputs]
+        prim, inputs = table[producer.name], [self.of(i) for i in producer.inputs]
         known = [EagerTensor(i) for i in inputs if i is not None]
         if not prim.pure or prim.host or prim.heavy or len(known) < len(inputs):
             return None
-        found: np.ndarray = prim.run(known, made.attrs).eager_array()
-        return found
+        result: np.ndarray = prim.run(known, producer.attrs).eager_array()
+        return result
 
 
-def _is_plain(ty: Any) -> bool:
+def _is_evaluable(ty: Any) -> bool:
     """Whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
@@ -98,7 +98,7 @@ def _is_plain(ty: Any) -> bool:
     return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MOST_ELEMENTS
 
 
-def _is_open(attribute: Any) -> bool:
+def _is_symbolic(attribute: Any) -> bool:
     if isinstance(attribute, tuple):
-        return any(map(_is_open, attribute))
+        return any(map(_is_symbolic, attribute))
     return isinstance(attribute, (ir.Expr, ir.GlobalVar))

@@ -74,11 +74,11 @@ def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
 
 def all_calls(mod: ir.IRModule) -> list[relax.Call]:
     """Returns every call in the Relax functions of a module."""
-    found: list[relax.Call] = []
+    calls: list[relax.Call] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
-            structural_walk(func.body, (relax.Call, found.append))
-    return found
+            structural_walk(func.body, (relax.Call, calls.append))
+    return calls
 
 
 def is_loop(call: relax.Call) -> bool:

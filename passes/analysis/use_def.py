@@ -22,7 +22,7 @@ class Graph:
     """The use-def chains of a function; a use of None is anything but a dialect call."""
 
     def __init__(self, function: relax.Function) -> None:
-        self.made: dict[relax.Var, Use] = {}
+        self.producers: dict[relax.Var, Use] = {}
         self.uses: dict[relax.Var, list[Use | None]] = {}
         for binding in (b for block in function.body.blocks for b in block.bindings):
             self._add(binding)
@@ -33,7 +33,7 @@ class Graph:
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)
         use = Use(binding.var, bound.primitive.name, bound.inputs, bound.attrs)
-        self.made[binding.var] = use
+        self.producers[binding.var] = use
         for x in bound.inputs:
             self._read(x, use)
 
@@ -43,5 +43,5 @@ class Graph:
 
     def only_use(self, x: relax.Var) -> Use | None:
         """Returns the only call that reads a variable; None if there are several, or another kind of use."""
-        found = self.uses.get(x, [])
-        return found[0] if len(found) == 1 else None
+        uses = self.uses.get(x, [])
+        return uses[0] if len(uses) == 1 else None

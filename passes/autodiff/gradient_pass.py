@@ -82,5 +82,5 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     outputs = evaluate(mod, name, params, Imported)
     state.tapes = []
     targets = [t for t in outputs if t.dtype.is_differentiable]
-    found = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
-    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, found))]
+    cotangents = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
+    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, cotangents))]

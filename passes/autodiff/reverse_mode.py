@@ -78,29 +78,29 @@ def sweep(
     """
     if needed is None:
         needed = needed_by(records, sources)
-    asked = {id(s) for s in sources}
-    found: dict[int, Any] = {}
+    source_ids = {id(s) for s in sources}
+    cotangents: dict[int, Any] = {}
     for target, ct in seeds:
         key = id(target)
-        if (key in needed or key in asked) and target.dtype.is_differentiable:
-            known = found.get(key)
-            found[key] = ct if known is None else total(known, ct)
+        if (key in needed or key in source_ids) and target.dtype.is_differentiable:
+            known = cotangents.get(key)
+            cotangents[key] = ct if known is None else total(known, ct)
     for record in reversed(records):
         _, inputs, outputs, _ = record
-        ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
+        ct = _arrived(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
         if ct is None or not any(id(x) in needed for x in inputs):
             continue
-        given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
-        for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
+        parts = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
+        for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
             key = id(x)
             if part is not None and key in needed:
-                known = found.get(key)
+                known = cotangents.get(key)
                 if type(part) is partial:
                     if part.func is zeros_like and (known is not None or not zeros):
                         continue
                     part = _late(part)
-                found[key] = part if known is None else total(known, part)
-    return [found.get(id(s)) for s in sources]
+                cotangents[key] = part if known is None else total(known, part)
+    return [cotangents.get(id(s)) for s in sources]
 
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
@@ -112,9 +112,9 @@ def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     return needed
 
 
-def _arrived(outputs: tuple[Any, ...], found: dict[int, Any]) -> Any:
+def _arrived(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
     """Returns the cotangents of a record's outputs, zeros for missing ones; None if all are missing."""
-    cts = [found.get(id(y)) for y in outputs]
+    cts = [cotangents.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):
         return None
     return tuple([zeros_like(y) if ct is None else as_dense(ct) for ct, y in zip(cts, outputs)])

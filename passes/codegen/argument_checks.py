@@ -94,9 +94,9 @@ def wary_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
 
 def has_asserts(kernel: tirx.PrimFunc) -> bool:
     """Whether a kernel that isn't lowered yet has assertions of its own."""
-    found: list[tirx.AssertStmt] = []
-    structural_walk(kernel.body, (tirx.AssertStmt, found.append))
-    return bool(found)
+    asserts: list[tirx.AssertStmt] = []
+    structural_walk(kernel.body, (tirx.AssertStmt, asserts.append))
+    return bool(asserts)
 
 
 def without_needless_checks(kernels: IRModule) -> IRModule:
@@ -144,12 +144,12 @@ class _Arguments:
         return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
 
     def after(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
-        kept = [last]
+        remaining = [last]
         for part in reversed(before):
             if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
                 continue
-            kept.append(self.unchecked(_of_a_tensor(part)))
-        return emit.sequence(kept[::-1])
+            remaining.append(self.unchecked(_of_a_tensor(part)))
+        return emit.sequence(remaining[::-1])
 
     def use(self, node: tirx.Stmt | ir.Expr) -> None:
         structural_walk(node, (tirx.Var, self.used.add))

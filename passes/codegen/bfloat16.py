@@ -76,8 +76,8 @@ def rounded(value: ir.Expr) -> ir.Expr:
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
     nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
     nearest = (bits + _u32(0x7FFF) + ((bits >> _u32(MOVED_BITS)) & _u32(1))) & _u32(0xFFFF0000)
-    whole = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
-    return tirx.Let(bits, tirx.reinterpret("uint32", value), whole)
+    result = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
+    return tirx.Let(bits, tirx.reinterpret("uint32", value), result)
 
 
 class _Widening:
@@ -97,8 +97,8 @@ class _Widening:
             return tirx.SeqStmt([*self.views, mapped])
         block = mapped.block
         inner = tirx.SeqStmt([*self.views, block.body])
-        own = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
-        return SBlockRealize([], mapped.predicate, own)
+        rewritten = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
+        return SBlockRealize([], mapped.predicate, rewritten)
 
     def mapped(self, body: Node) -> Node:
         """Returns `body` rewritten by the rules for each kind of node."""
@@ -183,9 +183,9 @@ def _address(node: ir.Call) -> ir.Expr:
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
-    found: list[TensorLoad] = []
-    structural_walk(element, (TensorLoad, found.append))
-    return tirx.address_of(found[-1])
+    loads: list[TensorLoad] = []
+    structural_walk(element, (TensorLoad, loads.append))
+    return tirx.address_of(loads[-1])
 
 
 def _reinterpreted(node: ir.Call) -> ir.Expr:
@@ -213,10 +213,10 @@ def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
 
 
 def _mentions(func: PrimFunc) -> bool:
-    found: list[Any] = []
+    nodes: list[Any] = []
     every = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
-    structural_walk(func, (every, lambda node: found.append(node) if _is_narrow(node) else None))
-    return bool(found)
+    structural_walk(func, (every, lambda node: nodes.append(node) if _is_narrow(node) else None))
+    return bool(nodes)
 
 
 def _is_narrow(node: Any) -> bool:

@@ -32,7 +32,7 @@ COMPILES_CUDA = "tvm_callback_cuda_compile"
 DRIVER, RUNTIME, OF_TVM = "libcuda.so.1", "libcudart.so.13", "libtvm_runtime_cuda.so"
 CUDA_HOMES = ("/usr/local/cuda", "/opt/cuda")
 NO_DEVICE = 100
-STAND_IN = (
+STUB_FUNCTIONS = (
     "cuDeviceGetName",
     "cuFuncSetAttribute",
     "cuGetErrorName",
@@ -156,9 +156,9 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
         code, out = folder / "kernels.cu", folder / f"kernels.{form}"
         code.write_text(source)
         command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CudaError(f"nvcc refuses the code for {arch}: {done.stderr.strip() or done.stdout.strip()}")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode != 0:
+            raise CudaError(f"nvcc refuses the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}")
         return out.read_bytes()
 
 
@@ -170,13 +170,13 @@ def nvcc() -> str:
         CudaError: it is not installed.
     """
     places = [str(home / "bin") for home in cuda_homes()]
-    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
-    if found is None:
+    path = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+    if path is None:
         raise CudaError(
             "compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in "
             f"{', '.join(places)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
         )
-    return found
+    return path
 
 
 def cuda_homes() -> list[Path]:
@@ -205,32 +205,32 @@ def _load_driver(compile_only: bool) -> None:
     except OSError:
         if not compile_only:
             raise CudaError(f"no GPU can be used here: NVIDIA's driver ({DRIVER}) is not installed") from None
-        _load_stand_in()
+        _load_stub()
 
 
-def _load_stand_in() -> None:
+def _load_stub() -> None:
     """Loads a stub of the driver's library, whose functions all fail, for the rest of this process."""
     with scratch_folder() as folder:
         code, out = folder / "driver.c", folder / DRIVER
-        code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STAND_IN))
+        code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:
             raise CudaError("compiling for a GPU takes a C compiler (nvcc needs it, too): install gcc")
         command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{DRIVER}", "-o", str(out), str(code)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CudaError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode != 0:
+            raise CudaError(f"`{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")
         ctypes.CDLL(str(out), ctypes.RTLD_GLOBAL)
 
 
 def _runtime_places() -> list[str]:
     """Returns the names to load: the loader's own search first, then CUDA's Python packages, then the toolkit."""
     packages = Path(tvm.__file__).parent.parent / "nvidia"
-    found = [
+    paths = [
         *packages.glob(f"*/lib/{RUNTIME}"),
         *(home / lib / RUNTIME for home in cuda_homes() for lib in ("lib64", "lib")),
     ]
-    return [RUNTIME, *map(str, found)]
+    return [RUNTIME, *map(str, paths)]
 
 
 def _tvm_places() -> list[str]:

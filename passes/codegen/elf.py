@@ -195,11 +195,11 @@ def _read_symbol(
 def _read_relocations(
     image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
 ) -> list[Relocation]:
-    found = []
+    relocations = []
     for header in headers:
         if header.kind == SHT_RELA and header.info in sections:
             for at in range(header.offset, header.offset + header.size, RELA.size):
                 offset, info, addend = RELA.unpack_from(image, at)
                 symbol = symbols[info >> 32]
-                found.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
-    return found
+                relocations.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
+    return relocations

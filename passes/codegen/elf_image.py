@@ -78,13 +78,13 @@ class _Library:
     def _make_own_sections(self) -> None:
         symbol_count = 1 + len(self.foreign) + len(self.exports)
         absolute = sum(entry.kind == R_64 for entry in self.relocations)
-        self.symbols_section = _own(SYMBOL.size * symbol_count)
-        self.strings_section = _own(len(self.strings.data))
-        self.hash_section = _own(4 * (3 + symbol_count))
-        self.rela_section = _own(RELA.size * (len(self.table) + absolute))
-        self.stub_section = _own(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
-        self.table_section = _own(POINTER_SIZE * len(self.table), SHF_WRITE)
-        self.dynamic_section = _own(16 * DYNAMIC_ENTRIES, SHF_WRITE)
+        self.symbols_section = _new_section(SYMBOL.size * symbol_count)
+        self.strings_section = _new_section(len(self.strings.data))
+        self.hash_section = _new_section(4 * (3 + symbol_count))
+        self.rela_section = _new_section(RELA.size * (len(self.table) + absolute))
+        self.stub_section = _new_section(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
+        self.table_section = _new_section(POINTER_SIZE * len(self.table), SHF_WRITE)
+        self.dynamic_section = _new_section(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
         """Returns the whole file."""
@@ -165,11 +165,11 @@ class _Library:
 
     def _write_symbols(self, image: bytearray) -> None:
         foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
-        own = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
-        for index, (name, *rest) in enumerate([*foreign, *own], start=1):
+        exported = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
+        for index, (name, *rest) in enumerate([*foreign, *exported], start=1):
             at = self.symbols_section.address + SYMBOL.size * index
             SYMBOL.pack_into(image, at, self.strings.offsets[name], *rest)
-        count = 1 + len(foreign) + len(own)
+        count = 1 + len(foreign) + len(exported)
         # One hash bucket with all symbols in one chain: the loader looks up only a few.
         chain = [0, *range(2, count), 0][:count]
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
@@ -202,18 +202,18 @@ class _Strings:
 
 
 def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
-    found: dict[str, Symbol] = {}
+    definitions: dict[str, Symbol] = {}
     for unit in objects:
         for symbol in unit.symbols:
             if symbol.binding != STB_LOCAL and symbol.defined:
-                _define(found, symbol, unit)
-    return found
+                _define(definitions, symbol, unit)
+    return definitions
 
 
-def _define(found: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
-    known = found.get(symbol.name)
+def _define(definitions: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
+    known = definitions.get(symbol.name)
     if known is None or (known.binding == STB_WEAK and symbol.binding == STB_GLOBAL):
-        found[symbol.name] = symbol
+        definitions[symbol.name] = symbol
     elif known.binding == symbol.binding == STB_GLOBAL:
         raise ValueError(f"link: symbol {symbol.name} is defined twice, the second time in {unit.path}; rename one")
 
@@ -226,7 +226,7 @@ def _unique(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
     return {_key(symbol): symbol for symbol in symbols}
 
 
-def _own(size: int, flags: int = 0, align: int = 8) -> Section:
+def _new_section(size: int, flags: int = 0, align: int = 8) -> Section:
     return Section("", SHT_PROGBITS, flags, align, size)
 
 

@@ -24,30 +24,32 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
     The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
     """
     func = s_tir.renew_defs(without_blocks(func))
-    instead: dict[Any, ir.Expr] = {}
+    replacements: dict[Any, ir.Expr] = {}
     for param, operand in zip(func.params, operands, strict=True):
-        instead[param] = operand
+        replacements[param] = operand
         if is_buffer_var(param):
-            _bind_dims(instead, param.ty.shape, operand.ty.shape)
+            _bind_dims(replacements, param.ty.shape, operand.ty.shape)
     moved: list[Var] = []
-    kept = _in_parallel_loops(func.body)
+    per_thread = _in_parallel_loops(func.body)
 
     def allocation(stmt: AllocBuffer) -> Stmt:
-        instead[stmt.buffer] = own = _resized(stmt.buffer, instead)
-        if stmt in kept or not is_large(own):
-            return tirx.AllocBuffer(own)
-        moved.append(own)
+        replacements[stmt.buffer] = resized = _resized(stmt.buffer, replacements)
+        if stmt in per_thread or not is_large(resized):
+            return tirx.AllocBuffer(resized)
+        moved.append(resized)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
 
     body = structural_map(func.body, (AllocBuffer, allocation))
-    body = structural_map(body, (Var, lambda var: instead.get(var, var)))
-    return structural_map(body, (tirx.Let, _own_let)), moved
+    body = structural_map(body, (Var, lambda var: replacements.get(var, var)))
+    return structural_map(body, (tirx.Let, _with_fresh_var)), moved
 
 
-def _own_let(let: tirx.Let) -> tirx.Let:
+def _with_fresh_var(let: tirx.Let) -> tirx.Let:
     """Gives a `Let` a new variable: LLVM's code generator maps each to one value, in all that a kernel inlines."""
-    own = Var(let.var.name, let.var.ty)
-    return tirx.Let(own, let.value, structural_map(let.body, (Var, lambda var: own if var.same_as(let.var) else var)))
+    fresh = Var(let.var.name, let.var.ty)
+    return tirx.Let(
+        fresh, let.value, structural_map(let.body, (Var, lambda var: fresh if var.same_as(let.var) else var))
+    )
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
@@ -72,25 +74,25 @@ def is_large(buffer: Var) -> bool:
     return size is None or size * buffer.ty.dtype.dtype.itemsize > most
 
 
-def _bind_dims(instead: dict[Any, ir.Expr], own: Sequence[ir.Expr], given: Sequence[ir.Expr]) -> None:
-    for dim, actual in zip(own, given, strict=True):
+def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual_dims: Sequence[ir.Expr]) -> None:
+    for dim, actual in zip(dims, actual_dims, strict=True):
         if isinstance(dim, Var):
-            instead.setdefault(dim, actual)
+            replacements.setdefault(dim, actual)
 
 
 def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
     """Returns the allocations inside parallel loops, which each thread makes for itself."""
-    found: list[AllocBuffer] = []
+    allocations: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:
         if loop.kind == ForKind.PARALLEL:
-            structural_walk(loop.body, (AllocBuffer, found.append))
+            structural_walk(loop.body, (AllocBuffer, allocations.append))
 
     structural_walk(body, (For, visit))
-    return found
+    return allocations
 
 
-def _resized(buffer: Var, instead: dict[Any, ir.Expr]) -> Var:
-    shape = [structural_map(dim, (Var, lambda var: instead.get(var, var))) for dim in buffer.ty.shape]
+def _resized(buffer: Var, replacements: dict[Any, ir.Expr]) -> Var:
+    shape = [structural_map(dim, (Var, lambda var: replacements.get(var, var))) for dim in buffer.ty.shape]
     kind = buffer.ty
     return tirx.decl_buffer(shape, kind.dtype, buffer.name, scope=kind.storage_scope)

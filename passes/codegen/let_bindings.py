@@ -56,9 +56,9 @@ def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule
 
 
 def _has_names(body: Stmt) -> bool:
-    found: list[tirx.Let] = []
-    structural_walk(body, (tirx.Let, found.append))
-    return bool(found)
+    lets: list[tirx.Let] = []
+    structural_walk(body, (tirx.Let, lets.append))
+    return bool(lets)
 
 
 def _runs_by_lane(body: Stmt) -> bool:
@@ -77,19 +77,19 @@ def _vector_loop(loop: tirx.For) -> Stmt:
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
     longest = 0 if _runs_by_lane(loop.body) else LONG
-    made: list[Stmt] = []
+    allocations: list[Stmt] = []
 
     def bound(stores: list[BufferStore]) -> Stmt:
         statements = _Statements(longest, loop.extent, loop.loop_var)
-        done = [part for store in stores for part in statements.before(store)]
-        made.extend(statements.made)
-        return emit.sequence(done)
+        bound_stores = [part for store in stores for part in statements.before(store)]
+        allocations.extend(statements.allocations)
+        return emit.sequence(bound_stores)
 
     if _are_apart(loop.body):
         body = bound(list(loop.body.seq))
     else:
         body = structural_map(loop.body, (BufferStore, lambda store: bound([store])))
-    return emit.sequence([*made, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
+    return emit.sequence([*allocations, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
 def _are_apart(body: Stmt) -> bool:
@@ -104,23 +104,23 @@ class _Statements:
 
     def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
         self.longest, self.lanes, self.lane = longest, lanes, lane
-        self.made: list[Stmt] = []
-        self.done: list[Stmt] = []
-        self.instead: dict[Var, ir.Expr] = {}
+        self.allocations: list[Stmt] = []
+        self.bindings: list[Stmt] = []
+        self.replacements: dict[Var, ir.Expr] = {}
         self.sizes: dict[Var, int] = {}
 
     def before(self, store: BufferStore) -> list[Stmt]:
-        """Returns the bindings that a store still needs, then the store; allocations for lanes stay in `made`."""
+        """Returns the bindings that a store still needs, then the store; allocations for lanes stay in `allocations`."""
         names: Names = []
         value = _unnamed(store.value, names)
-        for var, own in names:
-            if var not in self.instead:
-                self.bind(var, own)
+        for var, bound_value in names:
+            if var not in self.replacements:
+                self.bind(var, bound_value)
         if not names:
             return [store]
-        made = self.made if self.lane is None else []
-        done, self.done = self.done, []
-        return [*made, *done, BufferStore(store.buffer, self.using(value), list(store.indices))]
+        allocations = self.allocations if self.lane is None else []
+        bindings, self.bindings = self.bindings, []
+        return [*allocations, *bindings, BufferStore(store.buffer, self.using(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
         size = self.size(value)
@@ -128,31 +128,31 @@ class _Statements:
             self.keep(var, self.using(value))
         else:
             fresh = Var(var.name, var.ty)
-            self.done.append(tirx.Bind(fresh, self.using(value)))
-            self.instead[var], self.sizes[var] = fresh, size
+            self.bindings.append(tirx.Bind(fresh, self.using(value)))
+            self.replacements[var], self.sizes[var] = fresh, size
 
     def keep(self, var: Var, value: ir.Expr) -> None:
         """Stores a value in a buffer."""
         place = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
         at = [emit.index(0) if self.lane is None else self.lane]
-        self.made.append(emit.allocate(place))
-        self.done.append(emit.store(place, value, at))
-        self.instead[var] = emit.load(place, at)
+        self.allocations.append(emit.allocate(place))
+        self.bindings.append(emit.store(place, value, at))
+        self.replacements[var] = emit.load(place, at)
 
     def using(self, value: ir.Expr) -> ir.Expr:
         """Returns an expression with its variables replaced by those bound here."""
-        return _with(value, self.instead)
+        return _with(value, self.replacements)
 
     def size(self, value: ir.Expr) -> int:
         """Returns the size of an expression after the analyzer has substituted the variables in it."""
-        found = 0
+        nodes = 0
 
         def count(node: object) -> None:
-            nonlocal found
-            found += self.sizes.get(node, 1) if isinstance(node, Var) else 1
+            nonlocal nodes
+            nodes += self.sizes.get(node, 1) if isinstance(node, Var) else 1
 
         structural_walk(value, (ir.Expr, count))
-        return found
+        return nodes
 
 
 def _is_made_of_tests(value: ir.Expr) -> bool:
@@ -161,13 +161,13 @@ def _is_made_of_tests(value: ir.Expr) -> bool:
     TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
     (ValueError: IntImm can only take scalar), in LLVM code generation, too.
     """
-    found: list[tirx.Cast] = []
-    structural_walk(value, (tirx.Cast, found.append))
-    return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in found)
+    casts: list[tirx.Cast] = []
+    structural_walk(value, (tirx.Cast, casts.append))
+    return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in casts)
 
 
-def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:
-    return structural_map(value, (Var, lambda var: instead.get(var, var)))
+def _with(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
+    return structural_map(value, (Var, lambda var: replacements.get(var, var)))
 
 
 def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:

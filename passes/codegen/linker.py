@@ -76,9 +76,9 @@ def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectErr
         paths = [folder / f"{index}-{Path(name).name}" for index, name in enumerate(objects)]
         for path, code in zip(paths, objects.values()):
             path.write_bytes(code)
-        made = folder / "library.so"
-        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(made), *map(str, paths), "-lm"])
-        return made.read_bytes()
+        library = folder / "library.so"
+        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(library), *map(str, paths), "-lm"])
+        return library.read_bytes()
 
 
 def _system_linker(reason: UnsupportedObjectError) -> str:
@@ -93,6 +93,6 @@ def _system_linker(reason: UnsupportedObjectError) -> str:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LinkError(f"link: `{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise LinkError(f"link: `{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")

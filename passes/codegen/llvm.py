@@ -62,9 +62,9 @@ def build_library(
     with _EMISSION:
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
     objects = _Objects(target)
-    at_once = groups or available_cores()
+    threads = groups or available_cores()
     # One call of nvcc compiles everything that runs on a GPU, and little is left for LLVM.
-    objects.compile(kernels, at_once, 1 if on_gpu else PARTS * at_once)
+    objects.compile(kernels, threads, 1 if on_gpu else PARTS * threads)
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
 
@@ -165,12 +165,12 @@ class _Objects:
         self.modules: list[tvm.runtime.Module] = []
         self.code: dict[str, bytes] = {}
 
-    def compile(self, kernels: IRModule, at_once: int, parts: int) -> None:
+    def compile(self, kernels: IRModule, threads: int, parts: int) -> None:
         """Lowers and compiles the kernels in about `parts` parts, more than run at once, to balance the load."""
         dealt = split_by_size(dict(kernels.functions_items()), parts)
         modules = [IRModule(part, attrs=kernels.attrs) for part in dealt]
         settings = dict(tvm.transform.PassContext.current().config)
-        with ThreadPoolExecutor(at_once) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             jobs = [pool.submit(self._compile, part, settings) for part in modules]
             for index, job in enumerate(jobs):
                 module, self.code[f"kernels{index}.o"] = job.result()
@@ -190,8 +190,8 @@ class _Objects:
         attrs = dict(mod.attrs) if mod.attrs else {}
         libraries = [*self.modules[1:], *attrs.get("external_mods", [])]
         constants = dict(attrs.get("const_name_to_constant", {}))
-        whole = relax_api.VMLink(builder, self.target, self.modules[0], libraries, constants)
-        packed = runtime_api.ModulePackImportsToLLVM(whole, False, str(self.host), "")
+        linked = relax_api.VMLink(builder, self.target, self.modules[0], libraries, constants)
+        packed = runtime_api.ModulePackImportsToLLVM(linked, False, str(self.host), "")
         self.code["executable.o"] = object_code(packed)
 
 
@@ -215,6 +215,6 @@ def _size(func: tirx.PrimFunc) -> int:
 
 
 def _mentions(func: tirx.PrimFunc) -> bool:
-    found: list[ir.GlobalVar] = []
-    structural_walk(func.body, (ir.GlobalVar, found.append))
-    return bool(found)
+    names: list[ir.GlobalVar] = []
+    structural_walk(func.body, (ir.GlobalVar, names.append))
+    return bool(names)

@@ -30,23 +30,23 @@ class Place(NamedTuple):
 class Scratch:
     """The arena tensors that one emitted function uses; each is fetched once at its start, before any loop.
 
-    With `kept`, the caller passes them after the other arguments; without, the function allocates them.
+    With `by_caller`, the caller passes them after the other arguments; without, the function allocates them.
     """
 
-    def __init__(self, code: Code, size: int, kept: bool) -> None:
-        self.code, self.size, self.kept = code, size, kept
+    def __init__(self, code: Code, size: int, by_caller: bool) -> None:
+        self.code, self.size, self.by_caller = code, size, by_caller
         self.registers: dict[Place, Register] = {}
         self._storage: Register | None = None
 
     def register(self, place: Place) -> Register:
         """Returns the register that holds the tensor at a place during the whole call."""
-        found = self.registers.get(place)
-        if found is None:
-            found = self.registers[place] = self._fetch(place)
-        return found
+        register = self.registers.get(place)
+        if register is None:
+            register = self.registers[place] = self._fetch(place)
+        return register
 
     def _fetch(self, place: Place) -> Register:
-        if self.kept:
+        if self.by_caller:
             return self.code.late_parameter()
         offset, shape, dtype = (self.code.constant(each) for each in _described(place))
         tensor = self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])

@@ -25,14 +25,14 @@ _DAY = 86400.0
 @contextmanager
 def locked_folder(home: str | Path) -> Iterator[Path]:
     """Yields a new folder in `home` that stays locked until it is removed at the end."""
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as cleanup:
         while True:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
             with contextlib.suppress(FileNotFoundError):
-                held.enter_context(locked(folder))
+                cleanup.enter_context(locked(folder))
                 if folder.is_dir():  # not removed as a leftover before it was locked
                     break
-        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
 
 

@@ -139,13 +139,13 @@ class _Function:
         self.places.update(zip(func.params, params, strict=True))
         trusted = bool(_symbol(func)) and not self.program.check_arguments
         size, self.arena_parts = _arena(func)
-        kept = bool(size and trusted)
+        by_caller = bool(size and trusted)
         if size:
-            self.scratch = Scratch(self.code, size, kept)
+            self.scratch = Scratch(self.code, size, by_caller)
         result = self.sequence(func.body)
         self.program.wary |= wary_kernels(self.code, () if trusted else params)
         self.code.emit(symbol, names, result)
-        if kept and self.scratch:
+        if by_caller and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
         if func.attrs and GIVEN in func.attrs:
             emit_constants(self.program.builder, symbol + OUTPUTS, [int(i) for i in func.attrs[GIVEN]])
@@ -160,10 +160,10 @@ class _Function:
         dead = last_uses(expr)
         for index, binding in enumerate(binding for block in expr.blocks for binding in block.bindings):
             self.bind(binding)
-            self.let_go(dead.get(index, []))
+            self.clear_all(dead.get(index, []))
         return expr.body
 
-    def let_go(self, variables: list[relax.Var]) -> None:
+    def clear_all(self, variables: list[relax.Var]) -> None:
         for var in variables:
             place = self.places.get(var)
             if isinstance(place, Register) and place not in self.lasting:
@@ -415,10 +415,10 @@ def _arena(func: relax.Function) -> tuple[int, dict[str, int]]:
     return int(func.attrs[SIZE]), {str(name): int(offset) for name, offset in func.attrs[PARTS].items()}
 
 
-def _check_count(name: str, func: relax.Function, given: int) -> None:
-    if len(func.params) != given:
+def _check_count(name: str, func: relax.Function, count: int) -> None:
+    if len(func.params) != count:
         raise ValueError(
-            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {given}; "
+            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {count}; "
             "run MarkPrivate before TVM's passes, which drop unused parameters of private functions"
         )
 

@@ -33,11 +33,11 @@ def with_checked_workspace(mod: IRModule) -> IRModule:
 def _checked(func: PrimFunc) -> PrimFunc:
     symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
     name = str(symbol).removeprefix(_NAME)
-    body = structural_map(func.body, (SeqStmt, lambda seq: _asked(seq, name)))
+    body = structural_map(func.body, (SeqStmt, lambda seq: _with_checks(seq, name)))
     return func.with_body(body) if not body.same_as(func.body) else func
 
 
-def _asked(seq: SeqStmt, name: str) -> SeqStmt:
+def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
     """Returns a sequence with a check before each allocation that may be large."""
     checks = [_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
     if not any(checks):
@@ -54,19 +54,21 @@ def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
         return None
     counted = floating(size)
-    failure = f"{name}: OOM when allocating a workspace of {_shown(size)} bytes"
-    return IfThenElse(counted >= FloatImm("float64", float(LARGE)), SeqStmt(_ask(size, counted, failure)), None)
+    failure = f"{name}: OOM when allocating a workspace of {_readable(size)} bytes"
+    return IfThenElse(
+        counted >= FloatImm("float64", float(LARGE)), SeqStmt(_trial_allocation(size, counted, failure)), None
+    )
 
 
-def _ask(size: Any, counted: Any, failure: str) -> list[Stmt]:
+def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
     """Allocates memory and frees it; not by an allocator that LLVM knows, since it would remove such a pair."""
     place = tirx.decl_buffer((1,), "int64", "place")
     load = tirx.BufferLoad(place, [IntImm("int32", 0)])
-    taken = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
+    status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
     return [
         _fails_unless(counted < FloatImm("float64", float(MOST)), failure),
         AllocBuffer(place, KEPT_AS_IT_IS),
-        _fails_unless(tirx.EQ(taken, IntImm("int32", 0)), failure),
+        _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
         tirx.Evaluate(tirx.call_extern("int32", "free", load)),
     ]
 
@@ -76,5 +78,5 @@ def _fails_unless(condition: Any, failure: str) -> AssertStmt:
     return AssertStmt(condition, ir.StringImm("RuntimeError"), [ir.StringImm(text)])
 
 
-def _shown(size: Any) -> str:
+def _readable(size: Any) -> str:
     return re.sub(r"T\.int64\((\d+)\)", r"\1", str(size))

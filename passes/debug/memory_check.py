@@ -54,11 +54,11 @@ class _Memory:
     def parts(self) -> dict[str, Range]:
         """The ranges in which the functions that this one runs keep their values."""
         attrs = self.func.attrs or {}
-        found = {}
+        ranges = {}
         for name, begin in attrs[PARTS].items() if PARTS in attrs else ():
             inner = self.mod[str(name)].attrs or {}
-            found[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
-        return found
+            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
+        return ranges
 
     def faults(self) -> Iterator[tuple[Any, str]]:
         for block in self.func.body.blocks:
@@ -142,15 +142,15 @@ class _Memory:
         for other, var in list(self.written.items()):
             if var not in spared and other.meets(place):
                 del self.written[other]
-                for each, own in self.ranges.items():
-                    if each not in spared and own == other and own.meets(place):
+                for each, placed in self.ranges.items():
+                    if each not in spared and placed == other and placed.meets(place):
                         self.clobbered[each] = what
 
     def callees(self, value: Any) -> list[str]:
-        found: list[ir.GlobalVar] = []
+        names: list[ir.GlobalVar] = []
         if self.parts:
-            structural_walk(value, (ir.GlobalVar, found.append))
-        return [var.name_hint for var in found if var.name_hint in self.parts]
+            structural_walk(value, (ir.GlobalVar, names.append))
+        return [var.name_hint for var in names if var.name_hint in self.parts]
 
 
 def _gives_memory_of_its_own(value: Any) -> bool:
@@ -168,14 +168,14 @@ def _stored(kernel: tirx.PrimFunc) -> set[int]:
 
 def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
     """Returns the stores of a kernel at a constant index outside of their buffer."""
-    found: list[tirx.BufferStore] = []
+    stores: list[tirx.BufferStore] = []
 
     def note(store: tirx.BufferStore) -> None:
         if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
-            found.append(store)
+            stores.append(store)
 
     structural_walk(func.body, (tirx.BufferStore, note))
-    return found
+    return stores
 
 
 def _is_outside(place: Any, extent: Any) -> bool:

@@ -94,9 +94,9 @@ class StructuralCheck:
 
     def _stores(self, name: str, func: tirx.PrimFunc) -> None:
         for store in memory_check.stores_outside(func):
-            shown = " ".join(str(store).split())[-200:]
+            text = " ".join(str(store).split())[-200:]
             raise InternalError(
-                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {shown}"
+                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {text}"
             )
 
 
@@ -129,8 +129,8 @@ class _Function:
             return f"the function {self.name!r} wrong"
         span = getattr(self.binding.value, "span", None)
         line = f", {span.source_name.name}:{span.line}" if span is not None else ""
-        shown = " ".join(str(self.binding.value).partition("# Metadata")[0].split())
-        return f"{self.binding.var.name!r} of {self.name!r} wrong ({shown[:200]}{line})"
+        text = " ".join(str(self.binding.value).partition("# Metadata")[0].split())
+        return f"{self.binding.var.name!r} of {self.name!r} wrong ({text[:200]}{line})"
 
     # -- variables
 
@@ -199,10 +199,10 @@ class _Function:
         if name in LOOPS:
             self.loop(call)
         elif name == "relax.call_tir":
-            given = list(call.args[1].fields) if isinstance(call.args[1], relax.Tuple) else []
+            operands = list(call.args[1].fields) if isinstance(call.args[1], relax.Tuple) else []
             types = call.ty_args[0]
             results = list(types.fields) if isinstance(types, relax.TupleType) else [types]
-            self.kernel(call.args[0], [x.ty for x in given] + results, len(call.args) > 2)
+            self.kernel(call.args[0], [x.ty for x in operands] + results, len(call.args) > 2)
 
     def arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
         func = self.mod[callee]
@@ -218,20 +218,22 @@ class _Function:
             self.fail(f"{callee.name_hint} is called as a kernel, and is a {type(func).__name__}")
         if len(func.params) < len(types) or (len(func.params) > len(types) and not has_dims):
             self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(types)}")
-        for param, given in zip(func.params, types):
+        for param, actual in zip(func.params, types):
             shape = getattr(param.ty, "shape", None)
-            if shape is None or not isinstance(given, relax.TensorType) or given.ndim < 0:
+            if shape is None or not isinstance(actual, relax.TensorType) or actual.ndim < 0:
                 continue
-            if len(shape) != given.ndim:
+            if len(shape) != actual.ndim:
                 self.fail(
-                    f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {given}"
+                    f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {actual}"
                 )
 
     def loop(self, call: relax.Call) -> None:
-        count, given = carried_count(call), len(call.args) - 2
+        count, operand_count = carried_count(call), len(call.args) - 2
         for part in call.args[:2]:
-            if len(self.mod[part].params) != given:
-                self.fail(f"{part.name_hint} takes {len(self.mod[part].params)} values, and the loop hands on {given}")
+            if len(self.mod[part].params) != operand_count:
+                self.fail(
+                    f"{part.name_hint} takes {len(self.mod[part].params)} values, and the loop hands on {operand_count}"
+                )
         body = self.mod[call.args[1]]
         if isinstance(body.ret_ty, relax.TupleType) and len(body.ret_ty.fields) != count:
             self.fail(f"{call.args[1].name_hint} gives {len(body.ret_ty.fields)} values, and the loop carries {count}")
@@ -245,9 +247,9 @@ class _Function:
 
     def dead(self) -> None:
         bindings = [b for block in self.func.body.blocks for b in block.bindings]
-        kept = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
+        live = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
         for self.binding in bindings:
-            if self.binding.var not in kept:
+            if self.binding.var not in live:
                 self.fail("nothing depends on it")
 
 

@@ -39,12 +39,12 @@ def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
       InternalError: an output differs; the text names the pass and the output.
     """
     inputs = _inputs(before["main"])
-    expected, found = (_interpreted(mod, inputs) for mod in (before, after))
-    different = [i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if not _close(a, b)]
+    expected, actual = (_interpreted(mod, inputs) for mod in (before, after))
+    different = [i for i, (a, b) in enumerate(zip(expected, actual, strict=True)) if not _close(a, b)]
     nudged = _interpreted(before, [_nudged(a) for a in inputs]) if different else []
     for i in different:
-        if not _close(expected[i], found[i], _distance(expected[i], nudged[i])):
-            raise _changed(f"the pass {name!r} changed output {i} of main", expected[i], found[i])
+        if not _close(expected[i], actual[i], _distance(expected[i], nudged[i])):
+            raise _changed(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
 
 
 def _nudged(array: np.ndarray) -> np.ndarray:
@@ -57,8 +57,8 @@ def _nudged(array: np.ndarray) -> np.ndarray:
 
 def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Returns the absolute difference of each element, zero where it isn't finite."""
-    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    return np.where(np.isfinite(apart), apart, 0.0)
+    difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return np.where(np.isfinite(difference), difference, 0.0)
 
 
 def _interpreted(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -96,9 +96,9 @@ def _magnitude(array: np.ndarray) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _changed(what: str, expected: np.ndarray, found: np.ndarray) -> InternalError:
-    shown = f"expected {expected.ravel()[:5]}, found {found.ravel()[:5]}"
-    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {shown}; TVTF_DUMP=DIR keeps the IR of every step")
+def _changed(what: str, expected: np.ndarray, actual: np.ndarray) -> InternalError:
+    values = f"expected {expected.ravel()[:5]}, found {actual.ravel()[:5]}"
+    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {values}; TVTF_DUMP=DIR keeps the IR of every step")
 
 
 def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -> None:
@@ -118,8 +118,8 @@ def _is_checkable(kernel: tirx.PrimFunc) -> bool:
 
 def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
     arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
-    expected, found = (_run(func, arrays, target) for func in (kernel, scheduled))
-    for a, b in zip(expected, found):
+    expected, actual = (_run(func, arrays, target) for func in (kernel, scheduled))
+    for a, b in zip(expected, actual):
         if not _close(a, b):
             raise _changed(f"the schedule of kernel {name!r} changed its result", a, b)
 

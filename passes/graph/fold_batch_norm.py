@@ -52,13 +52,13 @@ def _sites(function: relax.Function) -> dict[relax.Var, Site]:
     if not fixed:
         return {}
     graph = Graph(function)
-    found: dict[relax.Var, Site] = {}
-    for use in graph.made.values():
+    sites: dict[relax.Var, Site] = {}
+    for use in graph.producers.values():
         if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
             fixed.add(use.var)
         elif use.name == "multiply":
-            found.update((use.var, site) for site in _site(graph, use, fixed))
-    return found
+            sites.update((use.var, site) for site in _site(graph, use, fixed))
+    return sites
 
 
 def _is_fixed(x: Any, fixed: set[Any]) -> bool:
@@ -68,16 +68,16 @@ def _is_fixed(x: Any, fixed: set[Any]) -> bool:
 def _site(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
     """Matches ``conv(x, w) * scale``, in either operand order, in float32 or float64."""
     for y, scale in (product.inputs, product.inputs[::-1]):
-        conv = graph.made.get(y)
+        conv = graph.producers.get(y)
         if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_fixed(scale, fixed):
             filters = conv.inputs[1]
-            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_of_results(scale, filters):
+            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
                 return [Site(conv, scale)]
     return []
 
 
-def _is_of_results(scale: Any, filters: Any) -> bool:
+def _is_per_channel(scale: Any, filters: Any) -> bool:
     """Checks that a scale has one number per output channel of a filter."""
     shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
-    wanted = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
-    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == wanted
+    expected = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
+    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == expected

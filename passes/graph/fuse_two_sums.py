@@ -40,7 +40,7 @@ class _Paired(Evaluation):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.pairs = _pairs(self.function)
-        self.made: dict[relax.Var, Any] = {}
+        self.sums: dict[relax.Var, Any] = {}
 
     def bound(self, binding: Any) -> Any:
         pair = self.pairs.get(binding.var)
@@ -48,20 +48,20 @@ class _Paired(Evaluation):
             return super().bound(binding)
         if binding.var.same_as(pair.first):
             sums = table["paired_sums"].bind(self.value(pair.x), self.value(pair.y), axis=pair.plain.attrs["axis"])
-            self.made |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
-        return self.made[binding.var]
+            self.sums |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
+        return self.sums[binding.var]
 
 
 def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
     """Returns the pairs, each under the variables of both of its sums."""
     graph = Graph(function)
-    order = {var: position for position, var in enumerate(graph.made)}
-    found: dict[relax.Var, Pair] = {}
-    for use in graph.made.values():
+    order = {var: position for position, var in enumerate(graph.producers)}
+    pairs: dict[relax.Var, Pair] = {}
+    for use in graph.producers.values():
         pair = _pair(graph, use, order) if _is_of_columns(use) else None
-        if pair is not None and pair.plain.var not in found:
-            found |= {pair.plain.var: pair, pair.product.var: pair}
-    return found
+        if pair is not None and pair.plain.var not in pairs:
+            pairs |= {pair.plain.var: pair, pair.product.var: pair}
+    return pairs
 
 
 def _is_of_columns(use: Use) -> bool:
@@ -78,7 +78,7 @@ def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
 
     Nothing else may read the product, and both operands must be bound before the earlier sum.
     """
-    product = graph.made.get(total.inputs[0])
+    product = graph.producers.get(total.inputs[0])
     if product is None or product.name != "multiply" or graph.only_use(product.var) is None:
         return None
     for x, y in (product.inputs, product.inputs[::-1]):
@@ -92,4 +92,4 @@ def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
 
 def _is_in_memory(graph: Graph, y: Any) -> bool:
     """Whether another kernel reads ``y``, too; if not, it is cheaper to fuse its computation into the sum."""
-    return y not in graph.made or len(graph.uses[y]) > 1
+    return y not in graph.producers or len(graph.uses[y]) > 1

@@ -20,7 +20,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack
 
-ROOM = 8
+FIRST_ROWS = 8
 """Rows that an empty array gets at its first enlargement."""
 
 
@@ -41,7 +41,7 @@ class _Growing:
     def bound(self) -> tuple[Tensor, ...]:
         """Binds the outer loop: enlarge the arrays, then run the inner loop until one of them is full."""
         start = [*self.condition(*self.inputs), *self.inputs]
-        types = [self._own(i, x._type) for i, x in enumerate(start)]
+        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
         more, again = self._graph("goes_on", lambda going, *_: going, types), self._graph("larger", self.larger, types)
         return self._loop(start, more, again, self.shapes)[1:]
 
@@ -50,10 +50,13 @@ class _Growing:
         start = list(carried)
         for index, step, _ in self.arrays:
             start[1 + index] = _with_more_rows(start[1 + index]) if step else start[1 + index]
-        types = [self._own(i, x._type) for i, x in enumerate(start)]
-        within, once = self._graph("has_room", self.has_room, types), self._graph("iteration", self.iteration, types)
+        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
+        within, iteration = (
+            self._graph("has_room", self.has_room, types),
+            self._graph("iteration", self.iteration, types),
+        )
         ends = [(x if self._grows(i) else t).shape for i, (x, t) in enumerate(zip((x._type for x in start), types))]
-        return self._loop(start, within, once, ends[: 1 + self.count])
+        return self._loop(start, within, iteration, ends[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
         """Whether the loop goes on and every array has rows for the next iteration's writes."""
@@ -72,7 +75,7 @@ class _Growing:
     def _grows(self, place: int) -> bool:
         return place - 1 in {index for index, step, _ in self.arrays if step}
 
-    def _own(self, place: int, of: TensorType) -> TensorType:
+    def _own_type(self, place: int, of: TensorType) -> TensorType:
         """Returns a carried value's type with fresh symbols for the dims that change between iterations."""
         if place > self.count:
             return of
@@ -94,6 +97,6 @@ def _with_more_rows(array: Tensor) -> Tensor:
     """
     rows, *dims = array._type.shape
     more = fresh_dim(state.trace.root.unique("rows"))
-    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + ROOM), shape=(1,)), dtype=int64), dims=(more,))
+    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + FIRST_ROWS), shape=(1,)), dtype=int64), dims=(more,))
     added = new_stack(more - rows, TensorType(tuple(dims), array.dtype))
     return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(more, *dims))

@@ -126,8 +126,8 @@ def _with_axis(path: str) -> Translate:
 
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         x, axis = walk.value(call.args[0]), call.attrs.axis
-        found = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
-        return tf("reshape")(found, _result_dims(walk, call)) if call.attrs.keepdims else found
+        result = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
+        return tf("reshape")(result, _result_dims(walk, call)) if call.attrs.keepdims else result
 
     return translate
 
@@ -224,8 +224,8 @@ def _channels_last(path: str) -> Translate:
     return translate
 
 
-def _relaid(x: Tensor, layout: str, wanted: str) -> Tensor:
-    return x if layout == wanted else tf("transpose")(x, [layout.index(letter) for letter in wanted])
+def _relaid(x: Tensor, layout: str, target_layout: str) -> Tensor:
+    return x if layout == target_layout else tf("transpose")(x, [layout.index(letter) for letter in target_layout])
 
 
 def _explicit(padding: Any) -> list[tuple[int, int]]:

@@ -37,23 +37,23 @@ class _Trimmer:
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
-        self.made: dict[ir.GlobalVar, relax.Function] = {}
+        self.functions: dict[ir.GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
         changed = {name: self.function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)}
-        if not self.made:
+        if not self.functions:
             return self.mod
-        return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.made}, attrs=self.mod.attrs)
+        return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.functions}, attrs=self.mod.attrs)
 
     def function(self, func: relax.Function) -> relax.Function:
         """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
-        out, wanted, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
+        out, used_items, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
-                loop = Needs(self.mod, value, wanted.get(binding.var))
+                loop = Needs(self.mod, value, used_items.get(binding.var))
                 if loop.is_smaller():
                     moved[binding.var] = self.trimmed(out, binding, loop)
                     continue
@@ -71,10 +71,10 @@ class _Trimmer:
         return {k: relax.TupleGetItem(var, i) for i, k in enumerate(loop.carried)}
 
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
-        taken = {v.name_hint for v in [*self.mod.get_global_vars(), *self.made]}
-        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in taken)
+        used_names = {v.name_hint for v in [*self.mod.get_global_vars(), *self.functions]}
+        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in used_names)
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
-        self.made[var] = func
+        self.functions[var] = func
         return var
 
 
@@ -99,7 +99,7 @@ def items_taken(func: relax.Function) -> dict[Any, Any]:
             uses[expr.tuple_value] -= 1
 
     relax.analysis.post_order_visit(func.body, note)
-    return {var: taken for var, taken in items.items() if uses[var] == 0}
+    return {var: indices for var, indices in items.items() if uses[var] == 0}
 
 
 class _Part:
@@ -110,40 +110,44 @@ class _Part:
         self.values = {b.var: b for b in _bindings(func)}
         self.results = list(self.values[func.body.body].value.fields)
 
-    def kept(self, results: Iterable[int]) -> list[Any]:
+    def bindings_for(self, results: Iterable[int]) -> list[Any]:
         """Returns the bindings that some results depend on, in order."""
         return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
 
     def needed(self, results: list[int]) -> set[int]:
         """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used."""
-        kept = self.kept(results)
-        used = {v for b in kept for v in relax.analysis.free_vars(b.value)}
+        bindings = self.bindings_for(results)
+        used = {v for b in bindings for v in relax.analysis.free_vars(b.value)}
         used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
         params = list(self.func.params)
-        found = {i for i, p in enumerate(params) if p in used}
-        dims = _dims([*(b.var.ty for b in kept), *(b.value for b in kept), *(self.results[k].ty for k in results)])
-        for dim in dims - _bound(params[i] for i in found):
-            found.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
-        return found
+        positions = {i for i, p in enumerate(params) if p in used}
+        dims = _dims(
+            [*(b.var.ty for b in bindings), *(b.value for b in bindings), *(self.results[k].ty for k in results)]
+        )
+        for dim in dims - _bound(params[i] for i in positions):
+            positions.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
+        return positions
 
     def part(self, params: list[int], results: list[int]) -> relax.Function:
         """Returns the function restricted to some parameters and results."""
         out = Bindings()
-        out.bindings = self.kept(results)
+        out.bindings = self.bindings_for(results)
         fields = [self.results[k] for k in results]
         var = out.emit(relax.Tuple(fields), "outputs")
         body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
         func = self.func
-        given = [func.params[i] for i in params]
-        return relax.utils.copy_with_new_vars(relax.Function(given, body, var.ty, func.is_pure, func.attrs, func.span))
+        kept_params = [func.params[i] for i in params]
+        return relax.utils.copy_with_new_vars(
+            relax.Function(kept_params, body, var.ty, func.is_pure, func.attrs, func.span)
+        )
 
 
 def _dims(things: Iterable[Any]) -> set[Any]:
     """Returns the symbolic dims in types and expressions."""
-    found: list[Any] = []
+    symbols: list[Any] = []
     for thing in things:
-        structural_walk(thing, (tirx.Var, found.append))
-    return {v for v in found if isinstance(v.ty, ir.PrimType)}
+        structural_walk(thing, (tirx.Var, symbols.append))
+    return {v for v in symbols if isinstance(v.ty, ir.PrimType)}
 
 
 def _bound(params: Iterable[Any]) -> set[Any]:
@@ -153,20 +157,20 @@ def _bound(params: Iterable[Any]) -> set[Any]:
 class Needs:
     """A loop and the positions of the operands and carried values that are needed."""
 
-    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, wanted: set[int] | None) -> None:
+    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, used_results: set[int] | None) -> None:
         self.bound = dialect.read(call)
         self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
         self.count = int(attrs["carried"])
-        self.test, self.turn = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
-        self.params = self._needed(set(range(self.count)) if wanted is None else set(wanted))
+        self.test, self.step = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
+        self.params = self._needed(set(range(self.count)) if used_results is None else set(used_results))
         self.carried = [i for i in self.params if i < self.count]
 
-    def _needed(self, wanted: set[int]) -> list[int]:
+    def _needed(self, used_results: set[int]) -> list[int]:
         """Adds what the condition needs, then what the body needs for that, until nothing is added."""
-        needed = wanted | self.test.needed([0])
+        needed = used_results | self.test.needed([0])
         while True:
-            more = needed | self.turn.needed(sorted(i for i in needed if i < self.count))
+            more = needed | self.step.needed(sorted(i for i in needed if i < self.count))
             if more == needed:
                 return sorted(needed)
             needed = more
@@ -181,7 +185,7 @@ class Needs:
         return self.test.part(self.params, [0])
 
     def body(self) -> relax.Function:
-        return self.turn.part(self.params, self.carried)
+        return self.step.part(self.params, self.carried)
 
     def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
         shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()

@@ -62,8 +62,8 @@ class _Cut(Evaluation):
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
         of_columns = site.axis == rank - 1
-        side, is_turned = (1, "transpose_b") if of_columns else (0, "transpose_a")
-        from_end = 1 if of_columns != site.product.attrs[is_turned] else 2
+        side, transpose_attr = (1, "transpose_b") if of_columns else (0, "transpose_a")
+        from_end = 1 if of_columns != site.product.attrs[transpose_attr] else 2
         operands[side] = _slice(operands[side], from_end, begin, size)
         return table["matmul"].bind(*operands, **site.product.attrs)
 
@@ -78,19 +78,19 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 def _sites(function: relax.Function) -> dict[relax.Var, Site]:
     """Returns the sites by the variables of the splits; the split must be the product's only reader."""
-    graph, taken = Graph(function), items_taken(function)
-    found = {}
-    for split in graph.made.values():
-        if split.name == "split" and split.var in taken:
-            product = graph.made.get(split.inputs[0])
+    graph, used_items = Graph(function), items_taken(function)
+    sites = {}
+    for split in graph.producers.values():
+        if split.name == "split" and split.var in used_items:
+            product = graph.producers.get(split.inputs[0])
             if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                found.update(_site(product, split, sorted(taken[split.var])))
-    return found
+                sites.update(_site(product, split, sorted(used_items[split.var])))
+    return sites
 
 
-def _site(product: Use, split: Use, taken: Sequence[int]) -> dict[relax.Var, Site]:
+def _site(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
-    first, end = taken[0], taken[-1] + 1
+    first, end = used_items[0], used_items[-1] + 1
     is_known = all(isinstance(size, int) for size in sizes)
     if not is_known or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
         return {}

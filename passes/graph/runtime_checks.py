@@ -76,10 +76,10 @@ def _writes_early(mod: tvm.IRModule, name: str) -> bool:
 def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
     """Returns which parameters of a branch or body are Variables' memory; counted from the end, where they stand."""
     params = list(function.params)
-    found = {m for _, _, *memory in _assignments(function) for m in memory}
+    memories = {m for _, _, *memory in _assignments(function) for m in memory}
     for value in _calls_of(function):
-        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
-    return {params.index(m) - len(params) for m in found}
+        memories |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
+    return {params.index(m) - len(params) for m in memories}
 
 
 class _Guarded(Evaluation):
@@ -89,7 +89,7 @@ class _Guarded(Evaluation):
         super().__init__(*args)
         self.roots: dict[int, Any] = {}
         self.pending: dict[int, tuple[Any, Any]] = {}
-        self.given: list[Any] = []
+        self.operands: list[Any] = []
         self.memories: set[int] = set()
         self.originals: dict[int, Any] = {}
         self.sized = sized_after(self.function)
@@ -98,7 +98,7 @@ class _Guarded(Evaluation):
 
     def _enter(self) -> None:
         """Enters a branch or body: its operands may be a Variable's memory, and may be the Variable's current value."""
-        self.given = list(self.values.values())
+        self.operands = list(self.values.values())
         params = list(self.function.params)
         self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
@@ -127,7 +127,7 @@ class _Guarded(Evaluation):
             inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
-            self.given += result
+            self.operands += result
         if prim.name == "assign":
             self._assigned(inputs[0], result, *inputs[2:])
         return result
@@ -137,7 +137,7 @@ class _Guarded(Evaluation):
         memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
         if any(_writes_early(f.mod, f.name) for f in functions):
-            inputs = self._keep(list(roots.values()), inputs)
+            inputs = self._copy_shared(list(roots.values()), inputs)
         if any(_may_fail(f.mod, f.name) for f in functions):
             inputs = self._write_pending(inputs)
         return [roots.get(i, x) for i, x in enumerate(inputs)]
@@ -159,24 +159,24 @@ class _Guarded(Evaluation):
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
         """Writes the pending assignments whose shape fits the Variable's memory."""
         fitting = [(new, root) for new, root in self.pending.values() if _fits(new, root)]
-        inputs = self._keep([root for _, root in fitting], inputs)
+        inputs = self._copy_shared([root for _, root in fitting], inputs)
         for new, root in fitting:
             bind.write(new, root)
         self.pending.clear()
         return inputs
 
-    def _keep(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
+    def _copy_shared(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
         """Copies the values that may share memory with Variables about to be written, for later readers."""
-        kept = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
-        self.originals |= {id(kept[id(root)]): root for root in roots if id(root) in kept}
-        self.values = {var: kept.get(id(value), value) for var, value in self.values.items()}
-        return [kept.get(id(x), x) for x in inputs]
+        copies = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
+        self.originals |= {id(copies[id(root)]): root for root in roots if id(root) in copies}
+        self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
+        return [copies.get(id(x), x) for x in inputs]
 
     def _sharing(self, root: Any) -> list[Any]:
         """Returns the values that may share a Variable's memory: operands of a branch or body; ``main``'s parameter."""
         if state.trace.parent is None:
-            return [root, *(x for x in self.given if x._type == root._type)]
-        return [x for x in self.given if x._type == root._type and id(x) not in self.memories]
+            return [root, *(x for x in self.operands if x._type == root._type)]
+        return [x for x in self.operands if x._type == root._type and id(x) not in self.memories]
 
 
 def _fits(new: Any, root: Any) -> bool:

@@ -35,17 +35,17 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
     bindings = [b for block in function.body.blocks for b in block.bindings]
     makers = makers_of_dims(function.params, bindings)
     order = {b.var: i for i, b in enumerate(bindings)}
-    told = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == MAKER}
-    found: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
-    for binding in bindings if told else ():
+    dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == MAKER}
+    results_after: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
+    for binding in bindings if dim_bindings else ():
         for each in _results(binding):
             used = (
                 set() if isinstance(each.bytes, int) else {makers[s] for s in undefined_vars(each.bytes) if s in makers}
             )
-            if used & told:
+            if used & dim_bindings:
                 last = max(used, key=order.__getitem__)
-                found[last].setdefault(str(each.bytes), each)
-    return {var: list(each.values()) for var, each in found.items()}
+                results_after[last].setdefault(str(each.bytes), each)
+    return {var: list(each.values()) for var, each in results_after.items()}
 
 
 def _results(binding: Any) -> list[Sized]:
@@ -66,5 +66,5 @@ def _sized(op: str, ty: relax.TensorType) -> Sized:
 def too_large(results: Sequence[Sized]) -> str:
     """Returns the error text for results that can't be allocated, in TensorFlow's words."""
     named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MOST_NAMED])
-    others = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
-    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"
+    more = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
+    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{more}"

@@ -46,31 +46,33 @@ class _Line:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod, main = mod, mod["main"]
         self.bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.made = {binding.var: binding for binding in self.bindings if is_kernel_call(binding.value)}
+        self.kernel_calls = {binding.var: binding for binding in self.bindings if is_kernel_call(binding.value)}
         self.readers: dict[Any, list[Any]] = {}
         for binding in self.bindings:
             self._read(binding.value, binding)
         self._read(main.body.body, None)
 
     def _read(self, value: Any, reader: Any) -> None:
-        found: set[Any] = set()
-        structural_walk(value, (ir.Var, found.add))
-        for var in found:
+        names: set[Any] = set()
+        structural_walk(value, (ir.Var, names.add))
+        for var in names:
             self.readers.setdefault(var, []).append(reader)
 
     def only_reader(self, binding: Any) -> Any:
         """Returns the kernel call that is the only reader of a result, or None."""
         readers = self.readers.get(binding.var, [])
-        return self.made.get(readers[0].var) if len(readers) == 1 and readers[0] is not None else None
+        return self.kernel_calls.get(readers[0].var) if len(readers) == 1 and readers[0] is not None else None
 
     def chains(self, target: CpuTarget) -> Iterator[Chain]:
         """Yields candidate chains for each depthwise convolution, the longest first."""
-        for binding in self.made.values():
+        for binding in self.kernel_calls.values():
             if not self._is(binding, _is_depthwise):
                 continue
             reader = self.only_reader(binding)
             after = [reader] if reader is not None and self._is(reader, is_convolution) else []
-            before = [b for x in _operands(binding) if (b := self.made.get(x)) and self.only_reader(b) is binding]
+            before = [
+                b for x in _operands(binding) if (b := self.kernel_calls.get(x)) and self.only_reader(b) is binding
+            ]
             before = [b for b in before if self._is(b, is_convolution)][:1]
             for chain in ([*before, binding, *after], [binding, *after], [*before, binding]):
                 if len(chain) > 1 and any(_bytes_of(b.var) > SHARE_OF_LEVEL2 * target.level2_bytes for b in chain[:-1]):

@@ -25,12 +25,14 @@ def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     """Replaces each dim of a parameter that its function can't compute by a symbol."""
-    made = {var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _lost(f)}
-    if not made:
+    repaired = {
+        var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _has_unbound_dims(f)
+    }
+    if not repaired:
         return mod
-    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
-    kept = {var: f for var, f in mod.functions_items() if var not in made}
-    functions = kept | {typed[var]: f for var, f in made.items()}
+    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in repaired.items()}
+    unchanged = {var: f for var, f in mod.functions_items() if var not in repaired}
+    functions = unchanged | {typed[var]: f for var, f in repaired.items()}
     renamed = (ir.GlobalVar, lambda var: typed.get(var, var))
     return tvm.IRModule(
         {var: structural_map(f, renamed) if isinstance(f, relax.Function) else f for var, f in functions.items()},
@@ -38,10 +40,10 @@ def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     )
 
 
-def _lost(function: relax.Function) -> bool:
+def _has_unbound_dims(function: relax.Function) -> bool:
     """Whether a parameter has a dim expression over symbols that no parameter binds."""
     known = _known([p.ty for p in function.params], function.params)
-    return any(isinstance(p.ty, relax.TensorType) and not all(_is_made_of(known, p.ty)) for p in function.params)
+    return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(known, p.ty)) for p in function.params)
 
 
 def _known(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
@@ -49,7 +51,7 @@ def _known(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
     return {d for d in [*(d for ty in types for d in _dims(ty)), *params] if isinstance(d, tirx.Var)}
 
 
-def _is_made_of(known: set[Any], ty: Any) -> Iterator[bool]:
+def _are_bound(known: set[Any], ty: Any) -> Iterator[bool]:
     return (known.issuperset(tirx.analysis.undefined_vars(dim)) for dim in _dims(ty))
 
 
@@ -65,14 +67,14 @@ def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[An
     Args:
       params: the parameters; scalars among them bind their own symbols.
     """
-    known, names, found = _known(types, params), [], []  # type: ignore[var-annotated]
+    known, names, result = _known(types, params), [], []  # type: ignore[var-annotated]
     for ty in types:
-        told = [*_is_made_of(known, ty)]
-        if isinstance(ty, relax.TensorType) and not all(told):
-            dims = [dim if is_told else _name_of(dim, names) for dim, is_told in zip(_dims(ty), told)]
+        is_bound = [*_are_bound(known, ty)]
+        if isinstance(ty, relax.TensorType) and not all(is_bound):
+            dims = [dim if bound else _name_of(dim, names) for dim, bound in zip(_dims(ty), is_bound)]
             ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
-        found.append(ty)
-    return found
+        result.append(ty)
+    return result
 
 
 def _name_of(dim: Any, names: list[tuple[Any, tirx.Var]]) -> tirx.Var:

@@ -59,11 +59,11 @@ class _Line:
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
         self.steps: dict[Any, Step] = {}
         self.readers: dict[Any, list[int]] = {}
-        self.made: dict[Any, int] = {}
+        self.positions_of: dict[Any, int] = {}
         self.starts: list[int] = []
         known: dict[Any, int | None] = {}
         for number, block in enumerate(main.body.blocks):
-            self.starts.append(len(self.made))
+            self.starts.append(len(self.positions_of))
             for binding in block.bindings:
                 self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, known)
         self._read(main.body.body)
@@ -74,9 +74,9 @@ class _Line:
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
     ) -> None:
-        position = len(self.made)
+        position = len(self.positions_of)
         self._read(binding.value)
-        self.made[binding.var] = position
+        self.positions_of[binding.var] = position
         if is_dataflow and _is_plain_call(binding.value):
             name, operands = binding.value.args[0], list(binding.value.args[1].fields)
             kernel = mod[name]
@@ -89,24 +89,24 @@ class _Line:
 
     def _read(self, value: Any) -> None:
         for var in variables(value):
-            self.readers.setdefault(var, []).append(len(self.made))
+            self.readers.setdefault(var, []).append(len(self.positions_of))
 
     @cached_property
     def early(self) -> set[Any]:
         """Scalars that depend on parameters only, such as a step's learning rate; they move to the block's start."""
-        found: set[Any] = set()
+        scalars: set[Any] = set()
         for var, step in self.steps.items():
             if (
                 var not in self.updated
                 and not step.binding.var.ty.ndim
-                and all(x not in self.made or x in found for x in step.operands)
+                and all(x not in self.positions_of or x in scalars for x in step.operands)
             ):
-                found.add(var)
-        return found
+                scalars.add(var)
+        return scalars
 
     def key(self, var: Any) -> float:
         """Returns the sort key of a binding within its block."""
-        position = self.made[var]
+        position = self.positions_of[var]
         if var not in self.early:
             return position
         return max(start for start in self.starts if start <= position) - 0.9
@@ -115,12 +115,12 @@ class _Line:
         """Yields groups of steps that can be fused; each step belongs to one group."""
         groups: list[set[Any]] = []
         for var in self.updated:
-            own = set(self._elementwise(var))
-            groups = [g for g in groups if not g & own] + [own.union(*(g for g in groups if g & own))]
+            members = set(self._elementwise(var))
+            groups = [g for g in groups if not g & members] + [members.union(*(g for g in groups if g & members))]
         for group in groups:
-            own = self._without_shared(group)
-            own |= self._gradient(own)
-            update = _Update(self, sorted((self.steps[var] for var in own), key=lambda step: step.position))
+            members = self._without_shared(group)
+            members |= self._gradient(members)
+            update = _Update(self, sorted((self.steps[var] for var in members), key=lambda step: step.position))
             if update.steps and update.is_legal:
                 yield update
 
@@ -129,7 +129,7 @@ class _Line:
         todo, seen = [var], set()
         while todo:
             step = self.steps.get(todo.pop())
-            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _alike(step.var, var):
+            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _same_shape(step.var, var):
                 seen.add(step.var)
                 todo += step.operands
         return iter(seen)
@@ -137,24 +137,24 @@ class _Line:
     def _without_shared(self, group: set[Any]) -> set[Any]:
         """Removes steps that are read outside the group, unless they are a Variable's new value."""
         while True:
-            own = {self.steps[var].position for var in group}
-            shared = {v for v in group if v not in self.updated and not own.issuperset(self.readers.get(v, ()))}
+            positions = {self.steps[var].position for var in group}
+            shared = {v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))}
             if not shared:
                 return group
             group = group - shared
 
     def _gradient(self, group: set[Any]) -> set[Any]:
         """Returns the contraction that only this group reads, if there is exactly one."""
-        own = {self.steps[var].position for var in group}
+        positions = {self.steps[var].position for var in group}
         operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
-        found = {
+        contractions = {
             x
             for x in operands - group
             if self.steps[x].pattern == _CONTRACTION
-            and all(_alike(x, var) and self.steps[x].block == self.steps[var].block for var in group)
-            and own.issuperset(self.readers[x])
+            and all(_same_shape(x, var) and self.steps[x].block == self.steps[var].block for var in group)
+            and positions.issuperset(self.readers[x])
         }
-        return found if len(found) == 1 else set()
+        return contractions if len(contractions) == 1 else set()
 
 
 class _Update:
@@ -187,11 +187,13 @@ class _Update:
         It stands after the last operand, and after the last other reader of the Variables whose memory the results
         take.
         """
-        made = [self.line.made[x] for x in self.operands if x in self.line.made and x not in self.line.early]
+        operand_positions = [
+            self.line.positions_of[x] for x in self.operands if x in self.line.positions_of and x not in self.line.early
+        ]
         params = [self.line.updated[s.var] for s in self.steps if s.var in self.line.updated]
         read = [r for p in params for r in self.line.readers.get(p, ()) if r not in self.positions]
         start = self.line.starts[self.steps[0].block]
-        before = [position for position in (*made, *read) if position < self.steps[-1].position]
+        before = [position for position in (*operand_positions, *read) if position < self.steps[-1].position]
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
@@ -218,9 +220,9 @@ class _Update:
         """Returns the bindings of the call and of its results, under their old variables."""
         types = relax.TupleType([step.var.ty for step in self.results])
         call = relax.Call(function, self.operands, span=self.steps[-1].binding.value.span, ret_ty=types)
-        made = relax.VarBinding(relax.Var("update", types), call)
-        items = [relax.VarBinding(step.var, relax.TupleGetItem(made.var, i)) for i, step in enumerate(self.results)]
-        return [made, *items]
+        binding = relax.VarBinding(relax.Var("update", types), call)
+        items = [relax.VarBinding(step.var, relax.TupleGetItem(binding.var, i)) for i, step in enumerate(self.results)]
+        return [binding, *items]
 
 
 def _again(call: Any, operands: list[Any]) -> Any:
@@ -240,7 +242,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value.ty, relax.TensorType)
 
 
-def _alike(x: Any, y: Any) -> bool:
+def _same_shape(x: Any, y: Any) -> bool:
     return tvm_ffi.structural_equal(x.ty.shape, y.ty.shape)
 
 
@@ -273,12 +275,12 @@ def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: li
     for update in updates:
         function = builder.add_func(update.function(), f"{update.name}_update")
         new.setdefault(update.steps[0].block, []).append((update.place, update.bindings(function)))
-    gone = {step.var for update in updates for step in update.steps}
+    fused_vars = {step.var for update in updates for step in update.steps}
     blocks = []
     for number, block in enumerate(main.body.blocks):
         if number in new:
-            left = [(line.key(b.var), [b]) for b in block.bindings if b.var not in gone]
-            parts = sorted([*left, *new[number]], key=lambda part: part[0])
+            unfused = [(line.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
+            parts = sorted([*unfused, *new[number]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])
         blocks.append(block)
     body = Bindings.typed(relax.SeqExpr(blocks, main.body.body), main.body.body.ty)

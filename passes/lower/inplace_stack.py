@@ -33,7 +33,7 @@ class InPlace:
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
         uses = _uses(body)
         params = {p: k for k, p in enumerate(body.params[:count])}
-        own = set(params)
+        overwritable = set(params)
         self.carried[name] = set()
         for binding in _bindings(body):
             if not dialect.is_dialect(binding.value):
@@ -42,12 +42,12 @@ class InPlace:
             if bound.primitive.name == READ:
                 uses[bound.inputs[0]] -= 1  # harmless: a read before the write has copied the row by then
                 continue
-            if bound.primitive.name in WRITES and bound.inputs[0] in own and uses[bound.inputs[0]] == 1:
+            if bound.primitive.name in WRITES and bound.inputs[0] in overwritable and uses[bound.inputs[0]] == 1:
                 buffer = bound.inputs[0]
                 self.owned.add(buffer)
                 if buffer in params:
                     self.carried[name].add(params[buffer])
-                own.add(binding.var)
+                overwritable.add(binding.var)
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:

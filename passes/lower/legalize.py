@@ -65,13 +65,13 @@ class _Legalizer:
         self.mod = mod
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
         self.known: dict[Any, ir.GlobalVar] = {}
-        self.taken = {gv.name_hint for gv in mod.get_global_vars()}
+        self.used_names = {gv.name_hint for gv in mod.get_global_vars()}
         self.in_place = InPlace(mod)
         self.recorded = recorded_calls(mod)
 
     @cached_property
-    def found(self) -> dict[relax.Call, set[tirx.Var]]:
-        return found_dims(self.mod)
+    def new_dims(self) -> dict[relax.Call, set[tirx.Var]]:
+        return dims_bound_by(self.mod)
 
     def run(self) -> tvm.IRModule:
         lowered = rewrite_functions(self.mod, self.binding)
@@ -109,7 +109,7 @@ class _Legalizer:
         key = self.key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
         if is_empty(call.ty):
-            lower, inputs, attrs = (lambda: nothing(call.ty)), [], {}
+            lower, inputs, attrs = (lambda: empty_results(call.ty)), [], {}
         if key is not None and key in self.known:
             return call_kernel(self.known[key], inputs, call.ty, call)
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
@@ -141,10 +141,10 @@ class _Legalizer:
 
     def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
         unique, count = name, 0
-        while unique in self.taken:
+        while unique in self.used_names:
             count += 1
             unique = f"{name}_{count}"
-        self.taken.add(unique)
+        self.used_names.add(unique)
         var = Bindings.typed(ir.GlobalVar(unique), ty or func.ty)
         self.kernels[var] = func
         return var
@@ -178,12 +178,12 @@ def is_empty(ty: ir.Type) -> bool:
     return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
 
 
-def nothing(ty: ir.Type) -> list[te.Tensor]:
+def empty_results(ty: ir.Type) -> list[te.Tensor]:
     """Builds the kernel for results without elements, so that no op's own kernel has to handle them."""
-    return [_nothing_of(t) for t in _tensor_types(ty)]
+    return [_empty_result(t) for t in _tensor_types(ty)]
 
 
-def _nothing_of(ty: relax.TensorType) -> te.Tensor:
+def _empty_result(ty: relax.TensorType) -> te.Tensor:
     zero = tirx.const(0, str(ty.dtype))
     return te.compute(ty.shape.values, lambda *_: zero, name="nothing")
 
@@ -300,8 +300,8 @@ def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound:
     if buffer not in legalizer.in_place.owned:
         return legalizer.kernel_call(call, bound)
     name = bound.primitive.name
-    made = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
-    kernel = legalizer.add(name, made)
+    func = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
+    kernel = legalizer.add(name, func)
     out.emit(void_call(kernel, bound.inputs, call.span), "_")
     return buffer
 
@@ -366,17 +366,21 @@ def _differentiable_python(value: Any) -> bool:
 
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a call of a primitive's NumPy kernel to a packed call with its name and attributes."""
-    text, dims = written(bound.attrs, lambda dim: legalizer.found[call].isdisjoint(tirx.analysis.undefined_vars(dim)))
+    text, dims = written(
+        bound.attrs, lambda dim: legalizer.new_dims[call].isdisjoint(tirx.analysis.undefined_vars(dim))
+    )
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
     return _on_host(out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure)
 
 
-def found_dims(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
+def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
     """Returns, for each call, the symbolic dims that its results bind first: they are known only after it ran."""
-    return {call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _found_in(f)}
+    return {
+        call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _dims_bound_in(f)
+    }
 
 
-def _found_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
+def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in (b for block in function.body.blocks for b in block.bindings):
         new = _symbols(binding.var.ty) - known
@@ -397,8 +401,8 @@ def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure
         value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[loose]), loose)
     else:
         value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[loose], span=call.span, ret_ty=loose)
-    found = out.emit(value, "found")
-    items = [_matched(out, found, i, t) for i, t in enumerate(types)]
+    results = out.emit(value, "found")
+    items = [_matched(out, results, i, t) for i, t in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
 
 
@@ -408,13 +412,13 @@ def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
 
 def _all_matched(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
     """Casts the items of a tuple from tensors of unknown shape to their annotated shapes."""
-    found = out.emit(value, "found")
-    return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(ty.fields)])
+    results = out.emit(value, "found")
+    return relax.Tuple([_matched(out, results, i, t) for i, t in enumerate(ty.fields)])
 
 
-def _matched(out: Bindings, found: Any, index: int, ty: relax.TensorType) -> Any:
+def _matched(out: Bindings, results: Any, index: int, ty: relax.TensorType) -> Any:
     """Casts one item of a tuple from a tensor of unknown shape to its annotated shape."""
-    item = out.emit(relax.TupleGetItem(found, index), "item")
+    item = out.emit(relax.TupleGetItem(results, index), "item")
     matched = relax.Var("matched", ty)
     out.bindings.append(relax.MatchCast(matched, item, ty))
     return matched
@@ -437,10 +441,10 @@ def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any]) -> N
 
 def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
     """Returns an If that is ``ok`` itself where it holds, else the result of ``otherwise(bindings)``."""
-    kept, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
+    unchanged, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
     inside = Bindings()
     inside.bind(written, otherwise(inside))
-    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(kept, ok)])], kept)
+    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(unchanged, ok)])], unchanged)
     no = relax.SeqExpr([relax.BindingBlock(inside.bindings)], written)
     return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
 

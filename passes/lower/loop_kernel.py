@@ -47,13 +47,13 @@ class LoopKernel:
 
     Its arguments are ``operands``, then tensors of the types ``allocated``. Each of ``results`` is the position of one
     of these tensors; for a carried value that the body returns unchanged (it may have written into it) it is the
-    operand. Only results in ``wanted`` are guaranteed to be written.
+    operand. Only results in ``used_results`` are guaranteed to be written.
 
     Raises:
       NotNative: the loop has to stay in the virtual machine.
     """
 
-    def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int], polls: bool) -> None:
+    def __init__(self, mod: tvm.IRModule, call: relax.Call, used_results: set[int], polls: bool) -> None:
         self.mod, self.polls = mod, polls
         self.inputs: dict[Any, Var] = {}
         self.outputs: list[Var] = []
@@ -63,7 +63,7 @@ class LoopKernel:
         self.dims: dict[Var, ir.Expr] = {}
         self.statements: list[Stmt | None] = []
         self.into: Var | None = None
-        self.results = self._write(call, wanted)
+        self.results = self._write(call, used_results)
         if sum(map(_length, self.statements)) > MOST_STATEMENTS:
             raise NotNative("its length")
         self.allocated = [_tensor_type(place) for place in [*self.outputs, *self.workspaces]]
@@ -71,16 +71,16 @@ class LoopKernel:
         self.operands = [*self.inputs, *sizes]
         self.function = self._function(sizes)
 
-    def _write(self, call: relax.Call, wanted: set[int]) -> list[Any]:
+    def _write(self, call: relax.Call, used_results: set[int]) -> list[Any]:
         """Emits the loop; returns each result's output position or operand."""
-        given = list(call.args)[2 : 2 + carried_count(call)]
+        carried = list(call.args)[2 : 2 + carried_count(call)]
         values = [self.value(x, {}) for x in list(call.args)[2:]]
-        state = self.loop(call, values, [k in wanted for k in range(len(given))])
+        state = self.loop(call, values, [k in used_results for k in range(len(carried))])
         results: list[Any] = []
-        for k, (buffer, operand) in enumerate(zip(state, given)):
+        for k, (buffer, operand) in enumerate(zip(state, carried)):
             if buffer is values[k]:
                 results.append(operand)
-            elif k in wanted:
+            elif k in used_results:
                 results.append(self._given_out(buffer))
             else:
                 results.append(operand)
@@ -279,16 +279,16 @@ class LoopKernel:
         over = {k: overwriting(self.mod, body, k) for k, place in enumerate(state) if is_large(place)}
         self.places |= {var: state[k] for k, var in over.items() if var is not None}
         inputs = [*state, *values[count:]]
-        going, beat = self.place([], "bool", "going"), _Beat(self) if self.polls else None
+        going, polling = self.place([], "bool", "going"), _SignalPoll(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
         known = len(self.workspaces)
-        whole, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
-        before, rest = lasting(whole, self.workspaces[known:])
+        all_statements, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
+        before, rest = lasting(all_statements, self.workspaces[known:])
         self.statements += before
-        turn = emit.sequence(rest)
+        iteration = emit.sequence(rest)
         test, _ = self.block(lambda: self.emit(_copy(self.run(condition, inputs), going)))
-        poll = [] if beat is None else [beat.poll(POLL_WORK // max(1, _work(turn)))]
-        again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([turn, *poll]), None)
+        poll = [] if polling is None else [polling.poll(POLL_WORK // max(1, _work(iteration)))]
+        again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([iteration, *poll]), None)
         self.emit(tirx.While(tirx.BufferLoad(going, []), emit.sequence([test, again])))
         return state
 
@@ -315,24 +315,26 @@ class LoopKernel:
         return place
 
 
-class _Beat:
+class _SignalPoll:
     """Polling for Ctrl-C: the clock is read every few iterations, and Python is asked once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
-        self.turns, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
-        kernel.emit(emit.store(self.turns, tirx.IntImm("int32", 0), []))
+        self.iterations, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
+        kernel.emit(emit.store(self.iterations, tirx.IntImm("int32", 0), []))
         kernel.emit(emit.store(self.last, seconds(), []))
 
-    def poll(self, turns: int) -> Stmt:
-        """Returns the statement that an iteration ends with; the clock is read every ``turns`` iterations."""
+    def poll(self, iterations: int) -> Stmt:
+        """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations."""
         now = Var("now", "int64")
         ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
         later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
-        look = emit.sequence([emit.store(self.turns, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later])
-        if turns <= 1:
+        look = emit.sequence(
+            [emit.store(self.iterations, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later]
+        )
+        if iterations <= 1:
             return look
-        count = emit.store(self.turns, tirx.BufferLoad(self.turns, []) + 1, [])
-        due = tirx.GE(tirx.BufferLoad(self.turns, []), tirx.IntImm("int32", turns))
+        count = emit.store(self.iterations, tirx.BufferLoad(self.iterations, []) + 1, [])
+        due = tirx.GE(tirx.BufferLoad(self.iterations, []), tirx.IntImm("int32", iterations))
         return emit.sequence([count, tirx.IfThenElse(due, look, None)])
 
 
@@ -357,12 +359,12 @@ def overwriting(mod: tvm.IRModule, body: relax.Function, k: int) -> relax.Var | 
     bindings = [b for block in body.body.blocks for b in block.bindings]
     param, fields = body.params[k], list(body.body.body.fields)
     users = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
-    made = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
-    if made is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[made]]):
+    position = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
+    if position is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[position]]):
         return None
-    if any(b.var.same_as(later.var) for b in users for later in bindings[made + 1 :]):
+    if any(b.var.same_as(later.var) for b in users for later in bindings[position + 1 :]):
         return None
-    return bindings[made].var if _is_safe(mod, bindings[made].value, param) else None
+    return bindings[position].var if _is_safe(mod, bindings[position].value, param) else None
 
 
 def _is_kernel_call(value: Any) -> bool:
@@ -380,14 +382,14 @@ def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
 
 def _dims(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
     """Returns the values of a function's symbolic dims for some operands."""
-    found: dict[Var, ir.Expr] = {}
+    dims: dict[Var, ir.Expr] = {}
     for param, operand in zip(params, operands, strict=True):
         if not isinstance(param.ty, relax.TensorType):
             raise NotNative("a parameter that is no tensor")
         for dim, actual in zip(param.ty.shape.values, operand.ty.shape, strict=True):
             if isinstance(dim, Var):
-                found.setdefault(dim, actual)
-    return found
+                dims.setdefault(dim, actual)
+    return dims
 
 
 def _pairs(value: Value, target: Value) -> list[tuple[Var, Var]]:
@@ -409,9 +411,9 @@ def _copy(source: Var, target: Var) -> Stmt:
 
 
 def _length(stmt: Stmt) -> int:
-    found: list[Stmt] = []
-    structural_walk(stmt, (Stmt, found.append))
-    return len(found)
+    statements: list[Stmt] = []
+    structural_walk(stmt, (Stmt, statements.append))
+    return len(statements)
 
 
 def _work(stmt: Any) -> int:

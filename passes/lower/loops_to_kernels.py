@@ -36,19 +36,19 @@ class _Rewriter:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
-        waiting = [name for name, func in self.mod.functions_items() if _is_entry(func)]
-        done: dict[ir.GlobalVar, Any] = {}
-        while waiting:
-            name = waiting.pop()
-            if name not in done:
+        worklist = [name for name, func in self.mod.functions_items() if _is_entry(func)]
+        rewritten: dict[ir.GlobalVar, Any] = {}
+        while worklist:
+            name = worklist.pop()
+            if name not in rewritten:
                 func = self.kernels.get(name) or self.mod[name]
-                done[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
-                waiting.extend(_mentioned(done[name]))
-        return tvm.IRModule(done, attrs=self.mod.attrs)
+                rewritten[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
+                worklist.extend(_mentioned(rewritten[name]))
+        return tvm.IRModule(rewritten, attrs=self.mod.attrs)
 
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
-        taken = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
-        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in taken)
+        used_names = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
+        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in used_names)
         impure = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
         var = Bindings.typed(ir.GlobalVar(name), impure)
         self.kernels[var] = kernel
@@ -60,9 +60,9 @@ def _is_entry(func: ir.BaseFunc) -> bool:
 
 
 def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
-    found: list[ir.GlobalVar] = []
-    structural_walk(func.body, (ir.GlobalVar, found.append))
-    return found
+    names: list[ir.GlobalVar] = []
+    structural_walk(func.body, (ir.GlobalVar, names.append))
+    return names
 
 
 class _Function:
@@ -109,10 +109,10 @@ class _Function:
 
     def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
         """Binds a loop as allocations and a kernel call; as it is where no kernel can do it."""
-        whole = self.uses[var] > len(self.items[var])
-        wanted = range(carried_count(call)) if whole else self.items[var]
+        uses_tuple = self.uses[var] > len(self.items[var])
+        used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
-            kernel = LoopKernel(self.rewriter.mod, call, set(wanted), self.rewriter.polls)
+            kernel = LoopKernel(self.rewriter.mod, call, set(used_results), self.rewriter.polls)
         except NotNative:
             out.bind(var, call)
             return
@@ -120,7 +120,7 @@ class _Function:
         name = self.rewriter.add(kernel.function)
         out.emit(void_call(name, [*kernel.operands, *places], call.span), "_")
         self.fields[var] = [places[r] if isinstance(r, int) else r for r in kernel.results]
-        if whole:
+        if uses_tuple:
             out.bind(var, relax.Tuple(self.fields[var]))
 
 

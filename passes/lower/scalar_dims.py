@@ -21,8 +21,8 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
     old = {var: f for var, f in mod.functions_items() if _has_both(f)}
     if not old:
         return mod
-    made = {var: _without_scalars(f) for var, f in old.items()}
-    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
+    rewritten = {var: _without_scalars(f) for var, f in old.items()}
+    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
 
     def moved(call: relax.Call) -> relax.Call:
         if not isinstance(call.op, ir.GlobalVar) or call.op not in named:
@@ -33,9 +33,9 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
         args = [*rest, relax.ShapeExpr([*dims.values, *scalars])]
         return relax.Call(named[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
-    others = {var: f for var, f in mod.functions_items() if var not in old}
-    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in others.items()}
-    return tvm.IRModule(changed | {named[var]: f for var, f in made.items()}, attrs=mod.attrs)
+    callers = {var: f for var, f in mod.functions_items() if var not in old}
+    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in callers.items()}
+    return tvm.IRModule(changed | {named[var]: f for var, f in rewritten.items()}, attrs=mod.attrs)
 
 
 def _is_scalar(param: relax.Var) -> bool:

@@ -34,19 +34,19 @@ def placed(intervals: Sequence[Interval]) -> list[int]:
     [128, 0, 128]
     """
     offsets = [0] * len(intervals)
-    done: list[int] = []
+    assigned: list[int] = []
     for number in sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first)):
-        own = intervals[number]
-        taken = ((offsets[i], offsets[i] + intervals[i].size) for i in done if own.meets(intervals[i]))
-        offsets[number] = _best_gap(taken, own.size)
-        done.append(number)
+        interval = intervals[number]
+        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.meets(intervals[i]))
+        offsets[number] = _best_gap(occupied, interval.size)
+        assigned.append(number)
     return offsets
 
 
-def _best_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
     """Returns the start of the smallest gap that is large enough, else the end of the occupied range."""
     best, least, end = -1, 0, 0
-    for start, stop in sorted(taken):
+    for start, stop in sorted(occupied):
         gap = start - end
         if gap >= size and (best < 0 or gap < least):
             best, least = end, gap

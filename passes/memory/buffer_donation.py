@@ -133,24 +133,24 @@ def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
     """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy."""
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
 
     def visit(loop: tirx.For) -> None:
         if COPY in loop.annotations:
             stored: list[tirx.BufferStore] = []
             structural_walk(loop.body, (tirx.BufferStore, stored.append))
-            found.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
+            pairs.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
 
     structural_walk(body, (tirx.For, visit))
-    return found
+    return pairs
 
 
 def without_copies(body: Any, output: Any) -> Any:
     """Returns the statements without the loops that copy an operand into an output."""
 
     def left(loop: tirx.For) -> Any:
-        own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
-        return tirx.Evaluate(tirx.IntImm("int32", 0)) if own else loop
+        is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop
 
     return structural_map(body, (tirx.For, left))
 
@@ -192,11 +192,13 @@ def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Funct
     uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
         variables(main.body.body)
     )
-    found = [(position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)]
-    taken, values = {position for position, _ in found}, dict(pair for _, pair in found)
+    last_copies = [
+        (position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)
+    ]
+    removed, values = {position for position, _ in last_copies}, dict(pair for _, pair in last_copies)
     out = Bindings()
     for position, binding in enumerate(plan.bindings):
-        if position not in taken and binding.var not in values:
+        if position not in removed and binding.var not in values:
             out.again(binding, _replaced(binding.value, values))
     return out.function(main, _replaced(main.body.body, values))
 
@@ -213,9 +215,9 @@ def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int
     name = plan.bindings[position].value.op
     kernel = mod[name]
     body = without_copies(kernel.body, kernel.params[output])
-    own = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
-    mod[own] = kernel.with_body(body).with_attr("tirx.noalias", True)
-    return own
+    variant = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
+    mod[variant] = kernel.with_body(body).with_attr("tirx.noalias", True)
+    return variant
 
 
 class _Plan:
@@ -282,11 +284,11 @@ class _Plan:
 
     def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
         """Yields the safe donations as ``(value, parameter)``; each value is donated once."""
-        taken: set[Any] = set()
+        donated: set[Any] = set()
         for output, parameter in pairs:
             var, param = self.root(self._output(output)), self.main.params[parameter]
-            if var not in taken and self.is_safe(var, param):
-                taken.add(var)
+            if var not in donated and self.is_safe(var, param):
+                donated.add(var)
                 yield var, param
 
     def _output(self, index: int) -> Any:
@@ -312,10 +314,10 @@ class _Plan:
     def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
         """Returns the outputs that end up in the memory of exactly one parameter, where the caller expects them."""
         outputs = [output for output, _ in pairs]
-        found = {
+        in_place = {
             out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
         }
-        return {output for output in found if outputs.count(output) == 1}
+        return {output for output in in_place if outputs.count(output) == 1}
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
@@ -343,8 +345,8 @@ class _Plan:
             call = self.bindings[position].value
             kernel = self._kernel(call)
             output = next(i for i, a in enumerate(call.args) if a.same_as(var))
-            given = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
-            if any(out.same_as(kernel.params[output]) and source in given for out, source in copies(kernel.body)):
+            donated = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
+            if any(out.same_as(kernel.params[output]) and source in donated for out, source in copies(kernel.body)):
                 yield position, output
 
 
@@ -373,10 +375,10 @@ def _without(main: relax.Function, settled: set[int]) -> relax.Function:
     last = bindings[-1] if bindings else None
     if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
         return main
-    given = [i for i in range(len(last.value.fields)) if i not in settled]
+    returned = [i for i in range(len(last.value.fields)) if i not in settled]
     out = Bindings()
     out.bindings = bindings[:-1]
-    result = out.emit(relax.Tuple([last.value.fields[i] for i in given]), "outputs")
+    result = out.emit(relax.Tuple([last.value.fields[i] for i in returned]), "outputs")
     body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
     func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
-    return func.with_attr(GIVEN, given)
+    return func.with_attr(GIVEN, returned)

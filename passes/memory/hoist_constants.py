@@ -31,7 +31,7 @@ def hoist(mod: tvm.IRModule) -> tvm.IRModule:
     return _Hoist(mod, main, positions).run() if positions else mod
 
 
-def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
+def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """Keeps kernels on constants out of fused groups, by making their results outputs of dataflow blocks.
 
     Fused into a consumer, they would be recomputed for each element of its result. A result that is larger than every
@@ -42,12 +42,12 @@ def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
     fixed = _small_constants(main, bindings)
     read = _variables([binding.value for binding in bindings if binding.var not in fixed])
     inner = [var for var in fixed & read if isinstance(var, relax.DataflowVar)]
-    given = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
-    apart = mod.clone()
-    if given:
-        outer = structural_map(main, (ir.Var, lambda var: given.get(var, var)))
-        apart.update_func(mod.get_global_var("main"), outer)
-    return apart
+    outputs = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
+    result = mod.clone()
+    if outputs:
+        outer = structural_map(main, (ir.Var, lambda var: outputs.get(var, var)))
+        result.update_func(mod.get_global_var("main"), outer)
+    return result
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
@@ -80,9 +80,9 @@ def _fixed(main: relax.Function) -> set[Any]:
     kernel uses may be returned to the caller, so each call computes its own.
     """
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    kept = _used_elsewhere(main) if fixed else set()
+    escaping = _used_elsewhere(main) if fixed else set()
     for binding in _kernel_calls(main) if fixed else ():
-        can_be = binding.var not in kept and _elements(binding.var) < inf
+        can_be = binding.var not in escaping and _elements(binding.var) < inf
         if can_be and _is_made_of(list(binding.value.args[1].fields), fixed):
             fixed.add(binding.var)
     return fixed
@@ -109,10 +109,10 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _called_elsewhere(mod: tvm.IRModule) -> set[Any]:
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
-    found: set[Any] = set()
+    names: set[Any] = set()
     for func in functions:
-        structural_walk(func.body, (ir.GlobalVar, found.add))
-    return found
+        structural_walk(func.body, (ir.GlobalVar, names.add))
+    return names
 
 
 class _Pack(NamedTuple):
@@ -198,8 +198,8 @@ class _Hoist:
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
     def _add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        taken, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
-        while unique in taken:
+        used_names, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
+        while unique in used_names:
             count += 1
             unique = f"{name}_{count}"
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
@@ -208,13 +208,13 @@ class _Hoist:
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
         """Adds the function that computes what ``main`` needs from the constants."""
-        own = {var: relax.Var(var.name, var.ty) for var in self.constants}
+        new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
         for binding in self.before.bindings:
-            own[binding.var] = out.emit(_replaced(binding.value, own), binding.var.name)
-        result = out.emit(relax.Tuple([own[var] for var in needed]), "prepared")
+            new_vars[binding.var] = out.emit(_replaced(binding.value, new_vars), binding.var.name)
+        result = out.emit(relax.Tuple([new_vars[var] for var in needed]), "prepared")
         body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
-        func = relax.Function([own[var] for var in self.constants], body, result.ty, True)
+        func = relax.Function([new_vars[var] for var in self.constants], body, result.ty, True)
         func = func.with_attrs({"global_symbol": PREPARE, **_force_pure(self.main)})
         self.mod.update_func(Bindings.typed(ir.GlobalVar(PREPARE), func.ty), func)
 
@@ -248,36 +248,36 @@ def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.S
         return {}, []
     body = func.body.block.body
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    found: dict[Any, list[tirx.Stmt]] = {}
+    fills: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
             filling = [s for s in statements if allocation.buffer in _written(s)]
             if filling and all(_fills(s, allocation.buffer, fixed) for s in filling):
-                found[allocation.buffer] = filling
-    gone = [s for nest in found.values() for s in nest]
-    rest = [s for s in statements if not any(s.same_as(other) for other in gone)]
-    return found, [s for s in rest if not (isinstance(s, tirx.AllocBuffer) and s.buffer in found)]
+                fills[allocation.buffer] = filling
+    filling_statements = [s for nest in fills.values() for s in nest]
+    rest = [s for s in statements if not any(s.same_as(other) for other in filling_statements)]
+    return fills, [s for s in rest if not (isinstance(s, tirx.AllocBuffer) and s.buffer in fills)]
 
 
 def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
     """Whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
-    own = [inner.buffer for inner in _allocations(statement)]
-    known = all(source in fixed or source in own or source.same_as(buffer) for source in reads)
-    return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *own}
+    local = [inner.buffer for inner in _allocations(statement)]
+    known = all(source in fixed or source in local or source.same_as(buffer) for source in reads)
+    return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *local}
 
 
 def _written(statement: tirx.Stmt) -> set[Any]:
-    found: set[Any] = set()
-    structural_walk(statement, (tirx.BufferStore, lambda store: found.add(store.buffer)))
-    return found
+    buffers: set[Any] = set()
+    structural_walk(statement, (tirx.BufferStore, lambda store: buffers.add(store.buffer)))
+    return buffers
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:
-    found: list[Any] = []
-    structural_walk(statement, (tirx.AllocBuffer, found.append))
-    return found
+    allocations: list[Any] = []
+    structural_walk(statement, (tirx.AllocBuffer, allocations.append))
+    return allocations
 
 
 def _kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt]) -> tirx.PrimFunc:
@@ -291,7 +291,7 @@ def _replaced(value: Any, by: dict[Any, Any]) -> Any:
 
 
 def _variables(values: list[Any]) -> set[Any]:
-    found: set[Any] = set()
+    names: set[Any] = set()
     for value in values:
-        structural_walk(value, (ir.Var, found.add))
-    return found
+        structural_walk(value, (ir.Var, names.add))
+    return names

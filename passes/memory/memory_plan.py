@@ -84,23 +84,23 @@ class Lives:
         self.callees: list[tuple[int, str]] = []
         self._sizes: dict[Any, int] = {}
         self._roots: dict[Any, list[Any]] = {}
-        self._handed_on = self._seen_by_others(func)
+        self._escaping = self._escaping_variables(func)
         for position, binding in enumerate(self.bindings):
             self._scan(position, binding)
         if not returns_flag:
             for root in self._rooted(func.body.body):
                 self.places.pop(root, None)
 
-    def _seen_by_others(self, func: relax.Function) -> set[Any]:
+    def _escaping_variables(self, func: relax.Function) -> set[Any]:
         """Returns variables whose memory escapes: into tuples, branches, loops, calls that may write, or the result."""
-        found = set(variables(func.body.body))
+        escaping = set(variables(func.body.body))
         for binding in reversed(self.bindings):
             value = binding.value
             if isinstance(value, relax.Var):
-                found.update([value] if binding.var in found else ())
+                escaping.update([value] if binding.var in escaping else ())
             elif not self._only_writes_results(value):
-                found.update(variables(value))
-        return found
+                escaping.update(variables(value))
+        return escaping
 
     def _only_writes_results(self, value: Any) -> bool:
         return is_kernel_call(self.mod, value) and RESHAPE in (self.mod[value.op].attrs or ())
@@ -129,7 +129,7 @@ class Lives:
         if not self._only_writes_results(value) or not self.mod[value.op].attrs[RESHAPE]:
             return False
         roots = [self._rooted(x) for x in value.args]
-        return all(len(r) == 1 and self._handed_on.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
+        return all(len(r) == 1 and self._escaping.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
 
     def _view(self, position: int, source: Any, result: Any) -> None:
         (root,) = self._roots[source]
@@ -148,22 +148,22 @@ def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:
 
 
 def _loops(func: relax.Function) -> Iterator[relax.Call]:
-    found: list[relax.Call] = []
-    structural_walk(func.body, (relax.Call, found.append))
-    return (call for call in found if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
+    calls: list[relax.Call] = []
+    structural_walk(func.body, (relax.Call, calls.append))
+    return (call for call in calls if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
 
 
 def _callees(mod: tvm.IRModule, value: Any) -> list[str]:
-    found: list[ir.GlobalVar] = []
-    structural_walk(value, (ir.GlobalVar, found.append))
-    return [var.name_hint for var in found if isinstance(mod[var], relax.Function)]
+    names: list[ir.GlobalVar] = []
+    structural_walk(value, (ir.GlobalVar, names.append))
+    return [var.name_hint for var in names if isinstance(mod[var], relax.Function)]
 
 
 def variables(value: Any) -> list[Any]:
     """Returns every variable in a value, with repetitions."""
-    found: list[Any] = []
-    structural_walk(value, (ir.Var, found.append))
-    return found
+    names: list[Any] = []
+    structural_walk(value, (ir.Var, names.append))
+    return names
 
 
 def is_allocation(value: Any) -> bool:
