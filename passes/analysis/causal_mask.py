@@ -79,6 +79,7 @@ class Known:
         return self.values[x]
 
     def _computed(self, x: Any) -> np.ndarray | None:
+        """Evaluates a pure, cheap primitive on known operands; None for any other value."""
         producer = self.graph.producers.get(x)
         if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None

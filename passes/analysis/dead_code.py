@@ -38,6 +38,7 @@ def _named(function: Any) -> list[ir.GlobalVar]:
 
 
 def _without_dead(function: relax.Function) -> relax.Function:
+    """Returns a function without its dead bindings; the same function if there are none."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     needed = needed_bindings(function.params, bindings, [function.body.body])
     if len(needed) == len(bindings):

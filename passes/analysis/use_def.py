@@ -29,6 +29,7 @@ class Graph:
         self._read(function.body.body, None)
 
     def _add(self, binding: Any) -> None:
+        """Records the definition and the uses of one binding."""
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)

@@ -75,6 +75,7 @@ def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 
 
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
+    """Evaluates the function under a recorder; returns its outputs, then the gradients of their sum."""
     recorder = Recorder()
     for i in wrt:
         recorder.watch(params[i])

@@ -47,6 +47,7 @@ def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
 
 
 def _item_aligned_buffer(buffer: Var) -> Var:
+    """Returns a copy of a buffer with its item's alignment and safe divisors in its shape."""
     kind = buffer.ty
     item_bits = kind.dtype.dtype.bits * kind.dtype.dtype.lanes
     return decl_buffer(

@@ -168,6 +168,7 @@ def _cast(node: tirx.Cast) -> ir.Expr:
 
 
 def _call(node: ir.Call) -> ir.Expr:
+    """Rewrites a call: reinterpretations and addresses by bits, math functions in float32 with a rounded result."""
     if node.op.same_as(REINTERPRET):
         return _reinterpreted(node)
     if node.op.same_as(ADDRESS):
@@ -198,6 +199,7 @@ def _reinterpreted(node: ir.Call) -> ir.Expr:
 
 
 def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
+    """Returns a copy of a buffer with another item type and alignment."""
     kind = buffer.ty
     return decl_buffer(
         kind.shape,

@@ -239,6 +239,7 @@ def _tvm_places() -> list[str]:
 
 
 def _load_first(name: str, places: list[str], what: str) -> None:
+    """Loads the first library of several places that can be loaded; raises CudaError with what to install."""
     reasons = []
     for place in places:
         try:

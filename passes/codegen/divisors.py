@@ -43,6 +43,7 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
+        """Adds one to a symbolic int64 divisor where it is zero."""
         by = division.b
         if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
             return division

@@ -134,6 +134,7 @@ def parse_object(path: Path, image: bytes) -> ObjectFile:
 
 
 def _check_machine(path: Path, image: bytes) -> None:
+    """Raises UnsupportedObjectError for anything but a relocatable x86-64 ELF object."""
     if image[:6] != b"\x7fELF\x02\x01":
         raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
     kind, machine = struct.unpack_from("<HH", image, 16)
@@ -172,6 +173,7 @@ def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Secti
 
 
 def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
+    """Reads the symbol table, in order, so that relocations can refer to symbols by number."""
     table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
     if table is None:
         return []
@@ -185,6 +187,7 @@ def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: di
 def _read_symbol(
     path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
 ) -> Symbol:
+    """Builds one symbol from its table entry; common symbols aren't supported."""
     name_at, info, other, index, value, size = entry
     name = _name_at(image, names, name_at)
     if index == SHN_COMMON:
@@ -195,6 +198,7 @@ def _read_symbol(
 def _read_relocations(
     image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
 ) -> list[Relocation]:
+    """Reads the relocations of all sections that are loaded."""
     relocations = []
     for header in headers:
         if header.kind == SHT_RELA and header.info in sections:

@@ -76,6 +76,7 @@ class _Library:
         return Relocation(entry.section, entry.offset, entry.kind, target, entry.addend)
 
     def _make_own_sections(self) -> None:
+        """Creates the library's own sections with their sizes; their contents are written after layout."""
         symbol_count = 1 + len(self.foreign) + len(self.exports)
         absolute = sum(entry.kind == R_64 for entry in self.relocations)
         self.symbols_section = _new_section(SYMBOL.size * symbol_count)
@@ -98,6 +99,7 @@ class _Library:
         return bytes(image)
 
     def _lay_out(self) -> tuple[int, int, int, int]:
+        """Assigns addresses to all sections; returns the ends of the three segments, in the file and in memory."""
         loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
         constants = [s for s in self.sections if not s.writable and not s.executable]
         code = [s for s in self.sections if s.executable]
@@ -118,6 +120,7 @@ class _Library:
         return self.stub_section.address + STUB_SIZE * self.stub_order[_key(symbol)]
 
     def _write_relocated(self, image: bytearray) -> None:
+        """Applies the objects' relocations to the image, and writes the stubs of foreign functions."""
         self.table_order = {key: index for index, key in enumerate(self.table)}
         self.stub_order = {key: index for index, key in enumerate(self.stubs)}
         self.loader_relocations = [self._table_entry(symbol) for symbol in self.table.values()]
@@ -155,6 +158,7 @@ class _Library:
         image[at : at + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
 
     def _write_tables(self, image: bytearray) -> None:
+        """Writes the tables that the loader reads."""
         self._write_symbols(image)
         at = self.strings_section.address
         image[at : at + len(self.strings.data)] = self.strings.data
@@ -164,6 +168,7 @@ class _Library:
             struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, tag, value)
 
     def _write_symbols(self, image: bytearray) -> None:
+        """Writes the dynamic symbol table (foreign symbols, then exports) and its hash table."""
         foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
         exported = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
         for index, (name, *rest) in enumerate([*foreign, *exported], start=1):
@@ -175,6 +180,7 @@ class _Library:
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 
     def _dynamic_entries(self) -> list[tuple[int, int]]:
+        """Returns the (tag, value) entries of the dynamic section."""
         return [
             (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
             (DT_HASH, self.hash_section.address),
@@ -244,6 +250,7 @@ def _place(sections: list[Section], start: int) -> int:
 def _write_headers(
     image: bytearray, starts: tuple[int, int, int], ends: tuple[int, int, int, int], dynamic: Section
 ) -> None:
+    """Writes the ELF header and the program headers."""
     magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
     struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)

@@ -134,6 +134,7 @@ def _needs_row(buffer: Var) -> bool:
 
 
 def _row_of(buffer: Var) -> Var:
+    """Returns the one-dimensional buffer that replaces a buffer."""
     kind = buffer.ty
     return decl_buffer(
         [reduce(mul, kind.shape) if len(kind.shape) else 1],

@@ -123,6 +123,7 @@ class _Statements:
         return [*allocations, *bindings, BufferStore(store.buffer, self.using(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
+        """Binds a variable to its value: by a statement, or in a buffer if the value is long."""
         size = self.size(value)
         if size > self.longest or (self.lanes is not None and _is_made_of_tests(value)):
             self.keep(var, self.using(value))

@@ -55,6 +55,7 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
 
 
 def _write_whole(image: bytes, out: Path) -> None:
+    """Writes a library atomically, by a temporary file beside it; a file in memory is written directly."""
     if in_memory(out):
         out.write_bytes(image)
         return
@@ -71,6 +72,7 @@ def _beside(out: Path) -> Path:
 
 
 def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
+    """Links objects with the system's linker, in a temporary folder."""
     linker = _system_linker(reason)
     with scratch_folder() as folder:
         paths = [folder / f"{index}-{Path(name).name}" for index, name in enumerate(objects)]
@@ -82,6 +84,7 @@ def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectErr
 
 
 def _system_linker(reason: UnsupportedObjectError) -> str:
+    """Returns the path of the first system linker on PATH; raises LinkError if there is none."""
     for name in SYSTEM_LINKERS:
         path = shutil.which(name)
         if path:

@@ -29,6 +29,7 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
 def _by_index(
     last: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
 ) -> dict[int, list[relax.Var]]:
+    """Groups variables by the binding that uses them last; shapes and variables that TVM kills are left out."""
     dead: dict[int, list[relax.Var]] = defaultdict(list)
     for var in candidates:
         index = last.get(var)

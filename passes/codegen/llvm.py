@@ -177,6 +177,7 @@ class _Objects:
                 self.modules.append(module)
 
     def _compile(self, part: IRModule, settings: dict) -> tuple[tvm.runtime.Module, bytes]:
+        """Lowers and compiles one part, for the host and for a GPU if there is one."""
         with tvm.transform.PassContext(config=settings):
             host, devices = lower_kernels(part, self.target)
             module = native(host, self.host)
@@ -204,6 +205,7 @@ def _with_symbols(kernels: IRModule) -> IRModule:
 
 
 def _size(func: tirx.PrimFunc) -> int:
+    """Counts a function's statements."""
     nodes = 0
 
     def count(_node: object) -> None:

@@ -45,6 +45,7 @@ def memory_file(name: str = "tvtf") -> Iterator[Path]:
 
 
 def _created(name: str) -> int | None:
+    """Creates a file in memory; returns its descriptor, or None where the system has none."""
     if not hasattr(os, "memfd_create") or not os.path.isdir(_FOLDER):
         return None
     try:

@@ -25,6 +25,7 @@ def _marked(func: PrimFunc) -> PrimFunc:
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
+    """Marks an allocation if it is local, of static size and at most `MOST_BYTES`."""
     ty = stmt.buffer.ty
     size = ty.dtype.dtype.itemsize
     for extent in ty.shape:

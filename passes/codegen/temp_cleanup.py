@@ -45,6 +45,7 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
 
 
 def _remove_if_left(path: Path, locks: bool) -> None:
+    """Removes a leftover of this user that isn't locked; one without locks only after a day."""
     with contextlib.suppress(OSError):
         stat = path.lstat()
         is_ours = stat.st_uid == os.geteuid() and not path.is_symlink()

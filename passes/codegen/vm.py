@@ -170,6 +170,7 @@ class _Function:
                 self.code.clear(place)
 
     def bind(self, binding: relax.Binding) -> None:
+        """Writes a binding, unless it is a check that the caller has made."""
         value = binding.value
         if not self.program.check_arguments and is_needless_check(value):
             return
@@ -223,6 +224,7 @@ class _Function:
         return Encoded(self.program.builder.f(name))
 
     def branch(self, expr: relax.If) -> Operand:
+        """Writes a branch; both sides leave their value in one register."""
         merged = self.code.new_register()
         to_false = self.code.jump(self.value(expr.cond))
         self.settle(expr.true_branch, merged)
@@ -245,6 +247,7 @@ class _Function:
             self.code.clear(place)
 
     def call(self, expr: relax.Call) -> Operand:
+        """Writes a call of an operator, an inlined function, a kernel or bytecode function, or a closure."""
         callee = expr.op
         if isinstance(callee, ir.Op):
             return self.operator(callee.name, expr)
@@ -280,6 +283,7 @@ class _Function:
         return self.code.call(TENSOR, self.values(list(expr.args)[:4]))
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
+        """Returns the register of a tensor at an offset of the arena."""
         if self.scratch is None:
             raise NotImplementedError(
                 "bytecode: a place in the arena in a function that has none; run plan_arena on all"
@@ -297,6 +301,7 @@ class _Function:
         return place
 
     def builtin(self, expr: relax.Call) -> Operand:
+        """Writes a call of a builtin with the machine's state; shape heaps are allocated once, at the start."""
         name, operands = expr.args[0].global_symbol, [MACHINE, *self.values(expr.args[1].fields)]
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
@@ -361,6 +366,7 @@ class _Function:
             self.release(value, first_own)
 
     def poll(self) -> None:
+        """Writes a poll for Ctrl-C, which remembers the time of the last one."""
         if not self.program.poll_signals:
             return
         self.program.polls = True

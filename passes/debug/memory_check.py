@@ -61,6 +61,7 @@ class _Memory:
         return ranges
 
     def faults(self) -> Iterator[tuple[Any, str]]:
+        """Runs all bindings on the model and yields their faults, then those of the results."""
         for block in self.func.body.blocks:
             for binding in block.bindings:
                 why = self.step(binding)
@@ -103,6 +104,7 @@ class _Memory:
         return None
 
     def misplaced(self, place: Range) -> str | None:
+        """Returns what is wrong with a tensor's place: its alignment, its end, or an offset within a storage."""
         if place.where == ARENA and place.begin % ALIGNMENT:
             return f"it begins at {place.begin}, no multiple of {ALIGNMENT}"
         if place.where == ARENA and place.end > int((self.func.attrs or {}).get(SIZE, 0)):

@@ -108,6 +108,7 @@ class _Function:
         self.binding: Any = None
 
     def check(self) -> None:
+        """Runs all checks that apply after the current phase."""
         self.bound = set(self.func.params)
         result = self.sequence(self.func.body, set(self.func.params))
         self.binding = None
@@ -147,6 +148,7 @@ class _Function:
         return known
 
     def value(self, value: Any, known: set[Any]) -> None:
+        """Checks one bound value, with the branches of an If."""
         if isinstance(value, relax.If):
             self.allowed(BRANCH)
             self.uses(value.cond, known)
@@ -181,6 +183,7 @@ class _Function:
             )
 
     def call(self, call: relax.Call) -> None:
+        """Checks a call by the kind of its callee."""
         callee = call.op
         if isinstance(callee, ir.Op):
             self.operator(callee.name, call)
@@ -191,6 +194,7 @@ class _Function:
             self.allowed(EXTERN)
 
     def operator(self, name: str, call: relax.Call) -> None:
+        """Checks that an operator may occur at this stage, and the operands of loops and kernels."""
         if self.stage.in_dialect:
             if not dialect.is_dialect(call) or name.removeprefix(DIALECT_PREFIX) not in table:
                 self.fail(f"{name} may not stand here: until they are legalized, modules have the ops of tvtf alone")
@@ -228,6 +232,7 @@ class _Function:
                 )
 
     def loop(self, call: relax.Call) -> None:
+        """Checks that a loop's functions take and return as many values as it passes and carries."""
         count, operand_count = carried_count(call), len(call.args) - 2
         for part in call.args[:2]:
             if len(self.mod[part].params) != operand_count:

@@ -43,6 +43,7 @@ class _Paired(Evaluation):
         self.sums: dict[relax.Var, Any] = {}
 
     def bound(self, binding: Any) -> Any:
+        """Binds both sums at the first of a pair; at the second, returns the sum bound before."""
         pair = self.pairs.get(binding.var)
         if pair is None:
             return super().bound(binding)

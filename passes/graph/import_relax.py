@@ -46,6 +46,7 @@ class Imported(Evaluation):
     """Evaluates a stock Relax function, each op by tvtf's own."""
 
     def call(self, expr: Any) -> Any:
+        """Evaluates a call: dialect ops, branches, shapes and functions directly, stock ops by :data:`STOCK`."""
         if dialect.is_dialect(expr):
             return super().call(expr)
         if isinstance(expr, relax.If):

@@ -44,6 +44,7 @@ class _Cut(Evaluation):
         self.sites = _sites(self.function)
 
     def bound(self, binding: Any) -> Any:
+        """Binds a site's split as the product of the slices that are read, split again."""
         site = self.sites.get(binding.var)
         if site is None:
             return super().bound(binding)

@@ -86,6 +86,7 @@ class Mixed(Evaluation):
         return tuple(map(self.widened, super().run()))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive in the compute dtype or in float32, by the lists above."""
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):

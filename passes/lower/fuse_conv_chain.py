@@ -165,6 +165,8 @@ def _calls(chain: Chain, name: ir.GlobalVar) -> dict[Any, list[Any]]:
 
 
 def _rewritten(builder: relax.BlockBuilder, main: relax.Function, calls: dict[Any, list[Any]]) -> tvm.IRModule:
+    """Returns the module with each chain's bindings replaced, and the chains fused by FuseTIR."""
+
     def block(old: Any) -> Any:
         bindings = [new for b in old.bindings for new in calls.get(b.var, [b])]
         return type(old)(bindings)

@@ -74,6 +74,7 @@ class _Line:
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
     ) -> None:
+        """Records a binding; calls of kernels with one result in dataflow blocks become steps."""
         position = len(self.positions_of)
         self._read(binding.value)
         self.positions_of[binding.var] = position

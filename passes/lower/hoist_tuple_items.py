@@ -45,6 +45,7 @@ def known_items(mod: ir.IRModule) -> ir.IRModule:
 
 
 def _with_known_items(func: relax.Function) -> relax.Function:
+    """Replaces reads of items of tuples built in the function, and drops tuples that aren't read any more."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
     out = Bindings()

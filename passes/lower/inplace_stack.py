@@ -31,6 +31,7 @@ class InPlace:
             self._scan(name, mod[name], count)
 
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
+        """Scans a loop body for writes that are the only use of a carried stack or of an earlier write's result."""
         uses = _uses(body)
         params = {p: k for k, p in enumerate(body.params[:count])}
         overwritable = set(params)
@@ -61,6 +62,7 @@ def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
 
 
 def _uses(func: relax.Function) -> Counter[relax.Var]:
+    """Counts the uses of each variable in a function."""
     counts: Counter[relax.Var] = Counter()
 
     def count(expr: Any) -> None:

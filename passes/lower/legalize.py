@@ -140,6 +140,7 @@ class _Legalizer:
         return self.add(name, func, ty)
 
     def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
+        """Adds a kernel under a unique name; returns its variable."""
         unique, count = name, 0
         while unique in self.used_names:
             count += 1
@@ -344,6 +345,7 @@ def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
 
 
 def _recorded_in(function: relax.Function) -> set[relax.Call]:
+    """Returns a function's differentiable Python calls whose record number is used."""
     bindings = [b for block in function.body.blocks for b in block.bindings]
     calls = {b.var: b.value for b in bindings if _differentiable_python(b.value)}
     if not calls:

@@ -142,6 +142,7 @@ class LoopKernel:
     # -- expressions
 
     def value(self, expr: Any, env: dict[Any, Value]) -> Value:
+        """Returns the buffer, scalar or tuple that an expression stands for, emitting what computes it."""
         if isinstance(expr, relax.Var) and expr in env:
             return env[expr]
         if isinstance(expr, relax.Var) and not env and isinstance(expr.ty, relax.TensorType):
@@ -180,6 +181,7 @@ class LoopKernel:
         return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        """Inlines a call of a loop, a function of the module, or a kernel."""
         if is_loop(call):
             operands = [self.value(x, env) for x in list(call.args)[2:]]
             return tuple(self.loop(call, operands, [False] * carried_count(call)))
@@ -229,6 +231,7 @@ class LoopKernel:
         return result
 
     def sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
+        """Emits the bindings of a sequence, and returns its value."""
         if not isinstance(expr, relax.SeqExpr):
             return self.value(expr, env)
         for block in expr.blocks:

@@ -36,6 +36,7 @@ class _Rewriter:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
+        """Rewrites the entries and everything that they reach."""
         worklist = [name for name, func in self.mod.functions_items() if _is_entry(func)]
         rewritten: dict[ir.GlobalVar, Any] = {}
         while worklist:
@@ -94,6 +95,7 @@ class _Function:
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
     def binding(self, out: Bindings, binding: relax.Binding) -> None:
+        """Rewrites one binding, into branches and loops."""
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             out.bindings.append(binding)

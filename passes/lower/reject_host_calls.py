@@ -40,6 +40,7 @@ def _bindings(func: Any) -> list[Any]:
 
 
 def _check(value: Any, why: str) -> None:
+    """Raises UnimplementedError for a call of Python or of a NumPy kernel."""
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
@@ -61,6 +62,7 @@ def fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
+    """Replaces a guard that shows tensors by one with a fixed message."""
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):

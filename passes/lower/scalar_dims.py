@@ -25,6 +25,7 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
     named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
 
     def moved(call: relax.Call) -> relax.Call:
+        """Moves the scalar operands of a call into its last operand, the shape."""
         if not isinstance(call.op, ir.GlobalVar) or call.op not in named:
             return call
         *operands, dims = call.args
@@ -50,6 +51,7 @@ def _has_both(function: Any) -> bool:
 
 
 def _without_scalars(function: relax.Function) -> relax.Function:
+    """Returns the function with its scalar parameters as dims of its last parameter, the shape."""
     *params, last = function.params
     scalars = [p for p in params if _is_scalar(p)]
     dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))

@@ -98,6 +98,7 @@ class _Step(NamedTuple):
 
 
 def _step_of(member: Stage | Opaque) -> _Step:
+    """Returns what one stage writes and reads; a nest that isn't understood may access any element."""
     if isinstance(member, Opaque):
         return _Step(None, dict.fromkeys(variables(member.body), False))
     reads: dict[Any, bool] = {}
@@ -237,6 +238,7 @@ class _Plan:
         self._use(len(self.bindings), main.body.body)
 
     def _scan(self, position: int, binding: Any) -> None:
+        """Records one binding's writes, uses and aliases, and whether it may fail."""
         value, is_kernel = binding.value, self._kernel(binding.value) is not None
         destinations = self._destinations(value)
         if (is_kernel and not destinations) or self._may_fail(value):

@@ -135,6 +135,7 @@ class _Hoist:
         self.packs: dict[Any, relax.Var] = {}
 
     def run(self) -> tvm.IRModule:
+        """Splits the bindings, adds ``prepare``, and appends its results to ``main``'s parameters."""
         for block in self.main.body.blocks:
             for binding in block.bindings:
                 self._binding(binding)
@@ -147,6 +148,7 @@ class _Hoist:
         return self.mod
 
     def _binding(self, binding: relax.VarBinding) -> None:
+        """Moves a kernel on constants in front of all calls; packs the constants of others there."""
         call = binding.value
         if not is_kernel_call(call):
             self.after.again(binding, call)
@@ -198,6 +200,7 @@ class _Hoist:
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
     def _add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
+        """Adds a function under a unique name; returns its variable."""
         used_names, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
         while unique in used_names:
             count += 1

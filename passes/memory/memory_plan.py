@@ -53,6 +53,7 @@ class _Planner:
         return self.planned[name]
 
     def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
+        """Plans one function: offsets of its values and of the parts of functions that it runs."""
         lives = Lives(self.mod, func, returns_flag)
         roots = list(lives.places)
         parts = [(position, callee, self._size(callee)) for position, callee in lives.callees]
@@ -106,6 +107,7 @@ class Lives:
         return is_kernel_call(self.mod, value) and RESHAPE in (self.mod[value.op].attrs or ())
 
     def _scan(self, position: int, binding: relax.VarBinding) -> None:
+        """Extends lifetimes by one binding's uses."""
         value = binding.value
         if is_allocation(value):
             size = bytes_of(binding.var.ty)
@@ -190,6 +192,7 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 
 
 def _rewritten(func: relax.Function, at: dict[Any, int], lives: Lives) -> relax.Function:
+    """Replaces planned allocations by places, and drops reshapes, whose results are views."""
     out = Bindings()
     out.bindings = [
         _place(binding, at[binding.var]) if binding.var in at else binding

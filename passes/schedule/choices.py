@@ -48,6 +48,7 @@ class Decisions:
         return {name: question.answer for name, question in self.asked.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
+        """Returns the option with the decided label, the first one by default, and records the question."""
         labels = tuple(options)
         unique = self._unique_name(name, labels)
         label = self.decided.get(unique, labels[0])

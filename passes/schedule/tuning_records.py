@@ -160,6 +160,7 @@ def best(found: Iterable[Record]) -> Known:
 
 
 def _records_in(path: Path) -> list[Record]:
+    """Reads the records of a file; lines that aren't records are rejected with one warning."""
     accepted: list[Record] = []
     rejected: list[str] = []
     try:

@@ -62,6 +62,7 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
 
 
 def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
+    """Returns a run of stages as blocks, with as many row axes as all of them share, or None."""
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
         return None
@@ -85,6 +86,7 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
+    """Whether a stage has the same rows as the first one, and reads the run's results in its own row only."""
     pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
         return False
@@ -184,6 +186,7 @@ def _block(
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
+    """Writes one block: all stages on parts of the results, by strips if the rows are too many."""
     parts = [part_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
     known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, parts, strict=True)}
     stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]

@@ -49,6 +49,7 @@ def _is_copy(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> 
 
 
 def _with_buffers(stage: Stage | Opaque, moved: dict[Var, Var]) -> Stage | Opaque:
+    """Returns a stage that reads and writes the padded buffers."""
     if isinstance(stage, Opaque):
         return stage
     value = stage.value

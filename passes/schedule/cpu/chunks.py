@@ -76,6 +76,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
 
 
 def _chunk(chunks: Chunks, start: ir.Expr, blocks: int | ir.Expr, count: ir.Expr, target: CpuTarget) -> Stmt:
+    """Writes one chunk: the source's values into a buffer, then the pass over them."""
     source = chunks.source
     first, last = source.spatial
     chunk_buffer = emit.scratch([blocks, last.extent], source.dtype, "chunk")

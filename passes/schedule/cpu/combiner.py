@@ -45,6 +45,7 @@ def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 
 
 def _new_terms(stage: Stage) -> list[ir.Expr]:
+    """Returns the largest expressions of an update that don't read the old value."""
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:

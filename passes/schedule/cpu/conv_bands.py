@@ -198,6 +198,7 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
 
 
 def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
+    """Writes one band: all stages on its rows, with results stored to their part of the whole."""
     pairs = list(zip(bands.stages, bands.rows, strict=True))
     buffers = {stage.buffer: _band_buffer(stage, rows) for stage, rows in pairs}
     origin = bands.origin(number)

@@ -93,6 +93,7 @@ def _reads_parts(load: TensorLoad, result: Stage, first: int, size: int) -> bool
 
 
 def _ending(sums: Stage, result: Stage, first: int, size: int) -> Stage:
+    """Returns the reader rewritten on the axes of its sums."""
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     here: list[ir.Expr] = [axis.var for axis in axes]
     value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, here))

@@ -41,6 +41,7 @@ def emit_elementwise(
 def _emit(
     stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, little: bool = False
 ) -> Stmt:
+    """Writes a nest in its best form: short axes, transposed tiles, periods, or plain vectors."""
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):

@@ -119,6 +119,7 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
 ) -> Edges | Images | Windows | Winograd | WinogradFilter | Chunks | None:
+    """Returns the special form of a group with the padded copy or short axis before it, or None."""
     if not isinstance(group, Group):
         return None
     later_members = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
@@ -186,6 +187,7 @@ def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
 
 
 def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget, sources: Sequence[Stage]) -> Stmt:
+    """Writes one group by the rule for its kind."""
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):

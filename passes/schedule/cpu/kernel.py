@@ -234,6 +234,7 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 
 
 def _read_nest(nest: Stmt) -> Stage | Opaque | None:
+    """Reads one loop nest as a stage, or as an opaque nest; None if it has blocks that can't be removed."""
     loops: list[For] = []
     body = nest
     while isinstance(body, For):
@@ -247,6 +248,7 @@ def _read_nest(nest: Stmt) -> Stage | Opaque | None:
 
 
 def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
+    """Reads the block of a perfect loop nest as a stage, or returns None."""
     block = realize.block
     if not _is_plain(loops, realize) or not isinstance(block.body, BufferStore):
         return None
@@ -272,6 +274,7 @@ def _is_scalar(block: SBlock, loops: list[For]) -> bool:
 
 
 def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
+    """Whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers."""
     block = realize.block
     if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
@@ -287,6 +290,7 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
 
 
 def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
+    """Returns the spatial axes in the order of the buffer's dims; constant indices become axes of one point."""
     axes: list[Axis] = []
     unmatched = list(spatial)
     for index in indices:
@@ -323,6 +327,7 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 
 
 def _block_body(realize: SBlockRealize) -> Stmt | None:
+    """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others."""
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
         return None

@@ -157,6 +157,7 @@ class ColumnTile:
         return over_ranges(left[:-1], lambda outer: emit.sequence([numbered(outer, number) for number in numbers]))
 
     def _spread_row(self, places: Point, number: int, offsets: list[ir.Expr]) -> Stmt:
+        """Writes the spread sums of one row."""
         point, row = {**row_point(self.tile, self.order, offsets), **places}, row_number(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [

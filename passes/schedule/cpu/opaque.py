@@ -34,6 +34,8 @@ def _is_long(loop: For) -> bool:
 
 
 def _in_tasks(loop: For) -> Stmt:
+    """Splits a loop into chunks of a fixed number of iterations."""
+
     def task(number: ir.Expr) -> Stmt:
         first = number * STEPS_OF_A_TASK
         count = tirx.min(loop.extent - first, index(STEPS_OF_A_TASK))

@@ -107,6 +107,7 @@ def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list
 
 
 def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
+    """Returns the panel for an operand, its pitch rounded up to whole vectors."""
     load, along, width = packing.load, packing.axis, packing.width
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))
@@ -178,6 +179,7 @@ def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 
 
 def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+    """Copies some places of a panel, in vectors along its width."""
     spans = emit.vector_spans(width, panel.lanes)
     last = panel.axes[-1:]
 
@@ -189,6 +191,7 @@ def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 
 
 def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
+    """Copies a square of a panel by a transposed tile."""
     last, vectors = panel.axes[-1].var, panel.width // panel.lanes
     panel_number, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
     if panel.size <= panel.width:

@@ -202,6 +202,7 @@ def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
 
 
 def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
+    """Writes the packing, then the loop over images and bands."""
     stage = _stage_of_image(images, target)
     copy = next(load.source for load in stage.loads if load.source.name == "image")
     plan = _plan(stage, target)

@@ -66,6 +66,7 @@ def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
 
 
 def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
+    """Returns a value with its divisions simplified, given the sizes of some variables."""
     analyzer = sym.Analyzer()
     for var, size in sizes.items():
         analyzer.bind(var, ir.Range(index(0), index(size)))
@@ -108,6 +109,7 @@ def _is_repeated(periods: Periods, lanes: int) -> bool:
 
 
 def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stmt:
+    """Writes several short periods: one vector of values, spread over the results by shuffles."""
     (stage,) = periods.stages
     values = emit.scratch([lanes], stage.dtype, "values", "local")
 

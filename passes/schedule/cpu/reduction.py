@@ -55,6 +55,7 @@ def emit_reduction(
 
 
 def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
+    """Writes a planned reduction in slices, in panels, or as tasks over tiles."""
     slices = 0 if fixed or not can_be_sliced else slices_of(work, parallel)
     if slices and work.combine is not None:
         sliced, final = run_slices(work, work.combine, slices)

@@ -64,6 +64,7 @@ def _largest(strips: Strips) -> int:
 
 
 def _read(stages: Sequence[Stage]) -> Strips | None:
+    """Sorts a block's stages into stages of single rows, sums over rows, and later ones; None if they mix."""
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
     single: list[Stage] = []
@@ -129,6 +130,7 @@ def _strips(strips: Strips, kernel: Kernel, size: int, emit_all: EmitAll, first:
 
 
 def _strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, rows: int, last: int) -> Stmt:
+    """Writes one strip of rows, and adds its sums to the totals."""
     needed = _needed(strips, kernel)
     local = [stage.buffer for stage in strips.members if stage.buffer not in needed]
     added = [stage.buffer for stage in strips.sums]

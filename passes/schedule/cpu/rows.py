@@ -50,6 +50,7 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
+    """Returns stages as a chain, with as many row axes as all of them share, or None."""
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or any(has_reused_operand(stage) for stage in plain if stage.reduce):
         return None
@@ -60,6 +61,7 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
+    """Whether a stage has the same rows as the chain, and reads the chain's results in its own row only."""
     first = stages[0]
     same = all(
         _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
@@ -125,6 +127,7 @@ def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget
 
 
 def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
+    """Writes all stages of one row, with results that aren't needed in memory in row buffers."""
     row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
         for stage in chain.stages
@@ -137,6 +140,7 @@ def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarge
 def _stage_of_row(
     stage: Stage, depth: int, row_buffers: dict[Var, Var], places: list[ir.Expr], target: CpuTarget
 ) -> Stmt:
+    """Writes one stage of a row, reading and writing row buffers."""
     rows = stage.spatial[:depth]
     fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
     value = stage.value

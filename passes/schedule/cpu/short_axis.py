@@ -81,6 +81,7 @@ def _places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
 
 
 def _interleaved(buffer: Var, computed_places: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
+    """Stores vectors of single places interleaved, by shuffles."""
     if lanes == 1:
         return [
             emit.store(buffer, emit.load(computed_places, [index(place)]), [start, index(place)])

@@ -121,6 +121,7 @@ class _Block:
     rows: int
 
     def emit(self) -> Stmt:
+        """Writes the block: transposed operands, the stages, then the needed results."""
         lane = Axis(Var("row", "int64"), index(self.rows))
         stacked = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
         copies: list[tuple[Stage, TensorLoad]] = []

@@ -48,6 +48,7 @@ def _name(call: Call) -> str:
 
 
 def _tested(loop: For, store: BufferStore) -> Stmt:
+    """Writes a vector store as a test of all lanes, then the fast form, or the slow form lane by lane."""
     rare_choices, lanes = choices(store), int(loop.extent)
     if not rare_choices:
         return _loop(loop, store, ForKind.VECTORIZED)

@@ -90,6 +90,7 @@ def _final(work: Work, combine: Combine, partials: Stage, split: Axis) -> Work:
 
 
 def _slice(work: Work, partials: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
+    """Writes one slice: along rows directly, else step by step onto its partial results."""
     inner, outer = replace(work, stage=partials, stores=(partials,)), work.stage.reduce[0]
     if work.plan.along_rows:
         return _run(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
@@ -111,6 +112,7 @@ def _stepped(work: Work, split: Axis, number: ir.Expr, steps: Steps, slices: int
 
 
 def _in_blocks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
+    """Sums a slice in blocks of terms that the level-1 cache holds."""
     block = _block_steps(work)
     count = part.extent if block == 1 else tirx.floordiv(part.extent + (block - 1), index(block))
 
@@ -135,6 +137,7 @@ def _block_steps(work: Work) -> int:
 
 
 def _fill(partials: Stage, number: ir.Expr) -> Stmt:
+    """Sets the partial results of one slice to the initial value."""
     extents = [axis.extent for axis in partials.spatial[1:]]
 
     def row(places: list[ir.Expr]) -> Stmt:

@@ -272,6 +272,7 @@ def _powers(extent: int) -> list[tuple[int, int]]:
 
 
 def _combined(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Combines the lanes of a row's vectors by halves, then runs the body on the result."""
     parts: list[Stmt | None] = []
     width = accumulators.vectors * accumulators.lanes
     while width > 1:

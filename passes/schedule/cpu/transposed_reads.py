@@ -122,6 +122,7 @@ class _Tile:
 
 
 def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int) -> Stmt:
+    """Writes one tile: transposed operands in registers, then the stores along the results' rows."""
     if tile.height == 1 or tile.width == 1:
         return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.point(at[1], at[0])))
     tiles = [emit.scratch([lanes * lanes], dtype_of(load), "turned", "local") for load in tile.transposed.loads]
@@ -138,6 +139,7 @@ def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int) -> Stmt:
 
 
 def _transpose(load: TensorLoad, buffer: Var, tile: _Tile, lanes: int) -> Stmt:
+    """Transposes one operand's tile into a buffer."""
     return transposed_tile(
         lambda row, lane: substitute(load, tile.point(row, lane)),
         lambda column, lane, item: emit.store(buffer, item, [lane + column * lanes]),
@@ -148,6 +150,8 @@ def _transpose(load: TensorLoad, buffer: Var, tile: _Tile, lanes: int) -> Stmt:
 
 
 def _reading(stage: Stage, transposed: Transposed, tiles: Sequence[Var], place: ir.Expr) -> Stage:
+    """Returns a stage that reads its transposed operands from tiles."""
+
     def replacement(load: TensorLoad) -> ir.Expr:
         pairs = zip(transposed.loads, tiles, strict=True)
         return next(

@@ -51,6 +51,7 @@ def _cut(stage: Stage, ends: Ends) -> Stage:
 def _ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
+    """Returns where axes of stages may end: reductions over zeros, and results whose readers end there."""
     ends, zeros = _zeros(stages, rows, last_row)
     for stage in reversed(stages):
         for place, axis in enumerate(stage.spatial):

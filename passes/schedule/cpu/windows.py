@@ -349,6 +349,7 @@ class _Writer:
         self.finish = Finish(self.first, tuple(stores))
 
     def row(self, places: list[ir.Expr]) -> Stmt:
+        """Writes one row of results."""
         axes = self.first.spatial[:-2]
         base = {axis.var: place for axis, place in zip(axes, places, strict=True)}
         known = {slide.tap.var: slide for slide in self.windows.slides if slide.tap is not None}
@@ -360,6 +361,7 @@ class _Writer:
         return emit.sequence(list(self._pieces(base, ranges)))
 
     def _pieces(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
+        """Yields the tiles along a row: over its first edge, inside in a loop, then over its last edge."""
         size, height = self.last.place.size or 1, self.tile.height
         low, high = self.last.inner()
         start = min(size, -(-low // height) * height)

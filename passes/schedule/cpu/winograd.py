@@ -233,6 +233,7 @@ class _Writer:
         )
 
     def write(self, parallel: bool) -> Stmt:
+        """Writes everything: by panels of all tiles if the cut has blocks, else by rows of tiles."""
         blocks = self.shape.images * self.down // self.cut.rows
         load, transposed = self._transposed_filter(parallel)
         if self.cut.block:

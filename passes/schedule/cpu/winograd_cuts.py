@@ -95,6 +95,7 @@ def _label(cut: Cut | None) -> str:
 
 
 def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
+    """Yields cuts whose tasks fit the level-2 cache, or consist of a single row of tiles."""
     lanes = target.lanes(4)
     for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):

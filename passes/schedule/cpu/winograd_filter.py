@@ -81,6 +81,7 @@ class _Axes:
 
     @staticmethod
     def of(stage: Stage) -> _Axes | None:
+        """Returns the axes of a stage with the rank of a filter's gradient, else None."""
         deep, groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
         if deep not in (0, 1) or groups not in (0, 1) or (deep and groups):
             return None
@@ -134,6 +135,7 @@ def _reads(load: TensorLoad, places: Sequence[ir.Expr]) -> bool:
 
 
 def _shape(stage: Stage, dilation: int) -> Shape | None:
+    """Returns the sizes of the convolution that a stage is the filter gradient of, or None."""
     axes = _Axes.of(stage)
     if axes is None:
         return None
@@ -199,6 +201,7 @@ class _Writer:
     def _side(
         self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, panel: int
     ) -> _Side:
+        """Returns one operand with its transforms and the buffer of its transformed tiles."""
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
         ends = [
             ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.dilation
@@ -237,6 +240,7 @@ class _Writer:
         }
 
     def write(self, parallel: bool) -> Stmt:
+        """Writes the whole gradient, block by block of tiles."""
         blocks = self.shape.images * self.down // self.cut.rows
         sides = [self.input, self.gradient]
         return emit.sequence([
@@ -247,6 +251,8 @@ class _Writer:
         ])  # fmt: skip
 
     def _zeros(self, parallel: bool) -> Stmt:
+        """Sets all sums to zero."""
+
         def row(places: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
             return self._vectors(
@@ -262,6 +268,8 @@ class _Writer:
         return emit.sequence([part(*block) for block in emit.vector_spans(extent, self.lanes)])
 
     def _block(self, block: ir.Expr, parallel: bool) -> Stmt:
+        """Writes one block: transform both operands, then multiply."""
+
         def rows(side: _Side) -> Stmt:
             return emit.fused([self.cut.rows], lambda places: self._row(side, block, places[0]), parallel)
 
@@ -361,6 +369,7 @@ class _Writer:
     def _result(
         self, panel: list[ir.Expr], sums_at: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int
     ) -> Stmt:
+        """Transforms one vector of results of a channel, and runs the epilogue on each tap."""
         first = self.group.rest[0]
         finish = Finish(first, tuple(self.stores))
 

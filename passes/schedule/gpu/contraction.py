@@ -115,6 +115,7 @@ class _Tiled:
         self.count = count
 
     def write(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Writes the block: clear the sums, loop over tiles of terms, finish the results."""
         steps = ceil_div(self.product.terms, self.tile.terms)
         clear = self.block.each(
             lambda t: emit.loop(self.count, lambda i: self.sums.store(t, self.product.stage.init, i))
@@ -157,6 +158,7 @@ class _Tiled:
         return emit.sequence([self._fetch_side(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _fetch_side(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Copies one operand's tile to shared memory, elements or vectors spread over the threads."""
         width = side.chunk if side.moves else 1
         numbers = side.slow * side.fast // width
         rounds = -(-numbers // self.tile.threads)
@@ -171,6 +173,7 @@ class _Tiled:
         return emit.loop(rounds, one, name="turn")
 
     def _move(self, side: Side, where: ir.Expr, term: ir.Expr, to: list[ir.Expr], width: int) -> Stmt:
+        """Copies one element or vector of an operand, zeros where it is outside."""
         at, inside = self._element(side, side.first + where, term)
         if width == 1 or self.instruction is None:
             value = substitute(side.operand.value, at)
@@ -183,6 +186,7 @@ class _Tiled:
         return self.instruction.move(self.block.target, self.shared, to, load, inside, width)
 
     def _element(self, side: Side, where: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
+        """Returns the axes' values of an element, and whether it is inside."""
         at = dict(self.batch)
         tests = []
         for axes, flat, piece in ((side.operand.side, where, side.width), (side.operand.terms, term, self.tile.terms)):
@@ -195,6 +199,7 @@ class _Tiled:
         return at, tirx.all(*tests) if tests else tirx.const(True, "bool")
 
     def multiply(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Multiplies the tiles in shared memory: by the warp's instruction, else element by element."""
         if self.instruction is not None:
             row, column = self._warp_at(thread)
             return self.instruction.multiply(
@@ -225,6 +230,8 @@ class _Tiled:
         return tirx.floordiv(warp, across) * self.tile.own_rows, (warp % across) * self.tile.own_columns
 
     def finish(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Stores a thread's results, with the epilogue."""
+
         def one(places: list[ir.Expr]) -> Stmt:
             (number,) = places
             row, column = self._place_of(thread, number)
@@ -235,6 +242,7 @@ class _Tiled:
         return emit.unrolled_nest([self.count], one)
 
     def _place_of(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column in the block's tile of a thread's sum."""
         if self.instruction is None:
             row, column = self._thread_at(thread)
             across = emit.index(self.tile.own_columns)
@@ -244,6 +252,7 @@ class _Tiled:
         return row + down, column + right
 
     def _store(self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Stores one result with the epilogue, if it is inside."""
         at, tests = dict(self.batch), []
         for side, flat in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]

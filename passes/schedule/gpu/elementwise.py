@@ -33,6 +33,7 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
 
 def _by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+    """Writes a kernel with one thread for each point."""
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
@@ -76,6 +77,7 @@ def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
 
 
 def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
+    """Writes a kernel with one thread for each vector of points along an axis."""
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 

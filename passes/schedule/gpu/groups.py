@@ -44,6 +44,7 @@ def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
 
 
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
+    """Writes one group by the rule for its kind."""
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):

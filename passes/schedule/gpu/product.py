@@ -134,6 +134,7 @@ def as_contraction(stage: Stage) -> Contraction | None:
 
 
 def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:
+    """Returns the two factors of a sum of products, or None."""
     value = stage.value
     if not isinstance(value, tirx.Add) or stage.init is None or not _is_zero(stage.init):
         return None

@@ -61,6 +61,7 @@ def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target:
 def _kernel(
     stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
 ) -> Stmt:
+    """Writes one kernel: each block reduces some results, each by several threads."""
     split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)

@@ -107,6 +107,7 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
+        """Computes the instruction's sums element by element."""
         count = tile.own_rows * tile.own_columns // 32
 
         def one(places: list[ir.Expr]) -> Stmt:
@@ -130,6 +131,7 @@ class Instruction:
         return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
     def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
+        """Returns the name and CUDA source of the function that multiplies one tile."""
         values = {
             "DOWN": tile.own_rows // ROWS,
             "ACROSS": tile.own_columns // COLUMNS,
@@ -156,6 +158,8 @@ def _copied(
     inside: ir.Expr,
     width: int,
 ) -> Stmt:
+    """Copies elements to shared memory one by one, as the emulation does."""
+
     def one(lane: ir.Expr) -> Stmt:
         at = [*load.indices]
         moved = tirx.BufferLoad(load.source, [*at[:-1], at[-1] + lane])
