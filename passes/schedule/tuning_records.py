@@ -77,8 +77,7 @@ def line_of(record: Record) -> str:
     """Formats a record as a line of a file.
 
     >>> print(line_of(Record("llvm", "0a", "matmul", {"tile": "12 x 2"}, 2e-4, 1e-4)))
-    {"tvtf_tuned": 1, "target": "llvm", "key": "0a", "kernel": "matmul", "choices": {"tile": "12 x 2"}, "before":
-    0.0002, "after": 0.0001}
+    {"tvtf_tuned": 1, "target": "llvm", "key": "0a", "kernel": "matmul", "choices": {"tile": "12 x 2"}, "before": 0.0002, "after": 0.0001}
     """
     return json.dumps({"tvtf_tuned": VERSION, **record._asdict(), "choices": dict(record.choices)})
 
