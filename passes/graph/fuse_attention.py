@@ -34,7 +34,11 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 MAX_RECOMPUTED_PAIRS = 2**16
-"""Query-key pairs up to which the gradient of a single head recomputes the probabilities: that many fit the cache."""
+"""Query-key pairs up to which the gradient of a single head recomputes the probabilities: that many fit the cache.
+
+Up to 256 rows the fused gradient is 1.1 to 1.6 times as fast as separate kernels; at 512 and 1,024 it took 1.9 and 2.3
+times as long.
+"""
 
 
 MASKING_VALUE = -1e4

@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 
 @dataclass(frozen=True)
 class Joined:
-    """`result` as an `ending` on the axes of its sums; their axes `first` and `first + 1` are one axis of the result."""
+    """`result` as an `ending` on the axes of its sums; their axes `first` and `first + 1` are one of the result."""
 
     result: Stage
     ending: Stage

@@ -89,7 +89,10 @@ def fused(
 
 
 def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
-    """Returns the start and size of one of `count` parts of [0, extent); sizes differ by at most one."""
+    """Returns the start and size of one of `count` parts of [0, extent); sizes differ by at most one.
+
+    Rounded up instead, nine tiles in eight parts would be 2, 2, 2, 2, 1 and three empty ones, most of them on one core.
+    """
     if count == 1:
         return number * extent, extent
     if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:

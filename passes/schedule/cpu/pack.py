@@ -87,7 +87,7 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
 
 
 def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading a transposed copy of the plan's `transposed` operand, and the statements that make it."""
+    """Returns the stage reading a copy of the plan's `transposed` operand, and the statements that make it."""
     load = plan.transposed
     if load is None:
         return stage, []

@@ -65,9 +65,9 @@ def _tested(loop: For, store: BufferStore) -> Stmt:
     return emit.sequence([emit.allocate(needs_slow), _loop(loop, noted, ForKind.VECTORIZED), either])
 
 
-def _chosen(store: BufferStore, rare_choices: list[Call], side: int) -> BufferStore:
+def _chosen(store: BufferStore, rare: list[Call], side: int) -> BufferStore:
     """Returns the store with one side of the choices."""
-    return structural_map(store, (Call, lambda call: call.args[side] if _is_in(call, rare_choices) else call))  # type: ignore[no-any-return]
+    return structural_map(store, (Call, lambda call: call.args[side] if _is_in(call, rare) else call))  # type: ignore[no-any-return]
 
 
 def _by_statement(store: BufferStore) -> Stmt:

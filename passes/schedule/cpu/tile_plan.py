@@ -96,7 +96,8 @@ class Plan:
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
     `padded` is the number of lanes that the last vector of a row is summed with, if every operand read along the vector
-    is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its memory.
+    is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its
+    memory.
     """
 
     vector: Axis

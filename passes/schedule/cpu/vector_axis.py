@@ -18,9 +18,11 @@ OPERATIONS_A_CYCLE = 2
 # Of dot products: cycles of one step of a 4 by 4 tile, and of the sum over a result's lanes.
 CYCLES_A_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
-# Slowdown of vectors less than half full, beside their unused lanes.
+# Slowdown of vectors less than half full, beside their unused lanes. With it, a 5x5 filter's gradient for 7 channels of
+# 128 images runs along results and takes 1,292 us; along terms it took 2,994.
 TIMES_OF_NARROW_VECTORS = 1.4
-# For an item of a vector whose items aren't contiguous in memory.
+# For an item of a vector whose items aren't contiguous in memory. It makes the input gradient of a 5x5 convolution with
+# one channel run along terms: 247 us instead of 766.
 CYCLES_TO_FETCH = 1.0
 LEAST_LANES = 4
 # Reads of each element from which on packing an operand pays.

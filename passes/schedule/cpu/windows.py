@@ -281,7 +281,7 @@ class _Shape:
 
 
 def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
-    """Chooses a tile of part of the registers: each result needs a register for its term, and a mask if terms are selected."""
+    """Chooses a tile of some of the registers: each result needs one for its term, too, and a mask if selected."""
     stage, last = windows.bare, windows.slides[-1].place
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
     size, along = last.size or 1, channel.size or 1

@@ -184,7 +184,6 @@ def wait(target: GpuTarget, left: int) -> Stmt | None:
 
 def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
     """Returns the instruction that multiplies a product's operands, or None."""
-
     if not target.has_tensor_cores or product.stage.dtype != "float32":
         return None
     values = [product.left.value, product.right.value]
