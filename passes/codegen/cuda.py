@@ -144,8 +144,7 @@ def _bits(call: ir.Call) -> ir.Expr:
 
 
 def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
-    """Compiles CUDA source for an architecture, to a ``fatbin`` (its code, and PTX for later ones), ``cubin`` or
-    ``ptx``.
+    """Compiles CUDA source to a ``fatbin`` (machine code, and PTX for later GPUs), a ``cubin`` or ``ptx``.
 
     Raises:
         CudaError: there is no nvcc, or it rejects the code.

@@ -40,8 +40,7 @@ def _difference(node: Any) -> Any:
 
 
 def _opaque(node: Any) -> Any:
-    """Wraps a comparison in a bitwise AND with true, since the simplifier has no rule for bitwise operations on
-    booleans.
+    """Wraps a comparison in a bitwise AND with true: the simplifier has no rule for that on booleans.
 
     It has rules for bitwise operations on bytes and on numbers made from them; and CommonSubexprElim fails on vectors
     of these ("IntImm can only take scalar").

@@ -18,8 +18,7 @@ STACK_BYTES = 1024
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
-    """Returns the body of ``func`` with its parameters replaced by ``operands``, and the large buffers that it works
-    in.
+    """Returns the body of ``func`` with ``operands`` as its parameters, and the large buffers that it works in.
 
     The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
     """

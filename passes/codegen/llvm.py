@@ -81,18 +81,16 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
 
 
 def cpu_passes() -> tvm.transform.Pass:
-    """Returns the passes from scheduled functions, or blocks without a schedule, to functions that take packed
-    arguments.
+    """Returns the passes from scheduled functions, or unscheduled blocks, to functions that take packed arguments.
 
     This is TVM's own list without passes that don't change our kernels, or do harm. Lowering in parallel with fewer
     passes takes 0.41 s for an autoencoder's kernels on two cores instead of 0.69. Left out are:
-      - passes for a GPU's threads and memory, for float8 and for bfloat16 arithmetic, which doesn't occur any more
-      (bfloat16
-        storage does: LLVM's back end crashes on some of it);
-      - RemoveNoOp, since LLVM does the same in less time;
-      - CompactBufferAllocation: it would remove the padding that keeps rows of a copy from conflicting in the cache,
-      and
-        give buffers of symbolic size a size in terms of loop variables.
+
+    - passes for a GPU's threads and memory, for float8 and for bfloat16 arithmetic, none of which occurs here
+      (bfloat16 storage does: LLVM's back end crashes on some of it);
+    - RemoveNoOp, since LLVM does the same in less time;
+    - CompactBufferAllocation: it would remove the padding that keeps rows of a copy from conflicting in the cache,
+      and give buffers of symbolic size a size in terms of loop variables.
     """
     early, late = tirx.transform, s_tir.transform
     return tvm.transform.Sequential(

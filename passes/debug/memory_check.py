@@ -1,5 +1,4 @@
-"""Checks a memory plan: runs a function's kernels in order on a model of its memory, and finds reads of overwritten
-values.
+"""Checks a memory plan: runs a function's kernels on a model of its memory, and finds reads of overwritten values.
 
 The model records which variable was written last to each range of bytes. It is independent of how plans are made
 (`tvtf.passes.memory.memory_plan`, TVM's StaticPlanBlockMemory), so it doesn't repeat their mistakes.

@@ -32,8 +32,7 @@ COPIED = "tvtf.copied"
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
-    """Marks each unscheduled kernel with the outputs that may share an input's memory, and whether it copies or
-    reshapes.
+    """Marks kernels with the outputs that may share an input's memory, and whether they only copy or reshape.
 
     Runs before scheduling, since `read_kernel` understands only unscheduled kernels.
     """

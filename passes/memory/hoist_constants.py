@@ -1,5 +1,4 @@
-"""Hoists work that depends on constants only: whole kernels, and packed copies of operands, run once before the first
-call.
+"""Hoists work on constants (whole kernels, and packed copies of operands), to run once before the first call.
 
 ``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. The hoisted
 work moves into a second entry, ``prepare``, whose results become ``main``'s last parameters.

@@ -1,5 +1,4 @@
-"""Tuning records: choices that made a kernel faster on a target, as lines of JSON in files that can be copied and
-merged.
+"""Tuning records: choices that made a kernel faster on a target, as JSON lines in files that can be merged.
 
 All ``*.jsonl`` files in a folder are read; of several records for one kernel, the one with the largest gain counts.
 Files may come from anywhere and aren't trusted: a line that isn't a record is rejected with a warning, and choices

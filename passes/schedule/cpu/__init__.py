@@ -2,28 +2,26 @@
 
 Four words name the parts of a kernel, from small to large:
 
-- tile: results that one core holds in vector registers while it sums their terms (`tile`, `lane_tile`);
+- tile: results that a core holds in vector registers while it sums their terms (`tile`, `lane_tile`);
 - panel: a piece of an operand that is packed (copied) in the order in which tiles read it (`pack`);
-- block: the tiles, rows or terms whose operands stay in a cache meanwhile; blocks of an image's rows are called bands
+- block: the tiles, rows or terms whose operands stay in a cache meanwhile. Blocks of an image's rows are called bands
   (`conv_bands`), those of attention's rows strips (`row_strips`), those of a sum's terms steps (`reduction_steps`);
-- chunk: what one task of a thread does, one or more blocks; chunks of a sum's terms are called slices
-(`split_reduction`).
+- chunk: what one task of a thread does, one or more blocks. Chunks of a sum's terms are called slices
+  (`split_reduction`).
 
 A function is read as a list of stages (`kernel`). Cheap elementwise stages are inlined (`inline`), and copies are
-padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups`), and each group is written as one
-nest:
+padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups`), and each group becomes one nest:
 
-- elementwise stages over one box of points (`elementwise`, on `loop_box`, `transposed_reads`, `short_axis`, `chunks`,
-  `periods`, `slow_path_lanes`);
-- reductions and contractions with their epilogues (`reduction`, planned by `tile_plan` and `vector_axis`, written by
-`tasks`,
-  `tile`, `lane_tile`, `pack`, `transpose`, and for large ones `split_reduction`, `panels`, `reduction_steps`);
-- convolutions (`padded_images`, `windows`, `depthwise_filter_grad`, `border_clips`, `winograd`, `winograd_filter`,
-chains in
-  `conv_bands`, gradients of strided ones in `interleaved_results`, grouped ones in `diagonal_axes`,
-  `grouped_conv_lanes`);
-- chains such as softmax, row by row (`rows`) or many short rows at once (`short_row_lanes`);
-- attention block by block (`attention_blocks`, its gradient in `row_strips`), without masked parts (`triangle`).
+- elementwise stages over one box of points: `elementwise`, on `loop_box`, `transposed_reads`, `short_axis`, `chunks`,
+  `periods`, `slow_path_lanes`;
+- reductions and contractions with their epilogues: `reduction`, planned by `tile_plan` and `vector_axis`, written by
+  `tasks`, `tile`, `lane_tile`, `pack`, `transpose`, and if they are large by `split_reduction`, `panels`,
+  `reduction_steps`;
+- convolutions: `padded_images`, `windows`, `depthwise_filter_grad`, `border_clips`, `winograd`, `winograd_filter`;
+  chains of them in `conv_bands`, gradients of strided ones in `interleaved_results`, grouped ones in `diagonal_axes`
+  and `grouped_conv_lanes`;
+- chains such as softmax: `rows` row by row, `short_row_lanes` many short rows at once;
+- attention: `attention_blocks`, its gradient in `row_strips`, without the masked parts (`triangle`).
 
 Every size is derived from the target (`target`).
 """

@@ -97,8 +97,7 @@ def _ceil_div(value: ir.Expr, by: int) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Windows:
-    """A reduction over windows with its epilogue, and the padded copy that only it reads and that is never made, if
-    any.
+    """A reduction over windows with its epilogue, and the padded copy (never made) that only it reads, if any.
 
     `bare` is the reduction as it reads away from the border.
     """

@@ -5,7 +5,7 @@ them by the transformed filter as one matrix product for each place in a tile, a
 results, on which the epilogue runs. Only results leave the level-2 cache. Where tiles are few and the filter is large,
 a task takes all tiles and one panel of results instead. It transforms its part of the filter itself, a block of
 channels at a time, since a transformed filter is four times as large and would have to be written and read again.
-Measured: the rate of 1,100 to 1,500 GF/s of direct sums, which themselves reach 490.
+Counted in the operations of direct sums, it reaches 1,100 to 1,500 GF/s; direct sums reach 490.
 
 A dilated window touches only every n-th row and column; these form images of their own, one for each phase. For
 volumes, each plane is an image, with the channels of all planes in its window. Groups have panels and channels of their

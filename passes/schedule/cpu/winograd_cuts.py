@@ -51,8 +51,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: a task has `rows` rows of tiles and one of `groups` groups of panels, of `width` results
-    each.
+    """How the work is cut: a task has `rows` rows of tiles and one of `groups` groups of panels.
+
+    A panel has `width` results.
 
     The last panel of each of the convolution's groups may be wider than the remaining results. With a `block` of
     channels, a task takes one panel of all tiles, and transforms its filter block by block.

@@ -162,8 +162,10 @@ def emit_winograd_filter(group: WinogradFilter, needed: set[Var], target: CpuTar
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand: `item` reads it at a place of an image and a lane of a vector of channels; `buffer` holds its
-    transformed tiles as `[panel, place, tile and channel]`.
+    """One operand of the gradient.
+
+    `item` reads it at a place of an image and a lane of a vector of channels; `buffer` holds its transformed tiles as
+    `[panel, place, tile and channel]`.
     """
 
     item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]

@@ -1,5 +1,4 @@
-"""The implicit matrix product: which axes of a contraction are its rows, columns and terms, and the tiles it is
-computed in.
+"""The implicit matrix product: a contraction's axes as rows, columns and terms, and the tiles it is computed in.
 
 Axes that only the left operand has number the rows, those of the right operand the columns, those of both the batch;
 all summed axes together are one. An element of an operand is the program's expression for it, with padding and casts,
