@@ -61,8 +61,7 @@ def generate(
 
     Args:
       check_arguments: whether entries check dtypes, ranks, static dims and layouts; without, they trust the caller and
-      check
-        only equal symbolic dims.
+        check only equal symbolic dims.
       poll_signals: whether loops poll for Ctrl-C.
       on_gpu: whether kernels marked to read on the CPU get copies of their operands there.
 

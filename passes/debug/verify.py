@@ -1,6 +1,7 @@
 """Self-checking compilation (TVTF_VERIFY=1): compares results before and after passes.
 
-Dialect passes are compared by NumPy, scheduled kernels with their unscheduled form. The check names the first pass that changed the numbers, and the output or kernel that it changed.
+Dialect passes are compared by NumPy, scheduled kernels with their unscheduled form. The check names the first pass that
+changed the numbers, and the output or kernel that it changed.
 """
 
 from __future__ import annotations

@@ -53,10 +53,8 @@ class Shape:
 class Cut:
     """How the work is cut: a task has `rows` rows of tiles and one of `groups` groups of panels.
 
-    A panel has `width` results.
-
-    The last panel of each of the convolution's groups may be wider than the remaining results. With a `block` of
-    channels, a task takes one panel of all tiles, and transforms its filter block by block.
+    A panel has `width` results. The last panel of each of the convolution's groups may be wider than the remaining
+    results. With a `block` of channels, a task takes one panel of all tiles, and transforms its filter block by block.
     """
 
     transforms: Transforms
