@@ -16,9 +16,9 @@ from tvtf.core.tvm_import import without_collection
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
-from tvtf.passes.codegen.divisors import NeverByZero
+from tvtf.passes.codegen.divisors import GuardDivisors
 from tvtf.passes.codegen.floats import ExactFloats
-from tvtf.passes.codegen.let_bindings import NamesFirst
+from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.debug.dump import dump_folder, watched
 from tvtf.passes.debug.structural_check import StructuralCheck
@@ -34,13 +34,13 @@ from tvtf.passes.lower.dedup_kernels import share_kernels
 from tvtf.passes.lower.fuse_conv_chain import chain_kernels
 from tvtf.passes.lower.fuse_kernels import fuse_kernels
 from tvtf.passes.lower.fuse_optimizer_update import fuse_updates
-from tvtf.passes.lower.hoist_tuple_items import TakeItems, known_items
+from tvtf.passes.lower.hoist_tuple_items import HoistTupleItems, forward_tuple_items
 from tvtf.passes.lower.legalize import legalize
 from tvtf.passes.lower.loops_to_kernels import native_loops
-from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, fixed_messages, without_python
+from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, reject_host_ops, with_fixed_messages
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
-from tvtf.passes.memory.clamp_allocation import WithinReach
+from tvtf.passes.memory.clamp_allocation import ClampAllocations
 from tvtf.passes.memory.hoist_constants import hoist, mark_constants, separate_constants
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.cpu import ScheduleCPU
@@ -74,15 +74,15 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),
         Phase("guard", insert_guards),
-        *([Phase("messages", fixed_messages)] if on_gpu(target) or not polls else []),
-        *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
-        *([] if polls else [Phase("without-python", without_python(IN_A_LIBRARY))]),
+        *([Phase("messages", with_fixed_messages)] if on_gpu(target) or not polls else []),
+        *([Phase("without-python", reject_host_ops(ON_A_GPU))] if on_gpu(target) else []),
+        *([] if polls else [Phase("without-python", reject_host_ops(IN_A_LIBRARY))]),
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("updates", fuse_updates),
-        Phase("items", TakeItems),
+        Phase("items", HoistTupleItems),
         Phase("apart", separate_constants),
         Phase("fuse", stock.FuseOps()),
         Phase("scalars", scalars_as_dims),
@@ -97,20 +97,20 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("purity", stock.RemovePurityChecking()),
         *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
         Phase("destinations", stock.CallTIRRewrite()),
-        Phase("known-items", known_items),
-        Phase("donate", lambda mod: donate(mod, gives_all=on_gpu(target))),
+        Phase("known-items", forward_tuple_items),
+        Phase("donate", lambda mod: donate(mod, returns_all=on_gpu(target))),
         *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),
-        Phase("room", WithinReach),
+        Phase("room", ClampAllocations),
         Phase("kill", stock.KillAfterLastUse()),
         Phase("builtins", stock.LowerRuntimeBuiltin()),
         Phase("prim-values", stock.ComputePrimValue()),
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
         Phase("bfloat16", Bfloat16Bits),
-        Phase("names", NamesFirst),
-        Phase("divisors", NeverByZero),
+        Phase("names", HoistLets),
+        Phase("divisors", GuardDivisors),
         Phase("floats", ExactFloats),
         Phase("align", ItemAlign),
     ]

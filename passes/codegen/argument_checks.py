@@ -47,7 +47,7 @@ MADE_HERE, HANDED_ON = (
 AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
-def is_needless_check(value: ir.Expr) -> bool:
+def is_redundant_check(value: ir.Expr) -> bool:
     """Whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
 
     A check that stores a symbolic dim, or compares one parameter's dim with another's, is needed.
@@ -57,7 +57,7 @@ def is_needless_check(value: ir.Expr) -> bool:
     name = value.op.global_symbol
     if name != MATCH_SHAPE:
         return name in TYPE_CHECKS and _where(value) != ""
-    return _dim_codes(value) <= _needless_codes(_where(value))
+    return _dim_codes(value) <= _redundant_codes(_where(value))
 
 
 def _where(call: relax.Call) -> str:
@@ -66,7 +66,7 @@ def _where(call: relax.Call) -> str:
     return next((place for place in (AT_PARAMETER, AT_RETURN) if place in text), "")
 
 
-def _needless_codes(where: str) -> set[int]:
+def _redundant_codes(where: str) -> set[int]:
     return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(where, set())
 
 
@@ -76,7 +76,7 @@ def _dim_codes(match_shape: relax.Call) -> set[int]:
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
 
 
-def wary_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
+def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
     """Returns the callees that may get arguments from outside: these have to check them.
 
     Safe arguments are constants, tensors and numbers made in the function, and parameters of a trusted caller;
@@ -99,7 +99,7 @@ def has_asserts(kernel: tirx.PrimFunc) -> bool:
     return bool(asserts)
 
 
-def without_needless_checks(kernels: IRModule) -> IRModule:
+def without_redundant_checks(kernels: IRModule) -> IRModule:
     """Drops the argument checks, and the unpacking of unused arguments, of kernels marked as trusted.
 
     They are most of LLVM's work on small kernels.

@@ -11,7 +11,7 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.kernel import loads, variables
 
 
-def never_by_zero(func: PrimFunc) -> PrimFunc:
+def with_guarded_divisors(func: PrimFunc) -> PrimFunc:
     """Returns `func` with symbolic divisors replaced by one where they are zero.
 
     The quotient is never used then: there are no elements, or a guard rejects the sizes. TVM's simplifier assumes that
@@ -23,7 +23,7 @@ def never_by_zero(func: PrimFunc) -> PrimFunc:
         >>> @T.prim_func(s_tir=True)
         ... def share(n: T.int64, a: T.Buffer((1,), "int64")):
         ...     a[0] = 7 // n
-        >>> never_by_zero(share).body  # doctest: +ELLIPSIS
+        >>> with_guarded_divisors(share).body  # doctest: +ELLIPSIS
         a = ...
         n = T.int64()
         a[0] = T.int64(7) // (n + T.Cast("int64", T.reinterpret("uint64", n) == T.uint64(0)))
@@ -57,11 +57,11 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     return node
 
 
-@transform.module_pass(opt_level=0, name="NeverByZero")
-def NeverByZero(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `never_by_zero` to every PrimFunc of a module."""
+@transform.module_pass(opt_level=0, name="GuardDivisors")
+def GuardDivisors(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Applies `with_guarded_divisors` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
-            result.update_func(name, never_by_zero(func))
+            result.update_func(name, with_guarded_divisors(func))
     return result

@@ -21,7 +21,7 @@ LONG = 60
 Names = list[tuple[Var, ir.Expr]]
 
 
-def with_names_first(func: PrimFunc) -> PrimFunc:
+def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
     """Returns `func` with the `Let`s of each stored value bound by statements; branches keep their own `Let`s.
 
     Example:
@@ -31,7 +31,7 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
         ...     x = T.float32()
         ...     for i in range(4):
         ...         b[i] = T.Let(x * x, where={x: a[i] * a[i]})
-        >>> with_names_first(fourth).body.body  # doctest: +ELLIPSIS
+        >>> with_hoisted_lets(fourth).body.body  # doctest: +ELLIPSIS
         a = ...
         x: T.let[T.float32] = a[i] * a[i]
         ...
@@ -45,13 +45,13 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
     )
 
 
-@transform.module_pass(opt_level=0, name="NamesFirst")
-def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Applies `with_names_first` to every PrimFunc of a module."""
+@transform.module_pass(opt_level=0, name="HoistLets")
+def HoistLets(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Applies `with_hoisted_lets` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
-            result.update_func(name, with_names_first(func))
+            result.update_func(name, with_hoisted_lets(func))
     return result
 
 

@@ -17,12 +17,12 @@ from tvtf.core.thread_count import available_cores
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import Lock
 from tvtf.passes.analysis.loop_op import has_symbol
-from tvtf.passes.codegen.argument_checks import without_needless_checks
+from tvtf.passes.codegen.argument_checks import without_redundant_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code
-from tvtf.passes.codegen.selective_passes import asks_in_loops, has_few_names, only
+from tvtf.passes.codegen.selective_passes import has_few_bindings, has_invariant_branches, only
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
@@ -76,7 +76,7 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(bound)
     host, devices = split_host_device_mods(lowered)
-    finished = finish_host()(with_checked_workspace(with_local_stack(without_needless_checks(host))))
+    finished = finish_host()(with_checked_workspace(with_local_stack(without_redundant_checks(host))))
     return finished, {kind: finish_device()(part) for kind, part in devices.items()}
 
 
@@ -107,12 +107,12 @@ def cpu_passes() -> tvm.transform.Pass:
             late.LoopPartition(),
             early.VectorizeLoop(True),
             early.StorageRewrite(),
-            only(late.HoistIfThenElse(), asks_in_loops),
+            only(late.HoistIfThenElse(), has_invariant_branches),
             early.UnrollLoop(),
             late.RenormalizeSplitPattern(),
             early.StmtSimplify(),
             late.RewriteUnsafeSelect(),
-            only(early.CommonSubexprElim(), has_few_names),
+            only(early.CommonSubexprElim(), has_few_bindings),
             early.SplitHostDevice(),
             early.MakePackedAPI(),
             early.BF16StorageLegalize(),

@@ -12,7 +12,7 @@ from tvtf.core.tvm_visitor import structural_walk
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
 
-def lasting(iteration: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
+def split_invariants(iteration: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
     """Splits the statements of an iteration into those that may run once before the loop, and the others.
 
     The former fill buffers that the iteration allocates, or ``places`` that only it uses, from buffers that it doesn't

@@ -32,14 +32,14 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
     return some
 
 
-def has_few_names(func: PrimFunc) -> bool:
+def has_few_bindings(func: PrimFunc) -> bool:
     """Whether a function has few enough bindings for common subexpression elimination."""
     names: list[Bind] = []
     structural_walk(func.body, (Bind, names.append))
     return len(names) <= MOST_NAMES
 
 
-def asks_in_loops(func: PrimFunc) -> bool:
+def has_invariant_branches(func: PrimFunc) -> bool:
     """Whether some loop tests a condition that is the same in all of its iterations."""
     if not _has_branch(func.body, lambda _: True):
         return False

@@ -26,7 +26,7 @@ from tvtf.passes.analysis.loop_op import (
     poll_kernel,
 )
 from tvtf.passes.analysis.side_effects import READS_ON_HOST
-from tvtf.passes.codegen.argument_checks import TRUSTED, is_needless_check, wary_kernels
+from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels, is_redundant_check
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
     MAKE_TUPLE,
@@ -79,7 +79,7 @@ def generate(
     kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
     if program.polls:
         kernels[ir.GlobalVar(POLL_SYMBOL)] = poll_kernel()
-    marked = {name: _marked(func, name.name_hint not in program.wary) for name, func in kernels.items()}
+    marked = {name: _marked(func, name.name_hint not in program.checking) for name, func in kernels.items()}
     return IRModule(marked, attrs=mod.attrs)
 
 
@@ -93,7 +93,7 @@ class _Program:
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.polls = False
-        self.wary: set[str] = set()
+        self.checking: set[str] = set()
         self.mentions: Counter[str] = Counter()
         for func in self.relax_functions().values():
             structural_walk(func.body, (ir.GlobalVar, self._count))
@@ -125,7 +125,7 @@ class _Function:
         self.program = program
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
-        self.lasting: set[Operand] = {VOID}
+        self.pinned: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
         self.arena_base = 0
@@ -142,7 +142,7 @@ class _Function:
         if size:
             self.scratch = Scratch(self.code, size, by_caller)
         result = self.sequence(func.body)
-        self.program.wary |= wary_kernels(self.code, () if trusted else params)
+        self.program.checking |= checking_kernels(self.code, () if trusted else params)
         self.code.emit(symbol, names, result)
         if by_caller and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
@@ -165,17 +165,17 @@ class _Function:
     def clear_all(self, variables: list[relax.Var]) -> None:
         for var in variables:
             place = self.places.get(var)
-            if isinstance(place, Register) and place not in self.lasting:
+            if isinstance(place, Register) and place not in self.pinned:
                 self.code.clear(place)
 
     def bind(self, binding: relax.Binding) -> None:
         """Writes a binding, unless it is a check that the caller has made."""
         value = binding.value
-        if not self.program.check_arguments and is_needless_check(value):
+        if not self.program.check_arguments and is_redundant_check(value):
             return
         place = self.value(value)
         # Each variable gets its own register, so that killing one leaves the other alive.
-        is_alias = isinstance(value, relax.Var) and place not in self.lasting
+        is_alias = isinstance(value, relax.Var) and place not in self.pinned
         self.places[binding.var] = self.code.copy(place) if is_alias else place
 
     def value(self, expr: ir.Expr) -> Operand:
@@ -242,7 +242,7 @@ class _Function:
 
     def release(self, place: Operand, first_own: int) -> None:
         """Clears the register of a value that was copied on, unless the register is older than `first_own`."""
-        if isinstance(place, Register) and place.number >= first_own and place not in self.lasting:
+        if isinstance(place, Register) and place.number >= first_own and place not in self.pinned:
             self.code.clear(place)
 
     def call(self, expr: relax.Call) -> Operand:
@@ -290,12 +290,12 @@ class _Function:
         shape = tuple(int(dim) for dim in expr.args[0].values)
         place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
         register = self.scratch.register(place)
-        self.lasting.add(register)
+        self.pinned.add(register)
         return register
 
     def kill(self, expr: relax.Call) -> Operand:
         place = self.value(expr.args[0])
-        if isinstance(place, Register) and place not in self.lasting:
+        if isinstance(place, Register) and place not in self.pinned:
             self.code.clear(place)
         return place
 
@@ -305,7 +305,7 @@ class _Function:
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
-            self.lasting.add(heap)
+            self.pinned.add(heap)
             return heap
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
 

@@ -29,7 +29,7 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
     """Replaces each :class:`Site`; returns the same module where there is none."""
     if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
         return mod
-    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
+    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, FusedAttention))
     return drop_dead(mod)
 
 
@@ -65,7 +65,7 @@ class Site(NamedTuple):
     backward: dict[relax.Var, str]
 
 
-class Attending(Simplified):
+class FusedAttention(Simplified):
     """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
@@ -86,7 +86,7 @@ class Attending(Simplified):
 class _Parts:
     """Emits the tensors of one site."""
 
-    def __init__(self, walk: Attending, site: Site) -> None:
+    def __init__(self, walk: FusedAttention, site: Site) -> None:
         self.walk, self.site = walk, site
         self.attrs = {"scale": site.scale, "fill": site.fill, "causal": site.causal}
         self.outputs: Any = None

@@ -24,7 +24,7 @@ FIRST_ROWS = 8
 """Rows that an empty array gets at its first enlargement."""
 
 
-def grown(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+def lower_growing_loop(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     """Binds a ``while`` that has ``arrays`` as loops without; returns its results."""
     return _Growing(attrs, inputs).bound()
 

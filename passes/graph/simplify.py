@@ -19,7 +19,7 @@ from tvtf.errors import OpError
 from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.ir.trace import EMBEDDED_ELEMENTS
 from tvtf.passes.analysis.dead_code import drop_dead
-from tvtf.passes.graph.growing_arrays import grown
+from tvtf.passes.graph.growing_arrays import lower_growing_loop
 
 
 def simplify(mod: tvm.IRModule) -> tvm.IRModule:
@@ -56,7 +56,7 @@ class Simplified(Evaluation):
         if prim.name == "recall_python":
             return tuple(inputs[-len(attrs["shapes"]) - 1 :])
         if attrs.get("arrays"):
-            return grown(inputs, attrs)
+            return lower_growing_loop(inputs, attrs)
         folded = self.folded(prim, inputs, attrs)
         if folded is not None:
             return folded

@@ -17,7 +17,7 @@ from tvtf.core.shape import show_shape, simplify_dim
 from tvtf.ir import dialect
 from tvtf.passes.analysis.dead_code import makers_of_dims
 
-MAKER = "tvtf.told_dims"
+DIMS_OP = "tvtf.told_dims"
 MOST_NAMED = 3
 """Results that an error text names; the rest are counted."""
 
@@ -35,7 +35,7 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
     bindings = [b for block in function.body.blocks for b in block.bindings]
     makers = makers_of_dims(function.params, bindings)
     order = {b.var: i for i, b in enumerate(bindings)}
-    dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == MAKER}
+    dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == DIMS_OP}
     results_after: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
     for binding in bindings if dim_bindings else ():
         for each in _results(binding):
@@ -49,7 +49,7 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
 
 
 def _results(binding: Any) -> list[Sized]:
-    if not dialect.is_dialect(binding.value) or binding.value.op.name == MAKER:
+    if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
         return []
     op = dialect.read(binding.value).primitive.tf_name
     types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]

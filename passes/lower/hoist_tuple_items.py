@@ -8,8 +8,8 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 
 
-@transform.module_pass(opt_level=0, name="TakeItems")
-def TakeItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+@transform.module_pass(opt_level=0, name="HoistTupleItems")
+def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Makes every tuple item an output of its dataflow block, so that FuseOps leaves it outside kernels.
 
     Works around a bug of FuseOps: it replaces a tuple of which a kernel reads some items by these items, at positions
@@ -35,7 +35,7 @@ def _items_given_out(func: relax.Function) -> relax.Function:
     return structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
 
 
-def known_items(mod: ir.IRModule) -> ir.IRModule:
+def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
     """Replaces items of tuples that the same function builds by the tuples' fields."""
     result = mod.clone()
     for name, func in mod.functions_items():

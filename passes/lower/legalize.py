@@ -77,7 +77,7 @@ class _Legalizer:
         lowered = rewrite_functions(self.mod, self.binding)
         for var, kernel in self.kernels.items():
             lowered[var] = kernel
-        return bare_conditions(lowered)
+        return with_bare_loop_parts(lowered)
 
     def binding(self, out: Bindings, binding: relax.VarBinding) -> None:
         call = binding.value
@@ -151,7 +151,7 @@ class _Legalizer:
         return var
 
 
-def bare_conditions(mod: tvm.IRModule) -> tvm.IRModule:
+def with_bare_loop_parts(mod: tvm.IRModule) -> tvm.IRModule:
     """Brings loop parts into the form that code generation expects.
 
     Conditions return their boolean instead of a tuple; bodies return a tuple that isn't bound to a variable.

@@ -20,7 +20,7 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.loop_op import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.codegen.argument_checks import has_asserts
 from tvtf.passes.codegen.inline_kernel import inlined, is_large
-from tvtf.passes.codegen.loop_invariants import lasting
+from tvtf.passes.codegen.loop_invariants import split_invariants
 from tvtf.passes.schedule.cpu import emit
 
 MAY_FAIL = "tvtf.may_fail"
@@ -286,7 +286,7 @@ class LoopKernel:
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
         known = len(self.workspaces)
         all_statements, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
-        before, rest = lasting(all_statements, self.workspaces[known:])
+        before, rest = split_invariants(all_statements, self.workspaces[known:])
         self.statements += before
         iteration = emit.sequence(rest)
         test, _ = self.block(lambda: self.emit(_copy(self.run(condition, inputs), going)))

@@ -23,7 +23,7 @@ ELIDED = "..."
 """Stands for a tensor's value in a message."""
 
 
-def without_python(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
+def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
     """Returns a pass that changes nothing, and raises UnimplementedError for an op computed by Python or NumPy."""
 
     def check(mod: tvm.IRModule) -> tvm.IRModule:
@@ -52,7 +52,7 @@ def _check(value: Any, why: str) -> None:
         )
 
 
-def fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
+def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
     """Replaces guard messages that show tensors, which Python formats when a guard fails, by fixed ones.
 
     The VM looks up every function that its code names when it starts. One call of Python, even in a branch that is

@@ -162,10 +162,10 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
     )
 
 
-def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
+def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
     """Applies the donations in ``main`` that are safe; its kernels write into allocated destinations by now.
 
-    Donated values aren't returned any more, unless ``gives_all``: on a GPU, the kernels work on copies.
+    Donated values aren't returned any more, unless ``returns_all``: on a GPU, the kernels work on copies.
     """
     main = mod["main"]
     pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
@@ -182,7 +182,7 @@ def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
         for position, output in plan.needless_copies(chosen)
     }
     rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
-    donated["main"] = rewritten if gives_all else _without(rewritten, plan.settled(pairs, chosen))
+    donated["main"] = rewritten if returns_all else _without(rewritten, plan.settled(pairs, chosen))
     return donated
 
 

@@ -44,7 +44,7 @@ from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
-from tvtf.passes.schedule.cpu.slow_path_lanes import with_rare_cases
+from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
 from tvtf.passes.schedule.tuning_records import Record, records
@@ -88,7 +88,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 
 def _body(kernel: Kernel, target: Target) -> Stmt:
     stages, kernel = with_padded_rows(inlined(kernel), kernel)
-    return with_rare_cases(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
+    return with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)

@@ -13,7 +13,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, simplified_places, substitute
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
-from tvtf.passes.schedule.cpu.parallel_threshold import is_little, is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel, is_small_box
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -33,7 +33,7 @@ def emit_elementwise(
     aligned, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned, fixed)
     if parallel is None:
-        little = is_little(aligned[0].spatial)
+        little = is_small_box(aligned[0].spatial)
         return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed, little))
     return _emit(aligned, loops, target, parallel, fixed)
 

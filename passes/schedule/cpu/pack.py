@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_little
+from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_small_box
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
 from tvtf.passes.schedule.cpu.transpose import transposed_tile
@@ -71,7 +71,7 @@ class Panel:
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
             return False
-        if is_little((self.vector, *self.axes)):
+        if is_small_box((self.vector, *self.axes)):
             return False
         return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
 

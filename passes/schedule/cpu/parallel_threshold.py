@@ -55,7 +55,7 @@ def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
     return tirx.floordiv(points * each, emit.index(lanes)) + 1
 
 
-def is_little(axes: tuple[Axis, ...]) -> bool:
+def is_small_box(axes: tuple[Axis, ...]) -> bool:
     """Whether loops visit so few points that the shortest code is as good as any."""
     points = access.points(axes)
     return points is not None and points <= LITTLE

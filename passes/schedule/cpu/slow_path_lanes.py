@@ -16,7 +16,7 @@ CHOICES = {"prim.if_then_else", "tirx.if_then_else"}
 MARKS = {"prim.likely", "tirx.likely"}
 
 
-def with_rare_cases(body: Stmt) -> Stmt:
+def with_slow_paths(body: Stmt) -> Stmt:
     """Writes each vector loop over `tvtf.ops.kernels.approx.unless` as a test, then the common or the rare form."""
 
     def tested(node: For) -> Stmt:
