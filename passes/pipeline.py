@@ -73,6 +73,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),
+        # After dead code elimination: a guard is removed together with its op.
         Phase("guard", insert_guards),
         *([Phase("messages", with_fixed_messages)] if on_gpu(target) or not polls else []),
         *([Phase("without-python", reject_host_ops(ON_A_GPU))] if on_gpu(target) else []),
@@ -82,6 +83,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("updates", fuse_updates),
+        # Both keep values out of the groups that FuseOps makes.
         Phase("items", HoistTupleItems),
         Phase("apart", separate_constants),
         Phase("fuse", stock.FuseOps()),
@@ -89,10 +91,12 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("fuse-kernels", fuse_kernels),
         Phase("share", share_kernels),
         *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
+        # These read kernels as stages, which only unscheduled ones can be read as.
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
         Phase("schedule", scheduler(target)),
         Phase("flatten", stock.ToNonDataflow()),
+        # Hoists packed copies of constants, which the schedule makes.
         Phase("hoist", hoist),
         Phase("purity", stock.RemovePurityChecking()),
         *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
@@ -108,6 +112,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("prim-values", stock.ComputePrimValue()),
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
+        # Last: these rewrite kernels to forms that TVM's own kernel passes, which follow, don't break.
         Phase("bfloat16", Bfloat16Bits),
         Phase("names", HoistLets),
         Phase("divisors", GuardDivisors),

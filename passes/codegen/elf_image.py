@@ -255,7 +255,7 @@ def _write_headers(
     size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
     struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)
     read_only, code, data = starts
-    headers = [
+    headers = [  # type (1 load, 2 dynamic, else GNU_STACK), flags (4 read, 2 write, 1 execute), place, sizes, alignment
         (1, 4, read_only, ends[0], ends[0], PAGE),
         (1, 5, code, ends[1] - code, ends[1] - code, PAGE),
         (1, 6, data, ends[2] - data, ends[3] - data, PAGE),

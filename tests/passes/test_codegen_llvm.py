@@ -157,7 +157,9 @@ def test_kernels_take_from_a_trusted_caller_only_the_memory_of_tensors():
         assert [name.partition(".")[2] for name in names] == ["handle"] * 3 + [""], names
 
 
-@pytest.mark.parametrize("maker, wary", [(TENSOR, set()), (DIM, set()), ("tvtf.call_python", {"read", "read late"})])
+@pytest.mark.parametrize(
+    "maker, checking", [(TENSOR, set()), (DIM, set()), ("tvtf.call_python", {"read", "read late"})]
+)
 def test_what_a_loop_carries_is_as_trusted_as_what_its_body_gives(maker, checking):
     code = Code(relax.ExecBuilder(), 0)
     state = code.copy(code.call(TENSOR, []))
