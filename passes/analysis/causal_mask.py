@@ -13,7 +13,7 @@ from tvtf.passes.analysis.use_def import Graph
 
 TRIANGLES = "tvtf.triangles"
 """Attribute of ``main``: the captured constants that are triangles, as (position, offset, inside, outside)."""
-MOST_ELEMENTS = 2**26
+MAX_ELEMENTS = 2**26
 """Elements up to which a tensor is computed in order to look at it."""
 
 
@@ -96,7 +96,7 @@ def _is_evaluable(ty: Any) -> bool:
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)
-    return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MOST_ELEMENTS
+    return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MAX_ELEMENTS
 
 
 def _is_symbolic(attribute: Any) -> bool:

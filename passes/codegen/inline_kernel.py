@@ -10,7 +10,7 @@ from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-from tvtf.passes.codegen.stack_buffers import MOST_BYTES
+from tvtf.passes.codegen.stack_buffers import MAX_BYTES
 from tvtf.passes.schedule.cpu import emit
 
 STACK_BYTES = 1024
@@ -69,7 +69,7 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 def is_large(buffer: Var) -> bool:
     """Whether a buffer is, or may be, too large for the stack."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
-    most = MOST_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
+    most = MAX_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
     return size is None or size * buffer.ty.dtype.dtype.itemsize > most
 
 

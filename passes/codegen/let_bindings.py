@@ -110,7 +110,7 @@ class _Statements:
         self.sizes: dict[Var, int] = {}
 
     def before(self, store: BufferStore) -> list[Stmt]:
-        """Returns the bindings that a store still needs, then the store; allocations for lanes stay in `allocations`."""
+        """Returns the bindings that a store still needs, then the store; allocations per lane are kept apart."""
         names: Names = []
         value = _unnamed(store.value, names)
         for var, bound_value in names:

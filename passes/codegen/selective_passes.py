@@ -14,7 +14,7 @@ from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
-MOST_NAMES = 500
+MAX_NAMES = 500
 """Bindings of a function up to which CommonSubexprElim runs: it compares each with all before. LLVM does it, too."""
 
 
@@ -36,7 +36,7 @@ def has_few_bindings(func: PrimFunc) -> bool:
     """Whether a function has few enough bindings for common subexpression elimination."""
     names: list[Bind] = []
     structural_walk(func.body, (Bind, names.append))
-    return len(names) <= MOST_NAMES
+    return len(names) <= MAX_NAMES
 
 
 def has_invariant_branches(func: PrimFunc) -> bool:

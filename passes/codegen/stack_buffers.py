@@ -10,7 +10,7 @@ from tvtf.core.tvm_visitor import structural_map
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
 """Makes LowerTVMBuiltin leave an allocation to LLVM. That pass puts small buffers of scope "global" on the stack by
 itself, but allocates all of scope "local" on the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 """Twice all vector registers of a core: room for a tile of any height, and for the results that an epilogue keeps.
 
 On the heap, each tile takes 60 ns to allocate: a product of 18x18x18 takes 126 ns instead of 79.
@@ -28,11 +28,11 @@ def _marked(func: PrimFunc) -> PrimFunc:
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
-    """Marks an allocation if it is local, of static size and at most `MOST_BYTES`."""
+    """Marks an allocation if it is local, of static size and at most `MAX_BYTES`."""
     ty = stmt.buffer.ty
     size = ty.dtype.dtype.itemsize
     for extent in ty.shape:
         if not isinstance(extent, tirx.IntImm):
             return stmt
         size *= int(extent)
-    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MOST_BYTES else stmt
+    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MAX_BYTES else stmt

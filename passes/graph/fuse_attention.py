@@ -48,8 +48,8 @@ MASKING_VALUE = -1e4
 class Site(NamedTuple):
     """One matched attention: its operands and results.
 
-    ``key`` has its last two axes swapped where ``is_swapped``. ``to_out`` is the cotangent of ``out``; ``backward`` maps
-    each product of the gradient to the operand that it is the cotangent of.
+    ``key`` has its last two axes swapped where ``is_swapped``. ``to_out`` is the cotangent of ``out``; ``backward``
+    maps each product of the gradient to the operand that it is the cotangent of.
     """
 
     query: relax.Var

@@ -143,7 +143,7 @@ def _is_filled_with(x: Any, number: float) -> bool:
 
 
 def _one_is_neutral(walk: Simplified, step: Step) -> Tensor | None:
-    """``x * 1`` and ``x / 1`` to ``x``; only for a scalar constant, which leaves the other operand's shape."""
+    """Rewrites ``x * 1`` and ``x / 1`` to ``x``; only for a scalar constant, so that the shape stays ``x``'s."""
     x, y = step.inputs
     if _is_filled_with(y, 1):
         return x
@@ -155,7 +155,7 @@ def _subtract_zero(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _same_shape(walk: Simplified, step: Step) -> Tensor | None:
-    """A reshape or broadcast to the operand's own shape to the operand; two reshapes to one."""
+    """Drops a reshape or broadcast to the operand's own shape; merges two reshapes."""
     (x,) = step.inputs
     if same_shape(x._type.shape, step.attrs["shape"]):
         return x
@@ -186,7 +186,7 @@ def _transposed(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _matmul_of_reshapes(walk: Simplified, step: Step) -> Tensor | None:
-    """``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims without reshapes."""
+    """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims."""
     producers = [walk.step_of(x) for x in step.inputs]
     if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None

@@ -18,7 +18,7 @@ from tvtf.ir import dialect
 from tvtf.passes.analysis.dead_code import makers_of_dims
 
 DIMS_OP = "tvtf.told_dims"
-MOST_NAMED = 3
+MAX_NAMED = 3
 """Results that an error text names; the rest are counted."""
 
 
@@ -65,6 +65,6 @@ def _sized(op: str, ty: relax.TensorType) -> Sized:
 
 def too_large(results: Sequence[Sized]) -> str:
     """Returns the error text for results that can't be allocated, in TensorFlow's words."""
-    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MOST_NAMED])
-    more = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
+    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MAX_NAMED])
+    more = "" if len(results) <= MAX_NAMED else f" and {len(results) - MAX_NAMED} more"
     return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{more}"

@@ -30,7 +30,7 @@ POLL_WORK = 1 << 16
 """Statements executed between two reads of the clock: about 20 us."""
 UNKNOWN_EXTENT = 64
 """Iterations assumed for a loop of unknown extent, when work is estimated."""
-MOST_STATEMENTS = 5000
+MAX_STATEMENTS = 5000
 """A longer loop stays in the virtual machine: LLVM then compiles its kernels in parallel, and each only once."""
 EMBEDDED = ("bool", "int32", "int64", "float32", "float64")
 
@@ -64,7 +64,7 @@ class LoopKernel:
         self.statements: list[Stmt | None] = []
         self.into: Var | None = None
         self.results = self._write(call, used_results)
-        if sum(map(_length, self.statements)) > MOST_STATEMENTS:
+        if sum(map(_length, self.statements)) > MAX_STATEMENTS:
             raise NotNative("its length")
         self.allocated = [_tensor_type(place) for place in [*self.outputs, *self.workspaces]]
         sizes = self._unbound_sizes()

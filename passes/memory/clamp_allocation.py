@@ -10,12 +10,12 @@ from tvm.tirx import FloatImm, IntImm, PrimFunc, Select
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 
-MOST = 1 << 58
+MAX_BYTES = 1 << 58
 """Bytes that no machine has: requesting them fails as any request for too much memory does."""
 
 
 def clamped_size(size: Any) -> Any:
-    """Returns a number of bytes, or `MOST` if it is larger, even where it overflows an integer.
+    """Returns a number of bytes, or `MAX_BYTES` if it is larger, even where it overflows an integer.
 
     Example:
         >>> from tvm import tirx
@@ -26,8 +26,8 @@ def clamped_size(size: Any) -> Any:
         T.Select(T.Cast("float64", n) * T.Cast("float64", n) < T.float64(2...), n * n, T.int64(288230376151711744))
     """
     if isinstance(size, IntImm):
-        return tirx.const(size.value if 0 <= size.value < MOST else MOST, "int64")
-    return Select(floating(size) < FloatImm("float64", float(MOST)), size, tirx.const(MOST, "int64"))
+        return tirx.const(size.value if 0 <= size.value < MAX_BYTES else MAX_BYTES, "int64")
+    return Select(floating(size) < FloatImm("float64", float(MAX_BYTES)), size, tirx.const(MAX_BYTES, "int64"))
 
 
 def _bounded(call: Any) -> Any:

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from tvtf.core.thread_state import cache_folder
 
 VERSION = 1
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 LONGEST_TEXT = 1000
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 
 
 class Record(NamedTuple):
@@ -105,8 +105,8 @@ def _check(record: Record) -> None:
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
         raise ValueError("target, key and kernel must be short texts")
     choices: Any = record.choices
-    if not isinstance(choices, dict) or len(choices) > MOST_CHOICES:
-        raise ValueError(f"choices must be an object of at most {MOST_CHOICES} choices")
+    if not isinstance(choices, dict) or len(choices) > MAX_CHOICES:
+        raise ValueError(f"choices must be an object of at most {MAX_CHOICES} choices")
     if not all(_is_text(name) and _is_text(label) for name, label in choices.items()):
         raise ValueError("choices must be short texts")
     if not all(map(_is_time, (record.before, record.after))):
@@ -176,6 +176,6 @@ def _records_in(path: Path) -> list[Record]:
 
 def _lines(path: Path) -> list[str]:
     """Returns the lines that aren't empty."""
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"the file is larger than {MOST_BYTES} bytes")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"the file is larger than {MAX_BYTES} bytes")
     return [line for line in path.read_bytes().decode(errors="replace").split("\n") if line.strip()]

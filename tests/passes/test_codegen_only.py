@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import MOST_NAMES, has_few_bindings, has_invariant_branches, only
+from tvtf.passes.codegen.selective_passes import MAX_NAMES, has_few_bindings, has_invariant_branches, only
 
 
 @T.prim_func(s_tir=True)
@@ -66,7 +66,7 @@ def test_many_names():
         binds = [tirx.Bind(tirx.Var(f"v{i}", "int64"), tirx.IntImm("int64", i)) for i in range(count)]
         return tirx.PrimFunc([], tirx.SeqStmt([*binds, tirx.Evaluate(0)]))
 
-    assert has_few_bindings(function(MOST_NAMES)) and not has_few_bindings(function(MOST_NAMES + 1))
+    assert has_few_bindings(function(MAX_NAMES)) and not has_few_bindings(function(MAX_NAMES + 1))
 
 
 def test_a_long_chain_gives_what_its_ops_give_one_by_one(own_cache):

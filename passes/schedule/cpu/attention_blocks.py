@@ -26,8 +26,8 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, shortened
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
-LEAST_ROWS, MOST_ROWS = 32, 128
-TASKS_A_CORE = 2
+MIN_ROWS, MAX_ROWS = 32, 128
+TASKS_PER_CORE = 2
 Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 
@@ -165,10 +165,10 @@ def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     """Returns rows per block and the number of blocks: rows fit the level-2 cache, and every core gets work."""
     extent = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
-    most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)
+    most = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), extent)
     outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if outer_rows * -(-extent // most) < TASKS_A_CORE * target.cores:
-        most = min(most, LEAST_ROWS)
+    if outer_rows * -(-extent // most) < TASKS_PER_CORE * target.cores:
+        most = min(most, MIN_ROWS)
     size = -(-extent // -(-extent // most))
     return size, -(-extent // size)
 

@@ -19,11 +19,11 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import row_sizes
 
 # Share of all terms below which clipping isn't worth loops of extents known only at run time.
-LEAST_SAVED = 0.04
+MIN_SAVED = 0.04
 # LLVM unrolls loops over fewer terms of static extents.
-LEAST_TERMS = 128
+MIN_TERMS = 128
 # Below this, the clipped axis's loop is merged with the next one, and would be very short by itself.
-LEAST_INNER_TERMS = 16
+MIN_INNER_TERMS = 16
 
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
@@ -104,6 +104,6 @@ def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
     """Whether a clip saves enough terms, and its axis stays a loop of its own."""
     position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
     inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
-    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < LEAST_INNER_TERMS
-    is_written_out = count is not None and count < LEAST_TERMS
-    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= LEAST_SAVED
+    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < MIN_INNER_TERMS
+    is_written_out = count is not None and count < MIN_TERMS
+    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= MIN_SAVED

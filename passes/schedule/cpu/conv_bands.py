@@ -37,11 +37,11 @@ from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
-TASKS_A_CORE = 3
+TASKS_PER_CORE = 3
 # Share of the level-2 cache that a band's stages may take.
 SHARE_OF_LEVEL2 = 0.75
 # Rows computed for two bands, as a share of a stage's rows.
-MOST_SHARED_ROWS = 0.5
+MAX_SHARED_ROWS = 0.5
 Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 
@@ -96,13 +96,13 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
         bands = Bands(tuple(plain), rows, -(-extent // height))
         fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
         if fits and occupies(images * bands.count, target):
-            return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
+            return bands if _shared_rows(bands) <= MAX_SHARED_ROWS else None
     return None
 
 
 def occupies(tasks: int, target: CpuTarget) -> bool:
     """Whether tasks keep all cores busy until nearly the end."""
-    return tasks >= TASKS_A_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
+    return tasks >= TASKS_PER_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
 
 
 def is_convolution(stage: Stage) -> bool:

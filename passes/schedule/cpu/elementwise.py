@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.transposed_reads import emit_transposed, transposed_operands
 
-TASKS_A_CORE = 16
+TASKS_PER_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -65,7 +65,7 @@ def _emit(
         return _inner(stages, inner, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
-    return emit.fused(extents, task, parallel, TASKS_A_CORE * target.cores)
+    return emit.fused(extents, task, parallel, TASKS_PER_CORE * target.cores)
 
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:

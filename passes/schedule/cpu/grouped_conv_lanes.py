@@ -23,10 +23,10 @@ from tvtf.passes.schedule.cpu.windows import as_windows
 
 Stages = list[Stage | Opaque]
 # With larger groups, vectors of a single group are as fast, and a shuffle would move items further.
-LEAST_GROUPS_A_VECTOR = 4
-MOST_BYTES_OF_A_GROUP = 16
+MIN_GROUPS_PER_VECTOR = 4
+MAX_BYTES_OF_A_GROUP = 16
 # The shuffled operands of a tile stay in registers for all taps of a row; more don't fit.
-MOST_TAPS = 9
+MAX_TAPS = 9
 
 
 def with_spread_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> tuple[Stages, Kernel]:
@@ -78,8 +78,8 @@ def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
     factors = [sums.value.b.a, sums.value.b.b] if is_sum else []
     is_product = len(factors) == 2 and all(isinstance(factor, TensorLoad) for factor in factors)
-    is_small = LEAST_GROUPS_A_VECTOR * size <= lanes and lanes % size == 0
-    is_near = size * sums.item_bytes <= MOST_BYTES_OF_A_GROUP and all((a.size or 0) <= MOST_TAPS for a in sums.reduce)
+    is_small = MIN_GROUPS_PER_VECTOR * size <= lanes and lanes % size == 0
+    is_near = size * sums.item_bytes <= MAX_BYTES_OF_A_GROUP and all((a.size or 0) <= MAX_TAPS for a in sums.reduce)
     return is_small and is_near and is_last and is_product
 
 

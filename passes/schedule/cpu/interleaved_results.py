@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, is_choice, reads, substitute, variables
 
-MOST_STRIDE = 8
+MAX_STRIDE = 8
 
 
 @dataclass(frozen=True)
@@ -160,6 +160,6 @@ def _way(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | No
     def at(value: ir.Expr, number: int) -> int | None:
         return emit.static(analyzer.simplify(substitute(value, {var: index(number)})))
 
-    passing = [n for n in range(3 * MOST_STRIDE) if all(at(test, n) for test in tests)]
+    passing = [n for n in range(3 * MAX_STRIDE) if all(at(test, n) for test in tests)]
     places = [at(place, n) for n in passing]
     return next(((first, passing[k + 1] - first) for k, first in enumerate(passing[:-1]) if places[k] == 0), None)

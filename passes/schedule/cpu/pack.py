@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.transpose import transposed_tile
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
-STEPS_A_CHUNK = 8
+STEPS_PER_CHUNK = 8
 # A tile to transpose is held in registers twice.
 LANES_OF_A_TILE = 16
 
@@ -59,7 +59,7 @@ class Panel:
     def step(self) -> int:
         """How many places of the last axis are copied together."""
         last = self.axes[-1].size if self.axes else None
-        return 1 if last is None else min(last, self.lanes if self.is_transposed else STEPS_A_CHUNK)
+        return 1 if last is None else min(last, self.lanes if self.is_transposed else STEPS_PER_CHUNK)
 
     @property
     def is_contiguous(self) -> bool:

@@ -45,8 +45,8 @@ TASKS_THAT_SUFFICE = 4
 # slower.
 LEVELS2_OF_OTHER_CACHES = 16
 # Rows at the edges of bands are copied twice; bands with more copies per row aren't considered.
-MOST_COPIES_OF_A_ROW = 2
-MOST_LEVELS2_OF_A_BAND = 2
+MAX_COPIES_OF_A_ROW = 2
+MAX_LEVELS2_OF_A_BAND = 2
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
 
     best = next(filter(is_good, usual), None)
     near = [
-        band for band in cuts if band.height * row * source.item_bytes <= MOST_LEVELS2_OF_A_BAND * target.level2_bytes
+        band for band in cuts if band.height * row * source.item_bytes <= MAX_LEVELS2_OF_A_BAND * target.level2_bytes
     ]
     return choice("band", best, lambda: [None, *near], lambda band: f"{band.rows} rows" if band else "none")
 
@@ -152,7 +152,7 @@ def _bands(source: Stage, first: Stage) -> Iterator[Band]:
     reach = emit.static(emit.simplified(substitute(place, {**last, down.var: emit.index(0)})))
     for rows in range(one_band.rows - 1, 0, -1):
         height = (rows - 1) * by + (reach or 0) + 1
-        if reach is not None and one_band.rows % rows == 0 and height <= MOST_COPIES_OF_A_ROW * rows * by:
+        if reach is not None and one_band.rows % rows == 0 and height <= MAX_COPIES_OF_A_ROW * rows * by:
             yield Band(rows, height, rows * by)
 
 

@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.vector_axis import UNKNOWN_SIZE, has_reused_operand, terms_of
 
 # Each step loads and stores the partial sums of all results, so short steps don't pay.
-LEAST_TERMS_OF_A_STEP = 128
+MIN_TERMS_OF_A_STEP = 128
 # Share of the level-2 cache for the operands of a step; the partial sums take the rest.
 PART_FOR_OPERANDS = 2
 
@@ -104,7 +104,7 @@ def _options(stage: Stage, most: int) -> Iterator[Steps]:
         size = _size(axis) if depth else most
         inner = prod(map(_size, rest))
         for block in sorted({-(-size // count) for count in range(1 + (depth > 0), size + 1)}, reverse=True):
-            if block * inner >= LEAST_TERMS_OF_A_STEP or (depth == 0 and block == most):
+            if block * inner >= MIN_TERMS_OF_A_STEP or (depth == 0 and block == most):
                 yield Steps(outer, block, rest)
 
 

@@ -21,8 +21,8 @@ from tvtf.passes.schedule.cpu.substage import load_part, part_buffer, part_of, r
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, is_zero, shortened
 
-LEAST_ROWS, MOST_ROWS, LEAST_STRIPS = 32, 128, 4
-MOST_VERSIONS = 4
+MIN_ROWS, MAX_ROWS, MIN_STRIPS = 32, 128, 4
+MAX_VERSIONS = 4
 EmitAll = Callable[[Sequence[Stage], Kernel], Stmt]
 
 
@@ -53,7 +53,7 @@ class Strips:
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     """Returns the strips of a block's stages if cutting it pays: some value is too large, or there is a triangle."""
     strips = _read(stages)
-    if strips is None or not strips.sums or strips.extent < 2 * LEAST_ROWS:
+    if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
         return None
     return strips if strips.has_triangle or _largest(strips) > target.level2_bytes // 2 else None
 
@@ -105,7 +105,7 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
     """Writes zeros to the sums, then strip after strip, then the stages that need whole sums."""
     zeros = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
     allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
-    size = min(MOST_ROWS, max(LEAST_ROWS, -(-strips.extent // LEAST_STRIPS)))
+    size = min(MAX_ROWS, max(MIN_ROWS, -(-strips.extent // MIN_STRIPS)))
     body = [_strips(strips, kernel, size, emit_all, *each) for each in rounds(strips.extent, size, strips.has_triangle)]
     rest = [emit_all(strips.after, kernel)] if strips.after else []
     return emit.sequence([*allocations, *(emit_all([stage], Kernel((stage,), ())) for stage in zeros), *body, *rest])
@@ -114,7 +114,7 @@ def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
 def rounds(extent: int, size: int, has_triangle: bool) -> list[tuple[int, int, int]]:
     """Returns the versions in which an axis's blocks are written: first block, end, and rows per block of each."""
     whole_blocks, rest = divmod(extent, size)
-    versions = min(whole_blocks, MOST_VERSIONS) if has_triangle else min(whole_blocks, 1)
+    versions = min(whole_blocks, MAX_VERSIONS) if has_triangle else min(whole_blocks, 1)
     stops = [-(-whole_blocks * version // versions) for version in range(1, versions + 1)]
     versions_of_blocks = [(first, stop, size) for first, stop in zip([0, *stops], stops, strict=False)]
     return [*versions_of_blocks, (whole_blocks, whole_blocks + 1, rest)] if rest else versions_of_blocks

@@ -14,12 +14,12 @@ from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads
 from tvtf.passes.schedule.cpu.reduction_steps import Steps, steps_of
-from tvtf.passes.schedule.cpu.tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
+from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
 from tvtf.passes.schedule.cpu.tile import Range
 from tvtf.passes.schedule.cpu.tile_plan import is_long_sum
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
-TILES_A_CORE_THAT_SUFFICE = 8
+TILES_PER_CORE_THAT_SUFFICE = 8
 
 
 def slices_of(work: Work, parallel: bool) -> int:
@@ -34,16 +34,16 @@ def slices_of(work: Work, parallel: bool) -> int:
     if not parallel:
         return int(steps is not None and is_long_sum(work.stage, work.target))
     most = work.stage.reduce[0].size if steps is None else emit.static(steps.count)
-    counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_A_CORE, 4 * TASKS_A_CORE)]
+    counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_PER_CORE, 4 * TASKS_PER_CORE)]
     usual = min(_slices(work), most or UNKNOWN_SIZE) if most != 1 else 0
     return choice("slices", usual, lambda: [0, *(c for c in counts if c <= (most or UNKNOWN_SIZE))])
 
 
 def _slices(work: Work) -> int:
-    occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
+    occupied = _tile_count(work) >= TILES_PER_CORE_THAT_SUFFICE * work.target.cores
     if not is_long_sum(work.stage, work.target) or (occupied and _is_read_once_or_cached(work)):
         return 0
-    return TASKS_A_CORE * work.target.cores
+    return TASKS_PER_CORE * work.target.cores
 
 
 def _is_read_once_or_cached(work: Work) -> bool:

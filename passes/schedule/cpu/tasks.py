@@ -21,7 +21,7 @@ from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile, clipped, r
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
-TASKS_A_CORE = 4
+TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
 
 
@@ -90,7 +90,7 @@ def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[A
     """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks."""
     tasks = 1
     for position, axis in enumerate(free):
-        if tasks >= 4 * TASKS_A_CORE * target.cores:
+        if tasks >= 4 * TASKS_PER_CORE * target.cores:
             return free[:position], free[position:]
         tasks *= axis.size or 1
     return free, []
@@ -99,7 +99,7 @@ def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[A
 def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
     """Returns how many blocks to cut each tiled axis into: for the cache, and so that every core has work."""
     sizes = tiled_sizes(work)
-    least = choice("tasks a core", TASKS_A_CORE, lambda: (1, 2, 8, 16))
+    least = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
     blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
     for axis in tiled:

@@ -18,7 +18,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, su
 
 Point = dict[Var, ir.Expr]
 # Each unrolled place is a copy of a tile's step.
-MOST_PLACES_WRITTEN_OUT = 8
+MAX_PLACES_WRITTEN_OUT = 8
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def over_edges(
     if rest or static(part.start) != 0 or static(part.extent) != part.axis.size:
         return over_ranges([part], either)
     size = int(part.extent)
-    is_short = first + size - stop <= MOST_PLACES_WRITTEN_OUT
+    is_short = first + size - stop <= MAX_PLACES_WRITTEN_OUT
     return emit.sequence(
         [
             along(Range(part.axis, index(0), index(first), is_short), outside),

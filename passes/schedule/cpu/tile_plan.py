@@ -16,7 +16,7 @@ from tvtf.passes.schedule.cpu import access
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, has_calls, variables
 from tvtf.passes.schedule.cpu.target import BITS_PER_BYTE, CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import (
-    OPERATIONS_A_CYCLE,
+    OPERATIONS_PER_CYCLE,
     PAGE_BYTES,
     REUSE_THAT_PAYS_FOR_PACKING,
     UNKNOWN_SIZE,
@@ -33,12 +33,12 @@ from tvtf.passes.schedule.cpu.vector_axis import (
     wide_axes,
 )
 
-MOST_VECTORS = 8
+MAX_VECTORS = 8
 LATENCY_CYCLES = 4
 # Loads overlap with arithmetic, but not always.
-CYCLES_A_LOAD = 0.1
+CYCLES_PER_LOAD = 0.1
 # For a vector of an operand that exceeds every cache of a core.
-CYCLES_A_FAR_VECTOR = 6.0
+CYCLES_PER_FAR_VECTOR = 6.0
 ROW_VECTORS = 4
 # Reads of each element from which on packing an operand with long rows pays.
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
@@ -54,7 +54,7 @@ TERMS_OF_A_SHORT_SUM = 128
 BYTES_OF_A_SHORT_TILE = 1024
 SHORT_TILES_SLACK = 1.06
 # Sums that take hardly longer than storing them, as for images of few channels: best are tiles that store whole lines.
-LEAST_TERMS = 32
+MIN_TERMS = 32
 VECTORS_STORED_AT_ONCE = 4
 # Where a row ends in a part of a vector, its copy is padded: narrow vectors among whole ones slow down a wide tile.
 REUSE_THAT_PAYS_FOR_PADDING = 256
@@ -65,7 +65,7 @@ VECTORS_OF_A_SHORT_ROW = 6
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 USUAL_ROWS = 8
-MOST_BYTES_OF_PANELS = 64 << 20
+MAX_BYTES_OF_PANELS = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _tile(
 ) -> tuple[int, dict[Var, int]]:
     """Chooses the tile: vectors along the columns, and results along the rows."""
     lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
-    load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
+    load = CYCLES_PER_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     both = len(vector_terms(terms, column)) > 1
 
     def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
@@ -197,7 +197,7 @@ def _tile(
     def quickest() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
-    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, LEAST_TERMS)
+    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, MIN_TERMS)
     few = [tile for tile in tiles if (load or is_least) and _results(tile) <= _most_results(stage, target)]
     near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
     if near:
@@ -243,7 +243,7 @@ def _packings(
         for term in terms
         if axis.size is not None
         and access.load_stride(term, axis.var) != 0
-        and _panel_bytes(stage, term) <= MOST_BYTES_OF_PANELS
+        and _panel_bytes(stage, term) <= MAX_BYTES_OF_PANELS
     ]
     for count in range(len(known) + 1):
         yield from map(list, combinations(known, count))
@@ -252,7 +252,7 @@ def _packings(
 def _panel_bytes(stage: Stage, term: TensorLoad) -> int:
     used = variables(access.flat_offset(term.source, list(term.indices)))
     points = access.points(tuple(axis for axis in stage.axes if axis.var in used))
-    return (MOST_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
+    return (MAX_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
 
 
 def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str:
@@ -286,10 +286,10 @@ def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget
     """Returns the most vectors of a tile: few if rows end in a narrow vector that isn't padded."""
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
     if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not far:
-        return MOST_VECTORS
+        return MAX_VECTORS
     is_padded = any(_is_ragged(stage, term, column, target) for term in far)
     mixes = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
-    return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MOST_VECTORS
+    return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MAX_VECTORS
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
@@ -333,7 +333,7 @@ def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]
 def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
     """Yields the tiles that registers hold, beside one vector per column and two temporaries."""
     most = -(-(column.size or UNKNOWN_SIZE) // lanes)
-    for vectors in range(1, min(MOST_VECTORS, most) + 1):
+    for vectors in range(1, min(MAX_VECTORS, most) + 1):
         free = (target.vector_registers - 2 - vectors) // vectors
         for height in range(1, max(1, free if rows else 1) + 1):
             yield vectors, _spread(rows, height)
@@ -357,7 +357,7 @@ def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget
     if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
     panel = depth * vectors * target.vector_bits // BITS_PER_BYTE
-    return CYCLES_A_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
+    return CYCLES_PER_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
@@ -395,9 +395,9 @@ def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
     """Returns the cycles of one reduction step of a register tile."""
-    work = height * vectors / OPERATIONS_A_CYCLE
+    work = height * vectors / OPERATIONS_PER_CYCLE
     count = height * (vectors if loads.are_all_vectors else 1) + vectors
-    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_A_CYCLE, vectors * loads.far) + 0.25
+    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_PER_CYCLE, vectors * loads.far) + 0.25
 
 
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:

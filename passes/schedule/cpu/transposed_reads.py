@@ -19,7 +19,7 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, with_value
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, stores_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tasks import TASKS_A_CORE, along_axis
+from tvtf.passes.schedule.cpu.tasks import TASKS_PER_CORE, along_axis
 from tvtf.passes.schedule.cpu.transpose import transposed_tile
 
 # A tile to transpose is held in registers twice.
@@ -91,7 +91,7 @@ def emit_transposed(
 
 def _parts(transposed: Transposed, lanes: int, target: CpuTarget) -> list[int]:
     """Returns how many chunks to cut the two loops into: each strip is a task, shorter ones where there are too few."""
-    enough_tasks = TASKS_A_CORE * target.cores
+    enough_tasks = TASKS_PER_CORE * target.cores
     strips, tiles = (
         max(1, (static(loop.extent) or enough_tasks * lanes) // lanes) for loop in (transposed.across, transposed.along)
     )

@@ -14,9 +14,9 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 UNKNOWN_SIZE = 512
-OPERATIONS_A_CYCLE = 2
+OPERATIONS_PER_CYCLE = 2
 # Of dot products: cycles of one step of a 4 by 4 tile, and of the sum over a result's lanes.
-CYCLES_A_ROW_STEP = 0.6
+CYCLES_PER_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
 # Slowdown of vectors less than half full, beside their unused lanes. With it, a 5x5 filter's gradient for 7 channels of
 # 128 images runs along results and takes 1,292 us; along terms it took 2,994.
@@ -24,13 +24,13 @@ TIMES_OF_NARROW_VECTORS = 1.4
 # For an item of a vector whose items aren't contiguous in memory. It makes the input gradient of a 5x5 convolution with
 # one channel run along terms: 247 us instead of 766.
 CYCLES_TO_FETCH = 1.0
-LEAST_LANES = 4
+MIN_LANES = 4
 # Reads of each element from which on packing an operand pays.
 REUSE_THAT_PAYS_FOR_PACKING = 24
 # Narrow products: up to this many vectors of results, and at least this many terms. 512x10x4096 takes 135 us along its
 # terms and 510 along its results.
 VECTORS_OF_A_NARROW_ROW = 2
-LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
+MIN_DEPTH_OF_A_NARROW_PRODUCT = 256
 # Rows whose distance is a multiple of a page evict each other from the level-1 cache, which slows down by this factor.
 PAGE_BYTES = 4096
 CYCLES_OF_ROWS_A_PAGE_APART = 3
@@ -56,9 +56,9 @@ def default_direction(
 def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
     """Whether short vectors along terms are faster than whole ones along results whose items are fetched one by one."""
     depth = access.points(stage.reduce)
-    if len(terms) != 2 or depth is None or row.size is None or not runs_along(terms, row, LEAST_LANES):
+    if len(terms) != 2 or depth is None or row.size is None or not runs_along(terms, row, MIN_LANES):
         return False
-    return _steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
+    return _steps_along_terms(stage, depth, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
 
 
 def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
@@ -85,14 +85,14 @@ def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], t
     if transposed is None or results is None or depth is None:
         return False
     size = column.size or UNKNOWN_SIZE
-    if depth < LEAST_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
+    if depth < MIN_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
         return False
     items = results * depth // reuse(stage, transposed)
     other = next(term for term in terms if term is not transposed)
     far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
     waste = -(-size // lanes) * lanes / size
-    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
-    by_rows = results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE) + items
+    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
+    by_rows = results * (-(-depth // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + items
     return by_columns >= by_rows
 
 
@@ -158,9 +158,9 @@ def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], targe
     waste = -(-column.size // lanes) * lanes / column.size
     items = [results * depth // reuse(stage, term) for term in strided if term.source not in stage.constants]
     packing = sum(count * _cycles_to_pack(stage, count, lanes, target) for count in items)
-    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) + packing
+    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) + packing
     by_columns *= TIMES_OF_NARROW_VECTORS if is_narrow else 1.0
-    return by_columns < results * (_steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE)
+    return by_columns < results * (_steps_along_terms(stage, depth, lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE)
 
 
 def _steps_along_terms(stage: Stage, depth: int, lanes: int) -> int:

@@ -45,7 +45,7 @@ from tvtf.passes.schedule.cpu.tasks import along_axis
 from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
-MOST_STEPS_WRITTEN_OUT = 512
+MAX_STEPS_WRITTEN_OUT = 512
 # With more results in registers LLVM loads terms long before their use, and spills them; tiles of 28 results did.
 PARTS_OF_REGISTERS = 2
 # Each selected term takes a mask, too, and AVX-512 has seven. Where a term is selected by another operand, tiles along
@@ -293,7 +293,7 @@ def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
     heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
     options = [(h, v) for v in (1, 2, 3, 4) if v <= vectors for h in heights if h * v < target.vector_registers]
     height, vectors = choice("tile", usual, lambda: options, lambda tile: f"{tile[0]} x {tile[1]}")
-    is_short = windows.slides[-1].taps * height * vectors <= MOST_STEPS_WRITTEN_OUT
+    is_short = windows.slides[-1].taps * height * vectors <= MAX_STEPS_WRITTEN_OUT
     return _Shape(channel, lanes, vectors, height) if is_short else None
 
 

@@ -7,26 +7,26 @@ from dataclasses import dataclass, replace
 
 from tvtf.passes.schedule.choices import choice
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.tile_plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
+from tvtf.passes.schedule.cpu.tile_plan import CYCLES_PER_LOAD, Loads, pieces_of, tile_cycles
 from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, GRADIENTS, Transforms
 
 # The transformed places of a task's tiles: sixteen vectors of each, with their sums, fit the level-2 cache.
-MOST_PLACES = 1152
-OPERATIONS_A_CYCLE = 2
+MAX_PLACES = 1152
+OPERATIONS_PER_CYCLE = 2
 # Share of the peak that direct sums and products of transformed tiles reach, measured.
 EFFICIENCY = 0.85
-CYCLES_A_TASK = 2000
-CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.15
+CYCLES_PER_TASK = 2000
+CYCLES_PER_LEVEL2_BYTE, CYCLES_PER_LEVEL3_BYTE, CYCLES_PER_FAR_BYTE = 0.02, 0.04, 0.15
 # For a byte of a line that is fetched, filled and written back to memory.
-CYCLES_A_WRITTEN_BYTE = 0.28
+CYCLES_PER_WRITTEN_BYTE = 0.28
 # To transform a square of vectors, by its side, and store it: loads, arithmetic and stores of both passes.
-CYCLES_A_SQUARE = {4: 45, 6: 120}
+CYCLES_PER_SQUARE = {4: 45, 6: 120}
 GAIN_THAT_PAYS = 1.15
 CUTS_TO_TRY = 8
 # With fewer channels per block, sums are read and written too often.
-LEAST_BLOCK = 64
+MIN_BLOCK = 64
 # To transform the filter where it is used: nine streams of short rows, and stores all over the block.
-CYCLES_A_WINDOW = {4: 200, 6: 400}
+CYCLES_PER_WINDOW = {4: 200, 6: 400}
 # For a filter's gradient: the bytes of transformed operands beyond which a panel's sums stay on one core.
 LEVELS2_OF_OPERANDS = 4
 # Blocks of twice the size are no faster, and take memory that no plan of a step's peak counts.
@@ -104,10 +104,10 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
             if (panels // shape.groups - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
                 continue
             for rows in _divisors(shape.images * down):
-                if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
+                if rows == 1 or rows * right * transforms.products <= MAX_PLACES:
                     groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
                     yield from (replace(cut, rows=rows, groups=count) for count in groups)
-            if shape.images * down * right * transforms.products <= MOST_PLACES:
+            if shape.images * down * right * transforms.products <= MAX_PLACES:
                 yield from _in_blocks(shape, replace(cut, rows=shape.images * down, groups=panels), target)
 
 
@@ -116,7 +116,7 @@ def _in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> Iterator[Cut]:
     products, tiles = cut.transforms.products, cut.rows * cut.tiles(shape.width)
     left = target.level2_bytes * 3 // 4 - products * tiles * cut.width * 4
     blocks = [count for count in _divisors(shape.channels) if products * count * cut.width * 4 <= left]
-    if blocks and blocks[-1] >= min(LEAST_BLOCK, shape.channels):
+    if blocks and blocks[-1] >= min(MIN_BLOCK, shape.channels):
         yield replace(cut, block=blocks[-1])
 
 
@@ -154,7 +154,7 @@ def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> Fil
     cut = FilterCut(transforms, rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
     places, filters = shape.images * shape.height * shape.width, shape.channels * shape.results * shape.groups
     direct = places * shape.window**2 * filters
-    direct_cycles = needed * direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    direct_cycles = needed * direct / lanes / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
     pays = _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles
     return choice("winograd", cut if pays else None, lambda: [None, cut], lambda cut: "yes" if cut else "no")
 
@@ -167,17 +167,17 @@ def _panel_width(extent: int, most: int, lanes: int) -> int:
 
 def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
     """Estimates the cycles until the last core is done."""
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
     tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
     channels, results = (
         -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
     )
     both, filters = (channels + results) * shape.groups, channels * results * shape.groups
     blocks = shape.images * cut.tiles(shape.height) // cut.rows
-    sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + blocks * 2 / lanes)
-    moved = products * tiles * both * 4 * 2 * CYCLES_A_LEVEL3_BYTE
+    sums = products * filters * (tiles / lanes / OPERATIONS_PER_CYCLE / EFFICIENCY + blocks * 2 / lanes)
+    moved = products * tiles * both * 4 * 2 * CYCLES_PER_LEVEL3_BYTE
     squares = (tiles * both * SQUARES_A_COPY + filters) / lanes * square
-    return (sums + moved + squares) / target.cores + blocks * CYCLES_A_TASK * 6
+    return (sums + moved + squares) / target.cores + blocks * CYCLES_PER_TASK * 6
 
 
 def _divisors(number: int) -> list[int]:
@@ -193,7 +193,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     """Estimates the cycles until the last core is done."""
     if cut.block:
         return _cycles_in_blocks(shape, cut, target)
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
     tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
     tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
     rounds = -(-tasks // target.cores)
@@ -201,28 +201,30 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     sums = products * results / cut.width * _product_cycles(tiles, cut.width // lanes, shape.channels, target)
     filter_bytes = products * shape.channels * results * 4
     is_near = filter_bytes * min(cut.groups, target.cores) <= target.level2_bytes // 2
-    fetch = filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE)
+    fetch = filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_near else CYCLES_PER_FAR_BYTE)
     if _bytes_of_task(shape, cut) > target.level2_bytes:
-        fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_A_LEVEL3_BYTE
-    total = rounds * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_A_TASK)
+        fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_PER_LEVEL3_BYTE
+    total = rounds * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_PER_TASK)
     if is_constant:
         return total
     squares = shape.channels * shape.results * shape.groups / lanes / target.cores
-    written = CYCLES_A_LEVEL2_BYTE if filter_bytes * cut.groups <= target.level2_bytes // 2 else CYCLES_A_WRITTEN_BYTE
+    written = (
+        CYCLES_PER_LEVEL2_BYTE if filter_bytes * cut.groups <= target.level2_bytes // 2 else CYCLES_PER_WRITTEN_BYTE
+    )
     return total + squares * (square + products * lanes * 4 * written)
 
 
 def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
     """Estimates the cycles where a task takes all tiles: it reads all inputs, and its part of the plain filter."""
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_PER_SQUARE[cut.transforms.side]
     tiles, width = cut.rows * cut.tiles(shape.width), cut.width
     inputs = tiles * shape.channels * shape.groups / lanes * square / target.cores
     sums = products * shape.channels // cut.block * _product_cycles(tiles, width // lanes, cut.block, target)
-    read = products * tiles * shape.channels * 4 * CYCLES_A_LEVEL3_BYTE
-    filters = shape.window**2 * shape.channels * width * 4 * CYCLES_A_FAR_BYTE
-    squares = (shape.channels * CYCLES_A_WINDOW[cut.transforms.side] + tiles * square) * width / lanes
+    read = products * tiles * shape.channels * 4 * CYCLES_PER_LEVEL3_BYTE
+    filters = shape.window**2 * shape.channels * width * 4 * CYCLES_PER_FAR_BYTE
+    squares = (shape.channels * CYCLES_PER_WINDOW[cut.transforms.side] + tiles * square) * width / lanes
     rounds = -(-cut.panels(shape) // target.cores)
-    return inputs + rounds * (sums / EFFICIENCY + read + filters + squares + CYCLES_A_TASK) + CYCLES_A_TASK
+    return inputs + rounds * (sums / EFFICIENCY + read + filters + squares + CYCLES_PER_TASK) + CYCLES_PER_TASK
 
 
 def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
@@ -230,7 +232,7 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
     most = max(1, (target.vector_registers - 2 - vectors) // vectors)
     count = -(-tiles // most)
     step = sum(
-        times * tile_cycles(height, vectors, Loads(CYCLES_A_LOAD))
+        times * tile_cycles(height, vectors, Loads(CYCLES_PER_LOAD))
         for height, times in pieces_of(tiles, -(-tiles // count))
     )
     return step * channels + 2 * tiles * vectors
@@ -240,8 +242,8 @@ def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     """Estimates the cycles of direct sums, with packing of a filter that exceeds the cache."""
     places, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.channels
     results = shape.results * shape.groups
-    sums = places * taps * results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    sums = places * taps * results / target.lanes(4) / OPERATIONS_PER_CYCLE / target.cores / EFFICIENCY
     filter_bytes = taps * results * 4 / target.cores
     is_near = filter_bytes <= target.level2_bytes // 2
-    packing = 0.0 if is_constant or is_near else filter_bytes * CYCLES_A_WRITTEN_BYTE
-    return packing + max(sums, filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE))
+    packing = 0.0 if is_constant or is_near else filter_bytes * CYCLES_PER_WRITTEN_BYTE
+    return packing + max(sums, filter_bytes * (CYCLES_PER_LEVEL2_BYTE if is_near else CYCLES_PER_FAR_BYTE))

@@ -18,9 +18,9 @@ from tvtf.passes.schedule.gpu.product import Contraction, as_contraction
 from tvtf.passes.schedule.gpu.reduction import emit_kernel
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
-FEWEST_STEPS = 6
+MIN_STEPS = 6
 """Tiles of terms per part that are worth the start of a block and the store of its results."""
-FEWEST_PARTS = 4
+MIN_PARTS = 4
 """Parts that are worth a second kernel."""
 
 
@@ -65,9 +65,9 @@ def _count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
-    most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * FEWEST_STEPS))
+    most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
     multiple = tile.terms if axis.size == terms else 1
-    return next((n for n in range(most, FEWEST_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
+    return next((n for n in range(most, MIN_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
 
 
 def _added(stage: Stage, parts: Stage) -> Stage:

@@ -18,9 +18,9 @@ from tvtf.passes.schedule.gpu.finish import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512
-TERMS_A_THREAD = 4
+TERMS_PER_THREAD = 4
 LONG_REDUCTION = 1 << 14
-MOST_CHUNKS = 512
+MAX_CHUNKS = 512
 Finish = Callable[[Point, ir.Expr], Stmt]
 
 
@@ -162,10 +162,10 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
     if combine is None:
         return Split(1, min(threads, power_of_two(count)), False)
     if runs_along_terms(stage):
-        slices = min(threads, power_of_two(-(-terms // TERMS_A_THREAD)))
+        slices = min(threads, power_of_two(-(-terms // TERMS_PER_THREAD)))
         return Split(slices, max(1, min(threads // slices, power_of_two(count))), True)
     threads_per_result = max(1, target.resident_threads // max(1, count))
-    slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_A_THREAD)))
+    slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_PER_THREAD)))
     return Split(slices, max(1, min(threads // slices, power_of_two(count))), False)
 
 
@@ -191,8 +191,8 @@ def _chunks(stage: Stage, target: GpuTarget) -> int:
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
-    chunks_that_fill = target.resident_threads * TERMS_A_THREAD // (results * target.threads)
-    return max(1, min(MOST_CHUNKS, chunks_that_fill, terms // (TERMS_A_THREAD * target.threads)))
+    chunks_that_fill = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)
+    return max(1, min(MAX_CHUNKS, chunks_that_fill, terms // (TERMS_PER_THREAD * target.threads)))
 
 
 def _in_two_steps(

@@ -71,7 +71,7 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
 
 @dataclass(frozen=True)
 class _Row:
-    """A block working on the row at ``places``; ``shared_buffers`` maps buffers that nothing else needs to shared memory."""
+    """A block working on the row at ``places``, with buffers that nothing else needs in shared memory."""
 
     block: Block
     depth: int
