@@ -1,6 +1,7 @@
-"""Relax to Relax, and from Relax to a library: every step of the compiler.
+"""The compiler's passes: Relax to Relax, then Relax to a shared library.
 
-Public: :func:`gradient`, :func:`to_dialect`, :func:`add_pass`, :func:`remove_pass`; they load the compiler when first named.
+Public: :func:`gradient`, :func:`to_dialect`, :func:`add_pass`, :func:`remove_pass`; they load the compiler when first
+named.
 """
 
 from __future__ import annotations
@@ -21,6 +22,6 @@ __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tvtf.passes' has no attribute {name!r}")
-    found = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)
-    globals()[name] = found
-    return found
+    member = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)
+    globals()[name] = member
+    return member

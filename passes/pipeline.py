@@ -1,4 +1,4 @@
-"""The compiler on one page: the phases between a traced module and a library, in order."""
+"""The compiler on one page: the phases between a traced module and a shared library, in order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tvtf.core.tvm_import import without_collection
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
-from tvtf.passes.codegen.divisors import NeverByZero
+from tvtf.passes.codegen.divisors import GuardDivisors
 from tvtf.passes.codegen.floats import ExactFloats
-from tvtf.passes.codegen.let_bindings import NamesFirst
+from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.debug.dump import dump_folder, watched
 from tvtf.passes.debug.structural_check import StructuralCheck
@@ -34,14 +34,14 @@ from tvtf.passes.lower.dedup_kernels import share_kernels
 from tvtf.passes.lower.fuse_conv_chain import chain_kernels
 from tvtf.passes.lower.fuse_kernels import fuse_kernels
 from tvtf.passes.lower.fuse_optimizer_update import fuse_updates
-from tvtf.passes.lower.hoist_tuple_items import TakeItems, known_items
+from tvtf.passes.lower.hoist_tuple_items import HoistTupleItems, forward_tuple_items
 from tvtf.passes.lower.legalize import legalize
 from tvtf.passes.lower.loops_to_kernels import native_loops
-from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, fixed_messages, without_python
+from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, reject_host_ops, with_fixed_messages
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
-from tvtf.passes.memory.clamp_allocation import WithinReach
-from tvtf.passes.memory.hoist_constants import constants_apart, hoist, mark_constants
+from tvtf.passes.memory.clamp_allocation import ClampAllocations
+from tvtf.passes.memory.hoist_constants import hoist, mark_constants, separate_constants
 from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
@@ -51,7 +51,7 @@ Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
 @dataclass
 class Phase:
-    """A named step; ``dialect`` tells whether its result can still be interpreted with NumPy."""
+    """A named step; ``dialect`` says whether its result can still be interpreted with NumPy."""
 
     name: str
     run: Pass
@@ -59,9 +59,9 @@ class Phase:
 
 
 def phases(target: Target, polls: bool = True) -> list[Phase]:
-    """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``.
+    """Returns every phase for a target, in order: the ``tvtf`` dialect first, kernels after ``legalize``.
 
-    With ``polls``, there is a Python around: loops listen for Ctrl-C, and ops may be computed by NumPy.
+    ``polls`` says that the code will run under Python: loops check for Ctrl-C, and ops may be computed by NumPy.
     """
     stock = relax.transform
     return [
@@ -73,56 +73,61 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),
+        # After dead code elimination: a guard is removed together with its op.
         Phase("guard", insert_guards),
-        *([Phase("messages", fixed_messages)] if on_gpu(target) or not polls else []),
-        *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
-        *([] if polls else [Phase("without-python", without_python(IN_A_LIBRARY))]),
+        *([Phase("messages", with_fixed_messages)] if on_gpu(target) or not polls else []),
+        *([Phase("without-python", reject_host_ops(ON_A_GPU))] if on_gpu(target) else []),
+        *([] if polls else [Phase("without-python", reject_host_ops(IN_A_LIBRARY))]),
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("updates", fuse_updates),
-        Phase("items", TakeItems),
-        Phase("apart", constants_apart),
+        # Both keep values out of the groups that FuseOps makes.
+        Phase("items", HoistTupleItems),
+        Phase("apart", separate_constants),
         Phase("fuse", stock.FuseOps()),
         Phase("scalars", scalars_as_dims),
         Phase("fuse-kernels", fuse_kernels),
         Phase("share", share_kernels),
         *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
+        # These read kernels as stages, which only unscheduled ones can be read as.
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
         Phase("schedule", scheduler(target)),
         Phase("flatten", stock.ToNonDataflow()),
+        # Hoists packed copies of constants, which the schedule makes.
         Phase("hoist", hoist),
         Phase("purity", stock.RemovePurityChecking()),
         *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
         Phase("destinations", stock.CallTIRRewrite()),
-        Phase("known-items", known_items),
-        Phase("donate", lambda mod: donate(mod, gives_all=on_gpu(target))),
+        Phase("known-items", forward_tuple_items),
+        Phase("donate", lambda mod: donate(mod, returns_all=on_gpu(target))),
         *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),
-        Phase("room", WithinReach),
+        Phase("room", ClampAllocations),
         Phase("kill", stock.KillAfterLastUse()),
         Phase("builtins", stock.LowerRuntimeBuiltin()),
         Phase("prim-values", stock.ComputePrimValue()),
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
+        # Last: these rewrite kernels to forms that TVM's own kernel passes, which follow, don't break.
         Phase("bfloat16", Bfloat16Bits),
-        Phase("names", NamesFirst),
-        Phase("divisors", NeverByZero),
+        Phase("names", HoistLets),
+        Phase("divisors", GuardDivisors),
         Phase("floats", ExactFloats),
         Phase("align", ItemAlign),
     ]
 
 
 def scheduler(target: Target) -> Pass:
-    """The pass that writes loops."""
+    """Returns the pass that schedules kernels for a target."""
     return ScheduleGPU(target) if on_gpu(target) else ScheduleCPU(target)
 
 
 def on_gpu(target: Target) -> bool:
-    """Whether kernels are written for a GPU, be they only emulated."""
+    """Whether kernels are compiled for a GPU, a real or an emulated one."""
     return "gpu" in target.keys
 
 
@@ -142,12 +147,12 @@ def add_pass(name: str, run: Pass) -> Pass:
 
 
 def remove_pass(name: str) -> None:
-    """Takes a pass that :func:`add_pass` added out again."""
+    """Removes a pass that :func:`add_pass` added."""
     user_passes[:] = [(n, run) for n, run in user_passes if n != name]
 
 
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule:
-    """Runs all phases; what is left is bytecode and kernels to generate."""
+    """Runs all phases; bytecode and machine code are generated from the result."""
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3):
@@ -161,7 +166,7 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
 def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:
     """Compiles a dialect module into the shared library ``out``.
 
-    ``exported`` libraries check their arguments and don't listen for Python's signals.
+    ``exported`` libraries check their arguments and don't poll for Python's signals, since they run without Python.
     """
     started = time.perf_counter()
     with without_collection():

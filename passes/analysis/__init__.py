@@ -1,1 +1,1 @@
-"""What passes ask of a module: uses, effects, dead code, loops; and the walk that rewrites one."""
+"""Analyses of a module: uses, side effects, dead code, loops; and the walk that rewrites one."""

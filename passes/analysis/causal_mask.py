@@ -1,4 +1,4 @@
-"""Causal masks: what is known of tensors while compiling, be they constants of formulas or captured, and of a triangle's form."""
+"""Recognizes causal masks: evaluates tensors that depend on constants only, and describes triangular matrices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tvtf.passes.analysis.use_def import Graph
 
 TRIANGLES = "tvtf.triangles"
 """Attribute of ``main``: the captured constants that are triangles, as (position, offset, inside, outside)."""
-MOST_ELEMENTS = 2**26
-"""Of what is computed to look at it."""
+MAX_ELEMENTS = 2**26
+"""Elements up to which a tensor is computed in order to look at it."""
 
 
 class Triangle(NamedTuple):
@@ -30,7 +30,7 @@ class Triangle(NamedTuple):
 
 
 def triangle_of(array: np.ndarray) -> Triangle | None:
-    """The triangle that an array (with any leading dims of 1) is; each row has something inside.
+    """Returns the triangle that an array is (with any leading dims of 1), or None; each row has an element inside.
 
     >>> import numpy as np
     >>> triangle_of(np.tri(3, dtype=bool))
@@ -43,14 +43,14 @@ def triangle_of(array: np.ndarray) -> Triangle | None:
     matrix: np.ndarray = array.reshape(array.shape[-2:])
     hidden = np.flatnonzero(matrix[0] != matrix[0, 0])
     offset = int(hidden[0]) - 1 if len(hidden) else matrix.shape[1] - 1
-    found = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
-    return found if np.array_equal(matrix, found.array(matrix.shape)) else None
+    triangle = Triangle(offset, float(matrix[0, 0]), float(matrix[0, -1]))
+    return triangle if np.array_equal(matrix, triangle.array(matrix.shape)) else None
 
 
 def described(constants: dict[int, Any]) -> list[list[Any]]:
-    """:data:`TRIANGLES` for captured tensors by the positions of their parameters."""
-    found = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
-    return [[place, *triangle] for place, triangle in found.items() if triangle is not None]
+    """Returns :data:`TRIANGLES` for captured tensors, given by the positions of their parameters."""
+    triangles = {place: _triangle_of_tensor(tensor) for place, tensor in constants.items()}
+    return [[place, *triangle] for place, triangle in triangles.items() if triangle is not None]
 
 
 def _triangle_of_tensor(tensor: Any) -> Triangle | None:
@@ -59,7 +59,7 @@ def _triangle_of_tensor(tensor: Any) -> Triangle | None:
 
 
 class Known:
-    """The values of a function's variables that depend on constants alone."""
+    """The values of a function's variables that depend on constants only, computed on request."""
 
     def __init__(self, function: relax.Function, graph: Graph) -> None:
         self.graph = graph
@@ -71,7 +71,7 @@ class Known:
             self.values[param] = array.astype(str(param.ty.dtype))
 
     def of(self, x: Any) -> np.ndarray | None:
-        """The value, or None where it is not known, or too large to be asked for."""
+        """Returns the value, or None where it isn't known or is too large."""
         if isinstance(x, ir.Constant):
             return np.array(x.value.numpy())
         if x not in self.values:
@@ -79,26 +79,27 @@ class Known:
         return self.values[x]
 
     def _computed(self, x: Any) -> np.ndarray | None:
-        made = self.graph.made.get(x)
-        if made is None or not _is_plain(x.ty) or any(map(_is_open, made.attrs.values())):
+        """Evaluates a pure, cheap primitive on known operands; None for any other value."""
+        producer = self.graph.producers.get(x)
+        if producer is None or not _is_evaluable(x.ty) or any(map(_is_symbolic, producer.attrs.values())):
             return None
-        prim, inputs = table[made.name], [self.of(i) for i in made.inputs]
+        prim, inputs = table[producer.name], [self.of(i) for i in producer.inputs]
         known = [EagerTensor(i) for i in inputs if i is not None]
         if not prim.pure or prim.host or prim.heavy or len(known) < len(inputs):
             return None
-        found: np.ndarray = prim.run(known, made.attrs).eager_array()
-        return found
+        result: np.ndarray = prim.run(known, producer.attrs).eager_array()
+        return result
 
 
-def _is_plain(ty: Any) -> bool:
-    """Whether it is one tensor of a known, bearable size, of a type that NumPy has."""
+def _is_evaluable(ty: Any) -> bool:
+    """Whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)
-    return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MOST_ELEMENTS
+    return all(isinstance(d, tirx.IntImm) for d in dims) and int(np.prod(list(map(int, dims)))) <= MAX_ELEMENTS
 
 
-def _is_open(attribute: Any) -> bool:
+def _is_symbolic(attribute: Any) -> bool:
     if isinstance(attribute, tuple):
-        return any(map(_is_open, attribute))
+        return any(map(_is_symbolic, attribute))
     return isinstance(attribute, (ir.Expr, ir.GlobalVar))

@@ -1,7 +1,7 @@
-"""Bindings and functions that nobody needs, dropped.
+"""Dead code elimination: drops bindings and functions that nothing depends on.
 
-TVM's DeadCodeElimination looks at tensors alone: it would drop a tensor whose dims, which only running it tells, are all that
-is used of it.
+TVM's DeadCodeElimination looks at tensors only. It would drop a tensor of which only the dims are used, although those
+are known only by running it.
 """
 
 from __future__ import annotations
@@ -19,64 +19,65 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
-    """The dialect module without the pure bindings, and the functions, that nothing depends on."""
-    functions = {var: _alive(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
-    wanted = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
+    """Drops the pure bindings and the functions of a dialect module that nothing depends on."""
+    functions = {var: _without_dead(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    worklist = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
     reached: set[ir.GlobalVar] = set()
-    while wanted:
-        var = wanted.pop()
+    while worklist:
+        var = worklist.pop()
         if var not in reached:
             reached.add(var)
-            wanted += _named(functions[var])
+            worklist += _named(functions[var])
     return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
 
 
 def _named(function: Any) -> list[ir.GlobalVar]:
-    found: list[ir.GlobalVar] = []
-    structural_walk(function, (ir.GlobalVar, found.append))
-    return found
+    names: list[ir.GlobalVar] = []
+    structural_walk(function, (ir.GlobalVar, names.append))
+    return names
 
 
-def _alive(function: relax.Function) -> relax.Function:
+def _without_dead(function: relax.Function) -> relax.Function:
+    """Returns a function without its dead bindings; the same function if there are none."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
-    kept = needed_bindings(function.params, bindings, [function.body.body])
-    if len(kept) == len(bindings):
+    needed = needed_bindings(function.params, bindings, [function.body.body])
+    if len(needed) == len(bindings):
         return function
     out = Bindings()
-    out.bindings = kept
+    out.bindings = needed
     return out.function(function)
 
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
-    """The bindings that results need, for their values or their dims, and those that do something; in order."""
+    """Returns, in order, the bindings with side effects and those that results need for their values or dims."""
     makers = makers_of_dims(params, bindings)
     needed: set[Any] = set()
     for result in results:
         needed.update(relax.analysis.free_vars(result))
         needed.update(makers_for(makers, result.ty))
-    kept = []
+    live = []
     for binding in reversed(bindings):
-        if binding.var in needed or _acts(binding.value) or _compares(binding, makers):
-            kept.append(binding)
+        if binding.var in needed or _has_effect(binding.value) or _compares(binding, makers):
+            live.append(binding)
             needed.update(relax.analysis.free_vars(binding.value))
             needed.update(makers_for(makers, binding.var.ty, binding.value))
-    return kept[::-1]
+    return live[::-1]
 
 
 def makers_for(makers: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
-    """Who makes the dims that types and expressions have."""
+    """Returns the variables that bind the symbolic dims in types and expressions."""
     return [makers[dim] for owner in owners for dim in _dims(owner) if dim in makers] if makers else []
 
 
 def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
-    """By dim that no parameter has, the variable that first has it."""
-    given = {dim for param in params for dim in _dims_of_type(param.ty)}
-    found: dict[Any, relax.Var] = {}
+    """Returns, for each symbolic dim that no parameter has, the variable whose type has it first."""
+    bound = {dim for param in params for dim in _dims_of_type(param.ty)}
+    makers: dict[Any, relax.Var] = {}
     for binding in bindings:
         for dim in _dims_of_type(binding.var.ty):
-            if dim not in given:
-                found.setdefault(dim, binding.var)
-    return found
+            if dim not in bound:
+                makers.setdefault(dim, binding.var)
+    return makers
 
 
 def _dims_of_type(ty: Any) -> list[Any]:
@@ -86,19 +87,19 @@ def _dims_of_type(ty: Any) -> list[Any]:
 
 
 def _dims(of: Any) -> list[Any]:
-    """The symbols in a type or an expression."""
-    found: list[Any] = []
-    structural_walk(of, (tirx.Var, found.append))
-    return found
+    """Returns the symbols in a type or an expression."""
+    symbols: list[Any] = []
+    structural_walk(of, (tirx.Var, symbols.append))
+    return symbols
 
 
 def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
-    """Whether sizes that the program computes must be dims that are there already: running it finds out."""
+    """Whether a binding checks computed sizes against dims that are known already: it may fail, so it isn't dead."""
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
     dims = binding.var.ty.shape.values[:-1]
     return not all(isinstance(d, tirx.Var) and makers.get(d) == binding.var for d in dims)
 
 
-def _acts(value: Any) -> bool:
+def _has_effect(value: Any) -> bool:
     return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure

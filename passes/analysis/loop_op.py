@@ -1,4 +1,4 @@
-"""The Relax op of a loop, and the kernel by which a long one hears Ctrl-C."""
+"""The Relax op of a loop, and the kernel by which a long loop polls for Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def while_loop(
     *,
     pure: bool = True,
 ) -> relax.Call:
-    """Call `body` on the carried values while `condition` holds; the value is the tuple of the last ones.
+    """Returns a call that runs `body` on the carried values while `condition` holds; its value is the last tuple.
 
     `condition(*carried, *invariants)` returns a bool scalar tensor and `body(*carried, *invariants)` a tuple of as
     many values as are carried. Both are private Relax functions of the module. `result_type` is needed where the
-    shape of a carried value changes from one turn to the next; without it, types are those of `carried`. A loop whose
-    functions have effects (print, a write) is made with `pure=False`, so that no pass drops or moves it.
+    shape of a carried value changes between iterations; without it, types are those of `carried`. A loop whose
+    functions have side effects (print, a write) needs `pure=False`, so that no pass drops or moves it.
 
     Example:
         >>> x = relax.Var("x", relax.TensorType((3,), "float32"))
@@ -47,12 +47,11 @@ def while_loop(
 
 @transform.module_pass(opt_level=0, name="MarkPrivate")
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Note which functions are private, and keep the parameters of every loop's condition and body as they are.
+    """Marks private functions, and makes loop conditions and bodies public while TVM's passes run.
 
-    Run this before TVM's passes: they give every function a symbol in the end (AttachGlobalSymbol), and remove what
-    a private function doesn't use from its parameters and its calls (FuseTIR ends so) without knowing the operands
-    of a loop. So a loop's functions are public while the passes run; the attribute `tvtf.private` tells code
-    generation that they aren't.
+    TVM's passes give every function a symbol in the end (AttachGlobalSymbol), so the attribute `tvtf.private` tells
+    code generation which were private. They also remove unused parameters from a private function and its calls (at the
+    end of FuseTIR), but don't know the operands of a loop; public functions keep their parameters.
     """
     result, parts = mod.clone(), {name.name_hint for name in loop_parts(mod)}
     for name, func in mod.functions_items():
@@ -64,22 +63,22 @@ def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModul
 
 
 def has_symbol(func: ir.BaseFunc) -> bool:
-    """Whether a function has a name for the outside."""
+    """Whether a function has a symbol that is visible from outside."""
     return bool(func.attrs) and "global_symbol" in func.attrs
 
 
 def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
-    """The conditions and bodies of the loops of a module, each as often as a loop names it."""
+    """Returns the conditions and bodies of a module's loops, each as often as a loop names it."""
     return [part for call in all_calls(mod) if is_loop(call) for part in call.args[:2]]
 
 
 def all_calls(mod: ir.IRModule) -> list[relax.Call]:
-    """Every call in the Relax functions of a module."""
-    found: list[relax.Call] = []
+    """Returns every call in the Relax functions of a module."""
+    calls: list[relax.Call] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
-            structural_walk(func.body, (relax.Call, found.append))
-    return found
+            structural_walk(func.body, (relax.Call, calls.append))
+    return calls
 
 
 def is_loop(call: relax.Call) -> bool:
@@ -88,7 +87,7 @@ def is_loop(call: relax.Call) -> bool:
 
 
 def carried_count(call: relax.Call) -> int:
-    """How many of the operands of a `tvtf.while_loop` call are carried; the rest are invariant."""
+    """Returns how many operands of a `tvtf.while_loop` call are carried; the rest are invariant."""
     return int(call.attrs["carried"])
 
 
@@ -112,7 +111,7 @@ for _name in LOOPS:
 
 @functools.cache
 def poll_kernel() -> tirx.PrimFunc:
-    """The kernel that a loop runs each turn; once a second it lets Python handle the signals that came.
+    """Returns the kernel that a loop runs each iteration; once a second it lets Python handle pending signals.
 
     Its argument holds the second of the last poll.
     """
@@ -125,16 +124,16 @@ def poll_kernel() -> tirx.PrimFunc:
 
 
 def seconds() -> ir.Expr:
-    """The time in seconds."""
+    """Returns the time in seconds, as an expression."""
     return tirx.call_extern("int64", "time", tirx.IntImm("int64", 0))
 
 
 def signal_check() -> tirx.AssertStmt:
-    """Lets Python handle the signals that came.
+    """Returns the statement that lets Python handle pending signals.
 
     The error kind tells tvm_ffi that Python's own exception, such as KeyboardInterrupt, is already set
     (`EnvErrorAlreadySet` in tvm/ffi/error.h).
     """
     no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))
-    # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
+    # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.
     return tirx.AssertStmt(no_signal, ir.StringImm("EnvErrorAlreadySet"), [ir.StringImm("interrupted")])

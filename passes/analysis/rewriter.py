@@ -1,4 +1,4 @@
-"""Rewriting the straight-line functions of the dialect binding by binding."""
+"""Rewrites the straight-line functions of the dialect binding by binding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bindings:
         self.bindings.append(relax.VarBinding(var, value))
 
     def again(self, binding: Any, value: Any) -> None:
-        """``binding`` with another value; a cast stays one."""
+        """Adds ``binding`` with another value; a MatchCast stays one."""
         if isinstance(binding, relax.MatchCast):
             self.bindings.append(relax.MatchCast(binding.var, value, binding.ty))
         else:
@@ -33,12 +33,12 @@ class Bindings:
 
     @staticmethod
     def typed(expr: Any, ty: Any) -> Any:
-        """``expr`` with its type set, which Relax computes only in its own builder."""
+        """Sets the type of ``expr`` and returns it; Relax computes types only in its own BlockBuilder."""
         _ffi_api.UpdateType(expr, ty)
         return expr
 
     def function(self, like: relax.Function, result: Any = None, pure: bool | None = None) -> relax.Function:
-        """The function ``like`` with these bindings as its body."""
+        """Returns the function ``like`` with these bindings as its body."""
         result = like.body.body if result is None else result
         body = self.typed(relax.SeqExpr([relax.BindingBlock(self.bindings)], result), result.ty)
         return relax.Function(
@@ -50,7 +50,7 @@ Rewrite = Callable[[Bindings, relax.VarBinding], None]
 
 
 def rewrite_functions(mod: tvm.IRModule, rewrite: Rewrite) -> tvm.IRModule:
-    """The module with ``rewrite`` called for each binding of each Relax function, in order."""
+    """Calls ``rewrite`` for each binding of each Relax function, in order; returns the new module."""
     rewritten = mod.clone()
     for var, func in mod.functions.items():
         if isinstance(func, relax.Function):

@@ -1,4 +1,4 @@
-"""Kernels that are called for what they do: failing, and writing into a Variable."""
+"""Kernels that are called for a side effect: raising an error, and writing into a Variable."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tvm import ir, relax, te, tirx
 from tvtf.ops.host import FAILURE
 
 ON_HOST = "tirx.is_host_func"
-"""TVM's mark of what runs on the CPU where the other kernels run on a GPU."""
+"""TVM's attribute of kernels that run on the CPU although the others run on a GPU."""
 
 
 READS_ON_HOST = "tvtf.reads_on_host"
-"""The mark of such a kernel whose arguments are computed on the GPU."""
+"""Attribute of such a kernel whose arguments are computed on the GPU."""
 
 
 def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
-    """``kernel(ok)``: raises RuntimeError with ``FAILURE`` unless the bool scalar ``ok`` holds."""
+    """Returns ``kernel(ok)``, which raises RuntimeError with ``FAILURE`` unless the bool scalar ``ok`` holds."""
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
-    # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
+    # TVM 0.27 documents the kind as first argument, but its constructor takes the condition first.
     check = tirx.AssertStmt(
         tirx.BufferLoad(ok, []),
         ir.StringImm("RuntimeError"),
@@ -34,7 +34,7 @@ def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
 
 
 def copy_kernel(tensor_type: relax.TensorType) -> tirx.PrimFunc:
-    """``kernel(source, destination)`` for tensors of one type."""
+    """Returns ``kernel(source, destination)``, which copies a tensor of the given type."""
     source = te.placeholder(list(tensor_type.shape.values), str(tensor_type.dtype), "source")
     copied = te.compute(source.shape, lambda *i: source(*i), name="copy")
     return te.create_prim_func([source, copied])

@@ -1,4 +1,4 @@
-"""Who makes and who reads each variable of a dialect function."""
+"""Use-def chains: the call that defines each variable of a dialect function, and the calls that read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvtf.ir import dialect
 
 
 class Use(NamedTuple):
-    """A call that reads a variable: its result, its primitive and its arguments."""
+    """A dialect call: its result, its primitive, operands and attributes."""
 
     var: relax.Var
     name: str
@@ -19,21 +19,22 @@ class Use(NamedTuple):
 
 
 class Graph:
-    """Who makes and who reads each variable of a function."""
+    """The use-def chains of a function; a use of None is anything but a dialect call."""
 
     def __init__(self, function: relax.Function) -> None:
-        self.made: dict[relax.Var, Use] = {}
+        self.producers: dict[relax.Var, Use] = {}
         self.uses: dict[relax.Var, list[Use | None]] = {}
         for binding in (b for block in function.body.blocks for b in block.bindings):
             self._add(binding)
         self._read(function.body.body, None)
 
     def _add(self, binding: Any) -> None:
+        """Records the definition and the uses of one binding."""
         if not dialect.is_dialect(binding.value):
             return self._read(binding.value, None)
         bound = dialect.read(binding.value)
         use = Use(binding.var, bound.primitive.name, bound.inputs, bound.attrs)
-        self.made[binding.var] = use
+        self.producers[binding.var] = use
         for x in bound.inputs:
             self._read(x, use)
 
@@ -42,5 +43,6 @@ class Graph:
             self.uses.setdefault(x, []).append(use)
 
     def only_use(self, x: relax.Var) -> Use | None:
-        found = self.uses.get(x, [])
-        return found[0] if len(found) == 1 else None
+        """Returns the only call that reads a variable; None if there are several, or another kind of use."""
+        uses = self.uses.get(x, [])
+        return uses[0] if len(uses) == 1 else None

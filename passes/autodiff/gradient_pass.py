@@ -1,4 +1,4 @@
-"""The gradient of any Relax function as a pass: stock ops or the tvtf dialect, whatever made the module."""
+"""Differentiates any Relax function as a pass: stock ops or the tvtf dialect, whatever built the module."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | N
       wrt: parameters by name or position; all floating-point ones where None.
 
     Returns:
-      A module with ``<name>_adjoint(params) -> (*outputs, *gradients)`` and ``name`` in the dialect. A parameter that no
-      output depends on has a gradient of zeros.
+      A module with ``<name>_adjoint(params) -> (*outputs, *gradients)`` and ``name`` in the dialect. A parameter that
+      no output depends on has a gradient of zeros.
 
     >>> import tvtf as tf
     >>> from tvtf import passes
@@ -65,7 +65,7 @@ def _floating(function: relax.Function) -> list[int]:
 
 
 def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
-    """The function in the dialect; with ``wrt``, its gradients after its outputs."""
+    """Emits the function in the dialect; with ``wrt``, its gradients after its outputs."""
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
         outputs = list(
@@ -75,6 +75,7 @@ def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 
 
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
+    """Evaluates the function under a recorder; returns its outputs, then the gradients of their sum."""
     recorder = Recorder()
     for i in wrt:
         recorder.watch(params[i])
@@ -82,5 +83,5 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     outputs = evaluate(mod, name, params, Imported)
     state.tapes = []
     targets = [t for t in outputs if t.dtype.is_differentiable]
-    found = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
-    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, found))]
+    cotangents = sweep(recorder.records, zip(targets, ones_for(targets)), [params[i] for i in wrt])
+    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, cotangents))]

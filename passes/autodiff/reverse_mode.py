@@ -1,7 +1,7 @@
-"""Reverse-mode differentiation: one sweep over recorded primitives, eager or traced, and a pass over any Relax function.
+"""Reverse-mode differentiation: one sweep over recorded primitives, eager or traced.
 
-The rules are the primitives' ``vjp`` columns, written with primitives; so the sweep's own steps can be recorded, traced and
-differentiated again. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.
+The rules are the primitives' ``vjp`` columns. They are written with primitives, so the sweep itself can be recorded,
+traced and differentiated again. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 3.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
 from tvtf.ops.rules import ones_like, zeros_like
 
 Record = tuple[Any, tuple[Any, ...], Any, dict[str, Any]]
-"""One primitive that ran, or anything else with a ``vjp``: itself, its inputs, its outputs and its attributes."""
+"""A primitive that ran, or anything else with a ``vjp``: itself, its inputs, its outputs and its attributes."""
 
 
 class Recorder:
-    """Records the primitives that depend on watched tensors; a tape is one of these.
+    """Records the primitives that depend on watched tensors; tapes derive from it.
 
-    ``level`` is the level of vectorized mapping that it was opened in.
+    ``level`` is the nesting level of ``vectorized_map`` in which it was opened.
     """
 
     level = 0
@@ -41,13 +41,14 @@ class Recorder:
         return id(source) in self.active
 
     def followed(self) -> Iterable[Any]:
-        """All that is watched, and what was computed from it."""
+        """Returns all tensors that are watched or computed from watched ones."""
         return self.active.values()
 
     def read(self, variable: Any, tensor: Any) -> None:
-        """A Variable was read: of interest to those alone that watch Variables."""
+        """Called when a Variable is read; only tapes that watch Variables do something."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        """Records a primitive if it reads an active tensor; its differentiable outputs become active."""
         active = self.active
         for x in inputs:
             if id(x) in active:
@@ -67,40 +68,43 @@ def sweep(
     needed: Collection[int] | None = None,
     zeros: bool = True,
 ) -> list[Any]:
-    """The cotangent of each source, or None where no record connects it to a target and it is none itself.
+    """Returns the cotangent of each source, or None where no record connects it to a target and it isn't one itself.
 
-    ``records`` are in program order; ``seeds`` are targets, each with its cotangent. ``needed`` are the ids of all that is
-    computed from a source, where that is known. Without ``zeros`` none are given to what rules leave these to.
+    Args:
+      records: in program order.
+      seeds: targets, each with its cotangent.
+      needed: the ids of all tensors computed from a source, if they are known.
+      zeros: whether tensors get cotangents that a rule leaves open as ``partial(zeros_like, ...)``.
     """
     if needed is None:
         needed = needed_by(records, sources)
-    asked = {id(s) for s in sources}
-    found: dict[int, Any] = {}
+    source_ids = {id(s) for s in sources}
+    cotangents: dict[int, Any] = {}
     for target, ct in seeds:
         key = id(target)
-        if (key in needed or key in asked) and target.dtype.is_differentiable:
-            known = found.get(key)
-            found[key] = ct if known is None else total(known, ct)
+        if (key in needed or key in source_ids) and target.dtype.is_differentiable:
+            known = cotangents.get(key)
+            cotangents[key] = ct if known is None else total(known, ct)
     for record in reversed(records):
         _, inputs, outputs, _ = record
-        ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
+        ct = _arrived(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
         if ct is None or not any(id(x) in needed for x in inputs):
             continue
-        given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
-        for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
+        parts = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
+        for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
             key = id(x)
             if part is not None and key in needed:
-                known = found.get(key)
+                known = cotangents.get(key)
                 if type(part) is partial:
                     if part.func is zeros_like and (known is not None or not zeros):
                         continue
                     part = _late(part)
-                found[key] = part if known is None else total(known, part)
-    return [found.get(id(s)) for s in sources]
+                cotangents[key] = part if known is None else total(known, part)
+    return [cotangents.get(id(s)) for s in sources]
 
 
 def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
-    """The ids of everything computed from a source: where cotangents have to go."""
+    """Returns the ids of everything computed from a source: the sweep computes cotangents for these only."""
     needed = {id(s) for s in sources}
     for _, inputs, outputs, _ in records:
         if not needed.isdisjoint(map(id, inputs)):
@@ -108,20 +112,20 @@ def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     return needed
 
 
-def _arrived(outputs: tuple[Any, ...], found: dict[int, Any]) -> Any:
-    """The cotangents of a record's outputs, zeros filled in; None where none has come."""
-    cts = [found.get(id(y)) for y in outputs]
+def _arrived(outputs: tuple[Any, ...], cotangents: dict[int, Any]) -> Any:
+    """Returns the cotangents of a record's outputs, zeros for missing ones; None if all are missing."""
+    cts = [cotangents.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):
         return None
     return tuple([zeros_like(y) if ct is None else as_dense(ct) for ct, y in zip(cts, outputs)])
 
 
 ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
-"""Ops whose gradient leaves rows what they are, as TensorFlow's do."""
+"""Ops whose gradient passes IndexedSlices through unchanged, as TensorFlow's do; for others these are made dense."""
 
 
 def _given(record: Record, ct: Any) -> Any:
-    """The cotangents of a record's inputs."""
+    """Returns the cotangents of a record's inputs."""
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
@@ -132,7 +136,7 @@ def _given(record: Record, ct: Any) -> Any:
 
 
 def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """A rule with all its cotangents computed, those too that it leaves to whoever needs them as a ``partial``."""
+    """Wraps a rule so that it computes all its cotangents, also those that it returns unevaluated as a ``partial``."""
 
     def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
         parts = vjp(*args, **attrs)
@@ -156,5 +160,5 @@ def _rows_through(record: Record, ct: IndexedSlices) -> Any:
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:
-    """The seed of a gradient: one for each element of each target."""
+    """Returns the seeds of a gradient: ones of each target's shape."""
     return [ones_like(t) for t in targets]

@@ -1,1 +1,1 @@
-"""The build end: a scheduled module becomes bytecode, native code and one library."""
+"""Code generation: a scheduled module becomes bytecode, native code and one shared library."""

@@ -1,4 +1,4 @@
-"""Kernels that accept any contiguous array: parameter buffers aligned to their item only."""
+"""Aligns parameter buffers to their items only, so that kernels accept any contiguous array."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tvtf.passes.codegen.divisors import divisible
 
 
 def item_aligned(func: PrimFunc) -> PrimFunc:
-    """Return `func` with every parameter buffer aligned to its own item instead of TVM's 64 bytes.
+    """Returns `func` with every parameter buffer aligned to its own item instead of TVM's 64 bytes.
 
-    LLVM then reads and writes parameters by unaligned vector moves, which cost nothing on aligned memory, so that
-    a NumPy array at any address its dtype allows goes in without a copy and can't crash the process. Buffers that
-    the kernel allocates itself keep TVM's alignment. Shapes, dtypes, strides and the schedule stay as they are.
+    LLVM then accesses parameters by unaligned vector moves, which cost nothing on aligned memory. So a NumPy array at
+    any address that its dtype allows is passed without a copy and can't crash the process. Buffers that the kernel
+    allocates keep TVM's alignment. Shapes, dtypes, strides and the schedule are unchanged.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -38,7 +38,7 @@ def item_aligned(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="ItemAlign")
 def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `item_aligned` to every PrimFunc of a module."""
+    """Applies `item_aligned` to every PrimFunc of a module."""
     aligned = {name: item_aligned(func) for name, func in mod.functions.items() if isinstance(func, PrimFunc)}
     result = mod.clone()
     for name, func in aligned.items():
@@ -47,6 +47,7 @@ def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
 
 
 def _item_aligned_buffer(buffer: Var) -> Var:
+    """Returns a copy of a buffer with its item's alignment and safe divisors in its shape."""
     kind = buffer.ty
     item_bits = kind.dtype.dtype.bits * kind.dtype.dtype.lanes
     return decl_buffer(

@@ -1,4 +1,4 @@
-"""Which of the checks that TVM puts at the start of functions and kernels can't fail or were done by the caller."""
+"""Removes argument checks that TVM adds to functions and kernels, where they can't fail or the caller has made them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tvtf.passes.schedule.cpu import emit
 
 TRUSTED = "tvtf.trusted_arguments"
 COMPUTED = "compute_scope"
-"""The attribute in which `tirx.transform.MakePackedAPI` puts a kernel's own body."""
+"""The attribute that marks the statement in which `tirx.transform.MakePackedAPI` puts a kernel's own body."""
 ALIGNED = "storage_alignment"
 CHOOSE = ir.Op.get("prim.if_then_else")
 TENSOR_OBJECT = 70
@@ -37,7 +37,8 @@ TYPE_CHECKS = frozenset(
 )
 MATCH_SHAPE = "vm.builtin.match_shape"
 FIRST_DIM_CODE = 3
-# src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
+# In src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 it may be anything, 3 it equals a stored
+# one.
 FIXED_DIM, ANY_DIM, KNOWN_DIM = 0, 2, 3
 MADE_HERE, HANDED_ON = (
     frozenset([NULL, TENSOR, SHAPE_HEAP, DIM]),
@@ -46,17 +47,17 @@ MADE_HERE, HANDED_ON = (
 AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
-def is_needless_check(value: ir.Expr) -> bool:
+def is_redundant_check(value: ir.Expr) -> bool:
     """Whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
 
-    A check that stores a symbolic dim, or holds one parameter's dim against another's, is needed.
+    A check that stores a symbolic dim, or compares one parameter's dim with another's, is needed.
     """
     if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
         return False
     name = value.op.global_symbol
     if name != MATCH_SHAPE:
         return name in TYPE_CHECKS and _where(value) != ""
-    return _dim_codes(value) <= _needless_codes(_where(value))
+    return _dim_codes(value) <= _redundant_codes(_where(value))
 
 
 def _where(call: relax.Call) -> str:
@@ -65,7 +66,7 @@ def _where(call: relax.Call) -> str:
     return next((place for place in (AT_PARAMETER, AT_RETURN) if place in text), "")
 
 
-def _needless_codes(where: str) -> set[int]:
+def _redundant_codes(where: str) -> set[int]:
     return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(where, set())
 
 
@@ -75,11 +76,12 @@ def _dim_codes(match_shape: relax.Call) -> set[int]:
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
 
 
-def wary_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
-    """What a function calls with something else than constants, tensors and numbers made here, and those of a trusted caller.
+def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
+    """Returns the callees that may get arguments from outside: these have to check them.
 
-    `untrusted` are the parameters of any other caller. What a register holds may come from several places: those of a loop are
-    written before it and by its body.
+    Safe arguments are constants, tensors and numbers made in the function, and parameters of a trusted caller;
+    `untrusted` are the parameters of any other caller. A register may hold values from several places: those of a loop
+    are written before it and by its body. So the set of registers with foreign values grows until it is stable.
     """
     calls = [call for call in code.calls() if call.name not in MADE_HERE]
     foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
@@ -91,14 +93,17 @@ def wary_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
 
 
 def has_asserts(kernel: tirx.PrimFunc) -> bool:
-    """Whether a kernel, not lowered yet, checks something by itself."""
-    found: list[tirx.AssertStmt] = []
-    structural_walk(kernel.body, (tirx.AssertStmt, found.append))
-    return bool(found)
+    """Whether a kernel that isn't lowered yet has assertions of its own."""
+    asserts: list[tirx.AssertStmt] = []
+    structural_walk(kernel.body, (tirx.AssertStmt, asserts.append))
+    return bool(asserts)
 
 
-def without_needless_checks(kernels: IRModule) -> IRModule:
-    """Drop what lowered kernels marked as trusted check and take apart of their arguments: most of LLVM's work on small kernels."""
+def without_redundant_checks(kernels: IRModule) -> IRModule:
+    """Drops the argument checks, and the unpacking of unused arguments, of kernels marked as trusted.
+
+    They are most of LLVM's work on small kernels.
+    """
     result = kernels.clone()
     for name, func in kernels.functions_items():
         if func.attrs and TRUSTED in func.attrs:
@@ -107,15 +112,16 @@ def without_needless_checks(kernels: IRModule) -> IRModule:
 
 
 class _Arguments:
-    """The start of a lowered kernel, from its end on: what is used of the arguments is known before they are taken apart."""
+    """Rewrites the prologue of a lowered kernel from its end, so that it is known what the later code uses."""
 
     def __init__(self) -> None:
         self.used: set[tirx.Var] = set()
 
     def unchecked(self, stmt: tirx.Stmt) -> tirx.Stmt:
-        """The start without its checks and without what nothing uses; what the kernel computes, and asserts, is as it was.
+        """Returns the prologue without its checks and unused bindings; the body and its assertions are unchanged.
 
-        Each argument nests the rest in itself: of many, Python's stack would overflow.
+        Each argument nests the rest of the prologue in itself, so a loop replaces recursion: many arguments would
+        overflow Python's stack.
         """
         around: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
         while (isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED) or isinstance(stmt, tirx.SeqStmt):
@@ -138,12 +144,12 @@ class _Arguments:
         return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
 
     def after(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
-        kept = [last]
+        remaining = [last]
         for part in reversed(before):
             if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
                 continue
-            kept.append(self.unchecked(_of_a_tensor(part)))
-        return emit.sequence(kept[::-1])
+            remaining.append(self.unchecked(_of_a_tensor(part)))
+        return emit.sequence(remaining[::-1])
 
     def use(self, node: tirx.Stmt | ir.Expr) -> None:
         structural_walk(node, (tirx.Var, self.used.add))
@@ -154,7 +160,7 @@ def _item_bytes(buffer: Any) -> int:
 
 
 def _of_a_tensor(stmt: tirx.Stmt) -> tirx.Stmt:
-    """Where an argument's memory is described: the machine has tensors alone, no DLTensor."""
+    """Simplifies the choice of where an argument's memory is described: the VM passes tensors only, never DLTensors."""
     value = stmt.value if isinstance(stmt, tirx.Bind) else None
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
         return stmt

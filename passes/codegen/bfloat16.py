@@ -1,9 +1,9 @@
-"""bfloat16 in kernels, as NumPy computes it: float32 arithmetic, each result rounded to the nearest bfloat16.
+"""Computes bfloat16 as NumPy does: in float32, with each result rounded to the nearest bfloat16.
 
-TVM's own passes copy what they round, and do not look into `Let`, `reinterpret` or broadcasts: names come to stand for
-two values, and float32 bits for bfloat16 ones. After `Bfloat16Bits` they find nothing to do. Within a kernel every value
-of type bfloat16 is a float32 whose lower half is zero; it is rounded where the program casts or computes. Parameters
-are seen as uint16, of which such a float32 is the upper half.
+TVM's own passes duplicate the values that they round, and don't look into `Let`, `reinterpret` or broadcasts: a name
+then stands for two values, and float32 bits for bfloat16 ones. After `Bfloat16Bits` they find nothing to do. Within a
+kernel, every bfloat16 value is a float32 whose lower half is zero; it is rounded where the program casts or computes.
+Parameters are accessed as uint16, the upper half of such a float32.
 
 Source: https://github.com/jax-ml/ml_dtypes (round to nearest even, NaN stays NaN)
 """
@@ -34,7 +34,7 @@ ADDRESS = ir.Op.get("tirx.address_of")
 
 
 def without_bfloat16(func: PrimFunc) -> PrimFunc:
-    """Return `func` computing in float32 where it did in bfloat16, parameters as they are.
+    """Returns `func` computing in float32 where it computed in bfloat16; parameters keep their type.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -52,7 +52,7 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
 
 @transform.module_pass(opt_level=0, name="Bfloat16Bits")
 def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `without_bfloat16` to every PrimFunc of a module."""
+    """Applies `without_bfloat16` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
@@ -61,27 +61,27 @@ def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModu
 
 
 def bits_of(value: ir.Expr) -> ir.Expr:
-    """The uint16 that stands for a bfloat16 held as a float32."""
+    """Returns the uint16 bits of a bfloat16 that is held as a float32."""
     return (tirx.reinterpret("uint32", value) >> _u32(MOVED_BITS)).astype(BITS)
 
 
 def from_bits(bits: ir.Expr) -> ir.Expr:
-    """The float32 of a bfloat16's uint16."""
+    """Returns the float32 of a bfloat16's uint16 bits."""
     return tirx.reinterpret(WIDE, bits.astype("uint32") << _u32(MOVED_BITS))
 
 
 def rounded(value: ir.Expr) -> ir.Expr:
-    """The nearest float32 that is a bfloat16; ties to even, NaN to NaN."""
+    """Returns the nearest float32 that is a bfloat16; ties to even, NaN to NaN."""
     bits = Var("bits", "uint32")
     is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
     nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
     nearest = (bits + _u32(0x7FFF) + ((bits >> _u32(MOVED_BITS)) & _u32(1))) & _u32(0xFFFF0000)
-    whole = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
-    return tirx.Let(bits, tirx.reinterpret("uint32", value), whole)
+    result = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
+    return tirx.Let(bits, tirx.reinterpret("uint32", value), result)
 
 
 class _Widening:
-    """The rewrite of one function, from the leaves up: each rule sees its node with operands that are wide already."""
+    """The rewrite of one function, from the leaves up: each rule sees its node with operands widened already."""
 
     def __init__(self, func: PrimFunc) -> None:
         narrow = [param for param in func.params if _item(param) == NARROW]
@@ -89,7 +89,7 @@ class _Widening:
         self.views = [tirx.DeclBuffer(self.known[param], data=param.data) for param in narrow]
 
     def body(self, body: Stmt) -> Stmt:
-        """The function's body rewritten; in its root block, where it has one, parameters are seen as bits."""
+        """Returns the body rewritten; parameters are viewed as bits, in the root block if there is one."""
         mapped = self.mapped(body)
         if not self.views:
             return mapped
@@ -97,11 +97,11 @@ class _Widening:
             return tirx.SeqStmt([*self.views, mapped])
         block = mapped.block
         inner = tirx.SeqStmt([*self.views, block.body])
-        own = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
-        return SBlockRealize([], mapped.predicate, own)
+        rewritten = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
+        return SBlockRealize([], mapped.predicate, rewritten)
 
     def mapped(self, body: Node) -> Node:
-        """`body` rewritten."""
+        """Returns `body` rewritten by the rules for each kind of node."""
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
             (TensorLoad, _load),
@@ -117,7 +117,7 @@ class _Widening:
         return structural_map(body, rules)
 
     def variable(self, var: Var) -> Var:
-        """A buffer of the kernel's own, or a name, as float32."""
+        """Returns the float32 version of a variable or of a buffer that the kernel allocates."""
         if var not in self.known:
             self.known[var] = self._wide_variable(var)
         return self.known[var]
@@ -129,7 +129,7 @@ class _Widening:
 
 
 def _load(load: TensorLoad) -> ir.Expr:
-    """From a parameter come bits, from a buffer of the kernel's own float32."""
+    """Loads bits from a parameter, float32 from a buffer that the kernel allocates."""
     if _dtype(load) != NARROW:
         return load
     fresh = tirx.BufferLoad(load.source, list(load.indices))
@@ -137,14 +137,14 @@ def _load(load: TensorLoad) -> ir.Expr:
 
 
 def _store(store: BufferStore) -> BufferStore:
-    """A parameter takes bits."""
+    """Stores bits into a parameter."""
     if _item(store.buffer) != BITS or _dtype(store.value) == BITS:
         return store
     return BufferStore(store.buffer, bits_of(store.value), list(store.indices))
 
 
 def _item(buffer: Var) -> str:
-    """The element type of a buffer."""
+    """Returns the element type of a buffer, or an empty string."""
     return str(buffer.ty.dtype.dtype) if is_buffer_var(buffer) else ""
 
 
@@ -161,13 +161,14 @@ def _constant(node: tirx.FloatImm) -> ir.Expr:
 
 
 def _cast(node: tirx.Cast) -> ir.Expr:
-    """A cast to bfloat16 goes through float32; one from it starts there."""
+    """Casts to bfloat16 by way of float32; drops a cast that doesn't change the type any more."""
     if _dtype(node) != NARROW:
         return node.value if _dtype(node) == _dtype(node.value) else node
     return rounded(node.value.astype(WIDE))
 
 
 def _call(node: ir.Call) -> ir.Expr:
+    """Rewrites a call: reinterpretations and addresses by bits, math functions in float32 with a rounded result."""
     if node.op.same_as(REINTERPRET):
         return _reinterpreted(node)
     if node.op.same_as(ADDRESS):
@@ -179,13 +180,13 @@ def _call(node: ir.Call) -> ir.Expr:
 
 
 def _address(node: ir.Call) -> ir.Expr:
-    """Where an element lies: of a parameter's, where its bits lie."""
+    """Returns the address of an element; for a parameter, the address of its bits."""
     (element,) = node.args
     if isinstance(element, TensorLoad):
         return node
-    found: list[TensorLoad] = []
-    structural_walk(element, (TensorLoad, found.append))
-    return tirx.address_of(found[-1])
+    loads: list[TensorLoad] = []
+    structural_walk(element, (TensorLoad, loads.append))
+    return tirx.address_of(loads[-1])
 
 
 def _reinterpreted(node: ir.Call) -> ir.Expr:
@@ -198,6 +199,7 @@ def _reinterpreted(node: ir.Call) -> ir.Expr:
 
 
 def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
+    """Returns a copy of a buffer with another item type and alignment."""
     kind = buffer.ty
     return decl_buffer(
         kind.shape,
@@ -213,10 +215,10 @@ def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
 
 
 def _mentions(func: PrimFunc) -> bool:
-    found: list[Any] = []
+    nodes: list[Any] = []
     every = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
-    structural_walk(func, (every, lambda node: found.append(node) if _is_narrow(node) else None))
-    return bool(found)
+    structural_walk(func, (every, lambda node: nodes.append(node) if _is_narrow(node) else None))
+    return bool(nodes)
 
 
 def _is_narrow(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The code of one virtual machine function while it is written: calls, and jumps whose targets come later."""
+"""The bytecode of one function of the virtual machine while it is written: calls, and jumps with open targets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SHAPE_HEAP, DIM = "vm.builtin.alloc_shape_heap", "vm.builtin.make_prim_value"
 
 
 class Register(NamedTuple):
-    """A place that holds one value during a call of the function."""
+    """A register of the virtual machine, which holds one value during a call of the function."""
 
     number: int
 
 
 class Encoded(NamedTuple):
-    """An operand that isn't a register, in the form that `ExecBuilder` gave it: a constant or a function."""
+    """An operand that isn't a register, as `ExecBuilder` encodes it: a constant or a function."""
 
     word: int
 
@@ -35,7 +35,7 @@ MACHINE = Register(int(SpecialReg.VM_STATE))
 
 @dataclass
 class CallInstruction:
-    """Run a function and keep its result."""
+    """Calls a function and stores its result in a register."""
 
     name: str
     operands: Sequence[Operand]
@@ -44,7 +44,7 @@ class CallInstruction:
 
 @dataclass
 class Jump:
-    """Go `offset` instructions on (or back); with a condition, only when that is false."""
+    """Jumps by `offset` instructions; with a condition, only if that is false."""
 
     at: int
     condition: Register | None = None
@@ -52,7 +52,7 @@ class Jump:
 
 
 class Code:
-    """Instructions of one function, in order; registers are numbered from its parameters on."""
+    """The instructions of one function, in order; registers are numbered after its parameters."""
 
     def __init__(self, builder: ExecBuilder, parameter_count: int) -> None:
         self.builder = builder
@@ -63,69 +63,69 @@ class Code:
         self.parameter_count = 0
 
     def new_register(self) -> Register:
-        """A register that nothing else uses."""
+        """Returns an unused register."""
         self.register_count += 1
         return Register(self.register_count - 1)
 
     def late_parameter(self) -> Register:
-        """A parameter behind those that the function is known to have; its number is settled when the code is emitted."""
+        """Returns a parameter after those known so far; its number is settled when the code is emitted."""
         self.late_count += 1
         return Register(-self.late_count)
 
     def constant(self, value: object) -> Encoded:
-        """An operand for a number, string, dtype, shape or tensor."""
+        """Returns an operand for a number, string, dtype, shape or tensor."""
         return Encoded(self.builder.convert_constant(value))
 
     def call(self, name: str, operands: Sequence[Operand], result: Register | None = None) -> Register:
-        """Append a call; without `result` its value goes to a new register, which is returned."""
+        """Appends a call; without `result` its value goes to a new register, which is returned."""
         result = self.new_register() if result is None else result
         self.instructions.append(CallInstruction(name, operands, result))
         return result
 
     def call_at_entry(self, name: str, operands: Sequence[Operand]) -> Register:
-        """Like `call`, but done once at the start of the function, before any loop."""
+        """Like `call`, but executed once at the start of the function, before any loop."""
         result = self.new_register()
         self.prologue.append(CallInstruction(name, operands, result))
         return result
 
     def copy(self, operand: Operand, result: Register | None = None) -> Register:
-        """Put the reference that `operand` holds into another register."""
+        """Copies the reference that `operand` holds into another register."""
         return self.call(COPY, [operand], result)
 
     def clear(self, register: Register) -> None:
-        """Let go of what a register holds."""
+        """Releases the value that a register holds."""
         self.call(NULL, [], register)
 
     def as_register(self, operand: Operand) -> Register:
-        """The operand itself when it is a register, else a copy in one."""
+        """Returns the operand if it is a register, else a register with a copy of it."""
         return operand if isinstance(operand, Register) else self.copy(operand)
 
     @property
     def here(self) -> int:
-        """Position of the next instruction."""
+        """The position of the next instruction."""
         return len(self.instructions)
 
     def jump(self, condition: Operand | None = None) -> Jump:
-        """Append a jump forward, to be ended by `land`; with a condition it is taken when that is false."""
+        """Appends a forward jump, whose target `land` sets; with a condition it is taken if that is false."""
         flag = None if condition is None else self.call(CONDITION, [condition])
         jump = Jump(self.here, flag)
         self.instructions.append(jump)
         return jump
 
     def land(self, jump: Jump) -> None:
-        """Make `jump` arrive at the next instruction."""
+        """Makes the next instruction the target of `jump`."""
         jump.offset = self.here - jump.at
 
     def jump_back(self, target: int) -> None:
-        """Append a jump to the earlier position `target`."""
+        """Appends a jump to the earlier position `target`."""
         self.instructions.append(Jump(self.here, offset=target - self.here))
 
     def calls(self) -> list[CallInstruction]:
-        """All calls, in the order of the code."""
+        """Returns all calls, in the order of the code."""
         return [*self.prologue, *(each for each in self.instructions if isinstance(each, CallInstruction))]
 
     def emit(self, symbol: str, parameter_names: list[str], result: Operand) -> None:
-        """Hand the finished function over to the builder."""
+        """Emits the finished function into the builder."""
         returned = self.as_register(result)
         self.parameter_count = len(parameter_names)
         names = [*parameter_names, *(f"place_{i}" for i in range(self.late_count))]
@@ -147,7 +147,7 @@ class Code:
         return self.builder.r(self._number(operand)) if isinstance(operand, Register) else operand.word
 
     def _number(self, register: Register) -> int:
-        """Where a register lies: the late parameters behind the others, and before all that is computed."""
+        """Returns a register's final number: late parameters come after the others and before computed values."""
         number = register.number
         if number < 0:
             return self.parameter_count - 1 - number

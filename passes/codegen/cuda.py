@@ -1,8 +1,9 @@
-"""CUDA code becomes machine code in the library: nvcc, and TVM's CUDA runtime without a driver where there is none.
+"""Compiles CUDA code to machine code in the library: by nvcc, and with TVM's CUDA runtime even without a driver.
 
-TVM 0.27 loads its CUDA runtime when it is imported, and where that fails (no driver, or the CUDA runtime library in a folder
-that the loader doesn't know) puts CUDA source into libraries. Here it is loaded when it is needed: from where CUDA's packages
-leave it, and, to compile only, with a stand-in for the driver's library.
+TVM 0.27 loads its CUDA runtime when it is imported. Where that fails (no driver, or the CUDA runtime library in a
+folder that the loader doesn't search) it puts CUDA source into libraries instead. Here the runtime is loaded when it is
+needed: from the folders of CUDA's Python packages, and, for compiling only, with a stub in place of the driver's
+library.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ COMPILES_CUDA = "tvm_callback_cuda_compile"
 DRIVER, RUNTIME, OF_TVM = "libcuda.so.1", "libcudart.so.13", "libtvm_runtime_cuda.so"
 CUDA_HOMES = ("/usr/local/cuda", "/opt/cuda")
 NO_DEVICE = 100
-STAND_IN = (
+STUB_FUNCTIONS = (
     "cuDeviceGetName",
     "cuFuncSetAttribute",
     "cuGetErrorName",
@@ -54,16 +55,16 @@ FLAGS = (
 
 
 class CudaError(OSError):
-    """CUDA code can't be made or run here; the text says what is missing, and what helps."""
+    """CUDA code can't be compiled or run here; the text says what is missing, and how to get it."""
 
 
 def gpu_passes() -> tvm.transform.Pass:
-    """From scheduled functions to kernels and the functions that launch them.
+    """Returns the passes from scheduled functions to kernels and the functions that launch them.
 
-    Of TVM's own list those are left out that look for what our schedules don't leave (blocks, missing barriers), or go wrong:
-    CompactBufferAllocation (buffers of symbolic size that several kernels use), CommonSubexprElim (it takes the thread indices
-    of two kernels for one; nvcc does its own), StorageRewrite (memory that threads share would be written anew between two
-    barriers, while some still read what was there).
+    TVM's own list without passes that look for what our schedules don't leave (blocks, missing barriers), and without
+    those that miscompile them: CompactBufferAllocation (on buffers of symbolic size that several kernels use),
+    CommonSubexprElim (it takes the thread indices of two kernels for one; nvcc has its own), StorageRewrite (it reuses
+    shared memory between two barriers, while some threads still read it).
     """
     early, late = tirx.transform, s_tir.transform
     return tvm.transform.Sequential(
@@ -89,10 +90,10 @@ def gpu_passes() -> tvm.transform.Pass:
 
 
 def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
-    """The runtime module of the kernels of one GPU, machine code for its architecture inside.
+    """Returns the runtime module of a GPU's kernels, with machine code for its architecture.
 
     Raises:
-        CudaError: no nvcc, or it refuses the code, or TVM's CUDA runtime can't be loaded.
+        CudaError: there is no nvcc, or it rejects the code, or TVM's CUDA runtime can't be loaded.
     """
     nvcc()
     load_runtime(compile_only=True)
@@ -107,7 +108,7 @@ def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
 
 
 def with_plain_bits(part: IRModule) -> IRModule:
-    """The kernels with constants that TVM 0.27 writes as they are: it writes `reinterpret` as a cast of an address."""
+    """Folds `reinterpret` of constants, which TVM 0.27 writes as the cast of an address."""
     return IRModule(
         {name: func.with_body(_folded(func.body)) for name, func in part.functions_items()}, attrs=part.attrs
     )
@@ -120,12 +121,12 @@ def _folded(body: tirx.Stmt) -> tirx.Stmt:
 
 
 def _without_mark(call: ir.Call) -> ir.Expr:
-    """TVM writes no CUDA for what schedules of the CPU go by (`tvtf.ops.kernels.approx.unless`)."""
+    """Drops the mark by which CPU schedules find slow paths (`tvtf.ops.kernels.approx.unless`); CUDA has none."""
     return call.args[0] if isinstance(call.op, ir.Op) and call.op.name in ("prim.likely", "tirx.likely") else call
 
 
 def _exact(value: tirx.FloatImm) -> ir.Expr:
-    """A float64 by its bits where 15 digits behind the point, as TVM 0.27 writes it, are another number."""
+    """Writes a float64 by its bits where the 15 decimals that TVM 0.27 prints are another number."""
     number = float(value.value)
     if str(value.ty.dtype) != "float64" or not np.isfinite(number) or float(f"{number:.15f}") == number:
         return value
@@ -143,10 +144,10 @@ def _bits(call: ir.Call) -> ir.Expr:
 
 
 def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
-    """CUDA source compiled for an architecture: a ``fatbin`` (its code, and PTX for later ones), ``cubin`` or ``ptx``.
+    """Compiles CUDA source to a ``fatbin`` (machine code, and PTX for later GPUs), a ``cubin`` or ``ptx``.
 
     Raises:
-        CudaError: no nvcc, or it refuses the code.
+        CudaError: there is no nvcc, or it rejects the code.
     """
     virtual = arch.replace("sm_", "compute_")
     kinds = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
@@ -154,31 +155,31 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
         code, out = folder / "kernels.cu", folder / f"kernels.{form}"
         code.write_text(source)
         command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CudaError(f"nvcc refuses the code for {arch}: {done.stderr.strip() or done.stdout.strip()}")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode != 0:
+            raise CudaError(f"nvcc refuses the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}")
         return out.read_bytes()
 
 
 @lru_cache(maxsize=1)
 def nvcc() -> str:
-    """The path of nvcc.
+    """Returns the path of nvcc.
 
     Raises:
         CudaError: it is not installed.
     """
     places = [str(home / "bin") for home in cuda_homes()]
-    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
-    if found is None:
+    path = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+    if path is None:
         raise CudaError(
             "compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in "
             f"{', '.join(places)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
         )
-    return found
+    return path
 
 
 def cuda_homes() -> list[Path]:
-    """Folders that may hold the CUDA toolkit."""
+    """Returns folders that may contain the CUDA toolkit."""
     named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     return [Path(home) for home in (*named, *CUDA_HOMES)]
 
@@ -203,32 +204,32 @@ def _load_driver(compile_only: bool) -> None:
     except OSError:
         if not compile_only:
             raise CudaError(f"no GPU can be used here: NVIDIA's driver ({DRIVER}) is not installed") from None
-        _load_stand_in()
+        _load_stub()
 
 
-def _load_stand_in() -> None:
-    """A library of the driver's name whose functions all fail, for as long as this process lives."""
+def _load_stub() -> None:
+    """Loads a stub of the driver's library, whose functions all fail, for the rest of this process."""
     with scratch_folder() as folder:
         code, out = folder / "driver.c", folder / DRIVER
-        code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STAND_IN))
+        code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:
             raise CudaError("compiling for a GPU takes a C compiler (nvcc needs it, too): install gcc")
         command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{DRIVER}", "-o", str(out), str(code)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise CudaError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode != 0:
+            raise CudaError(f"`{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")
         ctypes.CDLL(str(out), ctypes.RTLD_GLOBAL)
 
 
 def _runtime_places() -> list[str]:
-    """The loader's own search first, then CUDA's Python packages, then the toolkit."""
+    """Returns the names to load: the loader's own search first, then CUDA's Python packages, then the toolkit."""
     packages = Path(tvm.__file__).parent.parent / "nvidia"
-    found = [
+    paths = [
         *packages.glob(f"*/lib/{RUNTIME}"),
         *(home / lib / RUNTIME for home in cuda_homes() for lib in ("lib64", "lib")),
     ]
-    return [RUNTIME, *map(str, found)]
+    return [RUNTIME, *map(str, paths)]
 
 
 def _tvm_places() -> list[str]:
@@ -237,6 +238,7 @@ def _tvm_places() -> list[str]:
 
 
 def _load_first(name: str, places: list[str], what: str) -> None:
+    """Loads the first library of several places that can be loaded; raises CudaError with what to install."""
     reasons = []
     for place in places:
         try:

@@ -1,4 +1,4 @@
-"""Sizes divided by sizes that are zero: a division by zero would end the process."""
+"""Guards divisions by symbolic sizes: a division by zero would end the process."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.kernel import loads, variables
 
 
-def never_by_zero(func: PrimFunc) -> PrimFunc:
-    """Return `func` with unknown sizes that divide taken as one where they are zero.
+def with_guarded_divisors(func: PrimFunc) -> PrimFunc:
+    """Returns `func` with symbolic divisors replaced by one where they are zero.
 
-    What is divided so is never used: there are no elements, or a guard refuses the sizes. TVM's simplifier takes the size
-    of a dim as positive and would undo it: so this comes late, and the size is compared as the bits it is. It takes
-    exponential time on nested Selects: so there is none.
+    The quotient is never used then: there are no elements, or a guard rejects the sizes. TVM's simplifier assumes that
+    dims are positive and would undo the replacement, so this pass runs late and compares the size's bits. The form has
+    no Select, since the simplifier takes exponential time on nested ones.
 
     Example:
         >>> from tvm.script import tirx as T
         >>> @T.prim_func(s_tir=True)
         ... def share(n: T.int64, a: T.Buffer((1,), "int64")):
         ...     a[0] = 7 // n
-        >>> never_by_zero(share).body  # doctest: +ELLIPSIS
+        >>> with_guarded_divisors(share).body  # doctest: +ELLIPSIS
         a = ...
         n = T.int64()
         a[0] = T.int64(7) // (n + T.Cast("int64", T.reinterpret("uint64", n) == T.uint64(0)))
@@ -33,15 +33,17 @@ def never_by_zero(func: PrimFunc) -> PrimFunc:
 
 
 def divisible(node: Any, by_memory: bool = False) -> Any:
-    """An expression or statement in which sizes are not divided by zero; what it loads is data, unless ``by_memory``.
+    """Returns an expression or statement in which sizes aren't divided by zero.
 
-    A loop's place is divided by sizes only where the loop runs, so where there are elements. Such divisions stay as they
-    are: TVM takes minutes to simplify places among six unknown dims otherwise.
+    Loaded divisors are data and stay unguarded, unless ``by_memory``. Divisions of loop variables stay as they are,
+    too: the loop runs only where there are elements, and TVM would take minutes to simplify indices over six symbolic
+    dims.
     """
     places: set[Var] = set()
     structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
+        """Adds one to a symbolic int64 divisor where it is zero."""
         by = division.b
         if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
             return division
@@ -55,11 +57,11 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     return node
 
 
-@transform.module_pass(opt_level=0, name="NeverByZero")
-def NeverByZero(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `never_by_zero` to every PrimFunc of a module."""
+@transform.module_pass(opt_level=0, name="GuardDivisors")
+def GuardDivisors(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Applies `with_guarded_divisors` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
-            result.update_func(name, never_by_zero(func))
+            result.update_func(name, with_guarded_divisors(func))
     return result

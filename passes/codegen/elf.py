@@ -1,4 +1,4 @@
-"""x86-64 ELF relocatable objects as Python records.
+"""Reads x86-64 ELF relocatable objects into Python records.
 
 Source: System V ABI, AMD64 supplement 1.0, and the generic ABI's chapters on object files.
 """
@@ -26,12 +26,12 @@ RELA = struct.Struct("<QQq")
 
 
 class UnsupportedObjectError(ValueError):
-    """An object file needs something that the built-in linker doesn't do; the text says what."""
+    """An object file needs something that the built-in linker doesn't support; the text says what."""
 
 
 @dataclass(eq=False)
 class Section:
-    """A piece of the program: its bytes (empty for zero-filled memory), and its address once it is laid out."""
+    """A section that is loaded: its bytes (empty for zero-filled memory), and its address after layout."""
 
     name: str
     kind: int
@@ -43,23 +43,23 @@ class Section:
 
     @property
     def writable(self) -> bool:
-        """Whether the program may change it."""
+        """Whether the program may write to it."""
         return bool(self.flags & SHF_WRITE)
 
     @property
     def executable(self) -> bool:
-        """Whether it holds code."""
+        """Whether it contains code."""
         return bool(self.flags & SHF_EXECINSTR)
 
     @property
     def zero_filled(self) -> bool:
-        """Whether it takes memory but no place in the file."""
+        """Whether it takes memory but no space in the file."""
         return self.kind == SHT_NOBITS
 
 
 @dataclass(eq=False)
 class Symbol:
-    """A name for a place in a section, or for something another library defines."""
+    """A name for an address in a section, or for something that another library defines."""
 
     name: str
     binding: int
@@ -72,7 +72,7 @@ class Symbol:
 
     @property
     def address(self) -> int:
-        """Where the symbol is in memory, after layout."""
+        """The symbol's address after layout."""
         return self.value + (self.section.address if self.section else 0)
 
 
@@ -88,13 +88,13 @@ class Relocation:
 
     @property
     def place(self) -> int:
-        """Address of the field, after layout."""
+        """The address of the field after layout."""
         return self.section.address + self.offset
 
 
 @dataclass
 class ObjectFile:
-    """What one `.o` file brings to the program."""
+    """The sections, symbols and relocations of one `.o` file."""
 
     path: Path
     sections: list[Section] = field(default_factory=list)
@@ -117,12 +117,12 @@ class _Header:
 
 
 def read_object(path: Path) -> ObjectFile:
-    """Read one relocatable object; raises `UnsupportedObjectError` for anything but x86-64 ELF."""
+    """Reads one relocatable object; raises `UnsupportedObjectError` for anything but x86-64 ELF."""
     return parse_object(path, path.read_bytes())
 
 
 def parse_object(path: Path, image: bytes) -> ObjectFile:
-    """The content of the object file that is called `path`; raises as `read_object` does."""
+    """Parses the content of the object file called `path`; raises as `read_object` does."""
     _check_machine(path, image)
     headers = _section_headers(image)
     result = ObjectFile(path)
@@ -134,6 +134,7 @@ def parse_object(path: Path, image: bytes) -> ObjectFile:
 
 
 def _check_machine(path: Path, image: bytes) -> None:
+    """Raises UnsupportedObjectError for anything but a relocatable x86-64 ELF object."""
     if image[:6] != b"\x7fELF\x02\x01":
         raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
     kind, machine = struct.unpack_from("<HH", image, 16)
@@ -172,6 +173,7 @@ def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Secti
 
 
 def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
+    """Reads the symbol table, in order, so that relocations can refer to symbols by number."""
     table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
     if table is None:
         return []
@@ -185,6 +187,7 @@ def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: di
 def _read_symbol(
     path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
 ) -> Symbol:
+    """Builds one symbol from its table entry; common symbols aren't supported."""
     name_at, info, other, index, value, size = entry
     name = _name_at(image, names, name_at)
     if index == SHN_COMMON:
@@ -195,11 +198,12 @@ def _read_symbol(
 def _read_relocations(
     image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
 ) -> list[Relocation]:
-    found = []
+    """Reads the relocations of all sections that are loaded."""
+    relocations = []
     for header in headers:
         if header.kind == SHT_RELA and header.info in sections:
             for at in range(header.offset, header.offset + header.size, RELA.size):
                 offset, info, addend = RELA.unpack_from(image, at)
                 symbol = symbols[info >> 32]
-                found.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
-    return found
+                relocations.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
+    return relocations

@@ -1,4 +1,4 @@
-"""The bytes of an x86-64 shared library, made from relocatable objects.
+"""Builds an x86-64 shared library from relocatable objects.
 
 Three segments: read-only (tables for the loader, constants), code (with a stub per foreign function), and
 writable data (with the address table).
@@ -46,11 +46,13 @@ NEEDED_LIBRARY = "libm.so.6"
 
 
 def shared_library(objects: list[ObjectFile]) -> bytes:
-    """Lay the objects out, resolve what refers to what, and return the file; raises `UnsupportedObjectError`."""
+    """Lays out the objects, resolves references and returns the file; raises `UnsupportedObjectError`."""
     return _Library(objects).image()
 
 
 class _Library:
+    """One library: sections of the objects, and the tables, stubs and headers around them."""
+
     def __init__(self, objects: list[ObjectFile]) -> None:
         self.sections = [section for unit in objects for section in unit.sections]
         self.definitions = _definitions(objects)
@@ -74,18 +76,19 @@ class _Library:
         return Relocation(entry.section, entry.offset, entry.kind, target, entry.addend)
 
     def _make_own_sections(self) -> None:
+        """Creates the library's own sections with their sizes; their contents are written after layout."""
         symbol_count = 1 + len(self.foreign) + len(self.exports)
         absolute = sum(entry.kind == R_64 for entry in self.relocations)
-        self.symbols_section = _own(SYMBOL.size * symbol_count)
-        self.strings_section = _own(len(self.strings.data))
-        self.hash_section = _own(4 * (3 + symbol_count))
-        self.rela_section = _own(RELA.size * (len(self.table) + absolute))
-        self.stub_section = _own(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
-        self.table_section = _own(POINTER_SIZE * len(self.table), SHF_WRITE)
-        self.dynamic_section = _own(16 * DYNAMIC_ENTRIES, SHF_WRITE)
+        self.symbols_section = _new_section(SYMBOL.size * symbol_count)
+        self.strings_section = _new_section(len(self.strings.data))
+        self.hash_section = _new_section(4 * (3 + symbol_count))
+        self.rela_section = _new_section(RELA.size * (len(self.table) + absolute))
+        self.stub_section = _new_section(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
+        self.table_section = _new_section(POINTER_SIZE * len(self.table), SHF_WRITE)
+        self.dynamic_section = _new_section(16 * DYNAMIC_ENTRIES, SHF_WRITE)
 
     def image(self) -> bytes:
-        """The whole file."""
+        """Returns the whole file."""
         ends = self._lay_out()
         image = bytearray(ends[2])
         for section in self.sections:
@@ -96,6 +99,7 @@ class _Library:
         return bytes(image)
 
     def _lay_out(self) -> tuple[int, int, int, int]:
+        """Assigns addresses to all sections; returns the ends of the three segments, in the file and in memory."""
         loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
         constants = [s for s in self.sections if not s.writable and not s.executable]
         code = [s for s in self.sections if s.executable]
@@ -116,6 +120,7 @@ class _Library:
         return self.stub_section.address + STUB_SIZE * self.stub_order[_key(symbol)]
 
     def _write_relocated(self, image: bytearray) -> None:
+        """Applies the objects' relocations to the image, and writes the stubs of foreign functions."""
         self.table_order = {key: index for index, key in enumerate(self.table)}
         self.stub_order = {key: index for index, key in enumerate(self.stubs)}
         self.loader_relocations = [self._table_entry(symbol) for symbol in self.table.values()]
@@ -153,6 +158,7 @@ class _Library:
         image[at : at + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
 
     def _write_tables(self, image: bytearray) -> None:
+        """Writes the tables that the loader reads."""
         self._write_symbols(image)
         at = self.strings_section.address
         image[at : at + len(self.strings.data)] = self.strings.data
@@ -162,17 +168,19 @@ class _Library:
             struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, tag, value)
 
     def _write_symbols(self, image: bytearray) -> None:
+        """Writes the dynamic symbol table (foreign symbols, then exports) and its hash table."""
         foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
-        own = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
-        for index, (name, *rest) in enumerate([*foreign, *own], start=1):
+        exported = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
+        for index, (name, *rest) in enumerate([*foreign, *exported], start=1):
             at = self.symbols_section.address + SYMBOL.size * index
             SYMBOL.pack_into(image, at, self.strings.offsets[name], *rest)
-        count = 1 + len(foreign) + len(own)
-        # One bucket holds every symbol as one chain: the loader's look-ups are few.
+        count = 1 + len(foreign) + len(exported)
+        # One hash bucket with all symbols in one chain: the loader looks up only a few.
         chain = [0, *range(2, count), 0][:count]
         struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
 
     def _dynamic_entries(self) -> list[tuple[int, int]]:
+        """Returns the (tag, value) entries of the dynamic section."""
         return [
             (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
             (DT_HASH, self.hash_section.address),
@@ -200,18 +208,18 @@ class _Strings:
 
 
 def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
-    found: dict[str, Symbol] = {}
+    definitions: dict[str, Symbol] = {}
     for unit in objects:
         for symbol in unit.symbols:
             if symbol.binding != STB_LOCAL and symbol.defined:
-                _define(found, symbol, unit)
-    return found
+                _define(definitions, symbol, unit)
+    return definitions
 
 
-def _define(found: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
-    known = found.get(symbol.name)
+def _define(definitions: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
+    known = definitions.get(symbol.name)
     if known is None or (known.binding == STB_WEAK and symbol.binding == STB_GLOBAL):
-        found[symbol.name] = symbol
+        definitions[symbol.name] = symbol
     elif known.binding == symbol.binding == STB_GLOBAL:
         raise ValueError(f"link: symbol {symbol.name} is defined twice, the second time in {unit.path}; rename one")
 
@@ -224,7 +232,7 @@ def _unique(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
     return {_key(symbol): symbol for symbol in symbols}
 
 
-def _own(size: int, flags: int = 0, align: int = 8) -> Section:
+def _new_section(size: int, flags: int = 0, align: int = 8) -> Section:
     return Section("", SHT_PROGBITS, flags, align, size)
 
 
@@ -242,11 +250,12 @@ def _place(sections: list[Section], start: int) -> int:
 def _write_headers(
     image: bytearray, starts: tuple[int, int, int], ends: tuple[int, int, int, int], dynamic: Section
 ) -> None:
+    """Writes the ELF header and the program headers."""
     magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
     size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
     struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)
     read_only, code, data = starts
-    headers = [
+    headers = [  # type (1 load, 2 dynamic, else GNU_STACK), flags (4 read, 2 write, 1 execute), place, sizes, alignment
         (1, 4, read_only, ends[0], ends[0], PAGE),
         (1, 5, code, ends[1] - code, ends[1] - code, PAGE),
         (1, 6, data, ends[2] - data, ends[3] - data, PAGE),

@@ -1,10 +1,11 @@
-"""Buffers of several dims become rows of elements, each access a simplified offset.
+"""Flattens buffers to one dim, with each access a simplified offset.
 
-TVM's own pass reads each offset as a map of all loops around it, under all their conditions: of a kernel of unrolled tiles
-that takes longer than all that LLVM does. Here the ranges of the loops are enough.
+TVM's own pass simplifies each offset as an affine map under the conditions of all loops around it. On a kernel of
+unrolled tiles that takes longer than all of LLVM. Here the ranges of the loops are enough.
 
-Flags are bytes in memory and one bit in LLVM's vectors: a flag that is read is its byte compared with 0. TVM's own pass casts
-the byte, which in a vector leaves a byte that later code takes for a flag, and whose `not` is true for true.
+Booleans are bytes in memory and one bit in LLVM's vectors. So a loaded boolean is its byte compared with 0. TVM's own
+pass casts the byte instead; in a vector this leaves a byte that later code takes for a boolean, and whose `not` is true
+for true (21 of 120 random programs on booleans gave wrong sums).
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from tvm.tirx.buffer import is_buffer_var
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 BYTE = "int8"
-"""What a flag is in memory, 0 or 1."""
+"""The memory type of a boolean, 0 or 1."""
 
 
 @transform.module_pass(opt_level=0, name="FlattenBuffers")
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Every PrimFunc with buffers of one dim; of what is no plain array, TVM's pass takes care."""
-    found = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
-    left = {name: mod[name] for name, func in found.items() if func is None}
-    if left:
-        flat = tirx.transform.FlattenBuffer()(ir.IRModule(left, attrs=mod.attrs))
-        found |= {name: func.with_body(_with_compared_flags(func.body)) for name, func in flat.functions_items()}
-    return ir.IRModule(found, attrs=mod.attrs)
+    """Flattens the buffers of every PrimFunc; functions with strided or aliased buffers are left to TVM's pass."""
+    flattened = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
+    unsupported = {name: mod[name] for name, func in flattened.items() if func is None}
+    if unsupported:
+        flat = tirx.transform.FlattenBuffer()(ir.IRModule(unsupported, attrs=mod.attrs))
+        flattened |= {name: func.with_body(_with_compared_flags(func.body)) for name, func in flat.functions_items()}
+    return ir.IRModule(flattened, attrs=mod.attrs)
 
 
 def _with_compared_flags(body: Any) -> Any:
-    """A body in which a byte that becomes a flag is compared with 0."""
+    """Replaces casts from a byte to a boolean by a comparison with 0."""
 
     def compared(cast: tirx.Cast) -> ir.Expr:
         is_flag = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
@@ -46,60 +47,63 @@ def _with_compared_flags(body: Any) -> Any:
 
 
 def _flattened(func: PrimFunc) -> PrimFunc | None:
-    """The function with rows for buffers, None where some buffer is no plain array of its own."""
+    """Returns the function with flat buffers; None where a buffer is strided or a view of another."""
     flatten = _Flatten(func)
     return flatten.function() if flatten.are_plain() else None
 
 
 class _Flatten:
+    """The rewrite of one function."""
+
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.given = [p for p in func.params if is_buffer_var(p)]
-        self.made: list[Var] = []
-        self.doubtful: list[Any] = []
-        """Views of other buffers, and loops whose name others have with other ranges."""
+        self.parameters = [p for p in func.params if is_buffer_var(p)]
+        self.allocated: list[Var] = []
+        self.unsupported: list[Any] = []
+        """Views of other buffers, and loops that share a variable but not its range."""
         self.ranges = sym.Analyzer()
         self.extents: dict[Var, ir.Range] = {}
         rules: Any = [
             (For, self._note_loop),
-            (AllocBuffer, lambda stmt: self.made.append(stmt.buffer)),
-            (DeclBuffer, self.doubtful.append),
+            (AllocBuffer, lambda stmt: self.allocated.append(stmt.buffer)),
+            (DeclBuffer, self.unsupported.append),
         ]
         structural_walk(func.body, rules)
-        self.rows = {buffer: _row_of(buffer) for buffer in (*self.given, *self.made) if _needs_row(buffer)}
+        self.rows = {buffer: _row_of(buffer) for buffer in (*self.parameters, *self.allocated) if _needs_row(buffer)}
 
     def _note_loop(self, loop: For) -> None:
-        """A name that several loops share must have one range in all of them."""
+        """Records a loop's range; loops that share a variable must have the same range."""
         known = self.extents.get(loop.loop_var)
         if known is None:
             self.extents[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
             self.ranges.bind(loop.loop_var, self.extents[loop.loop_var])
         elif not _is_same(known, loop):
-            self.doubtful.append(loop)
+            self.unsupported.append(loop)
 
     def are_plain(self) -> bool:
-        return not self.doubtful and all(map(_is_plain, (*self.given, *self.made)))
+        return not self.unsupported and all(map(_is_plain, (*self.parameters, *self.allocated)))
 
     def function(self) -> PrimFunc | None:
         rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
         body = structural_map(self.func.body, rules)
-        if self._names_what_is_gone(body):
+        if self._mentions_removed(body):
             return None
-        views = [DeclBuffer(self.rows[x], data=x.data) for x in self.given if x in self.rows]
+        views = [DeclBuffer(self.rows[x], data=x.data) for x in self.parameters if x in self.rows]
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
-    def _names_what_is_gone(self, body: Any) -> bool:
-        gone = {buffer for buffer in self.made if buffer in self.rows}
+    def _mentions_removed(self, body: Any) -> bool:
+        """Whether a body still mentions a buffer that was replaced, other than by loads and stores."""
+        removed = {buffer for buffer in self.allocated if buffer in self.rows}
         named: list[Var] = []
         structural_walk(body, (Var, named.append))
-        return not gone.isdisjoint(named)
+        return not removed.isdisjoint(named)
 
     def _load(self, load: TensorLoad) -> ir.Expr:
         row = self.rows.get(load.source)
         if row is None:
             return load
-        found = BufferLoad(row, [self._offset(load.source, load.indices)])
-        return tirx.NE(found, tirx.const(0, BYTE)) if _holds_flags(load.source) else found
+        element = BufferLoad(row, [self._offset(load.source, load.indices)])
+        return tirx.NE(element, tirx.const(0, BYTE)) if _holds_flags(load.source) else element
 
     def _store(self, store: BufferStore) -> BufferStore:
         row = self.rows.get(store.buffer)
@@ -115,8 +119,8 @@ class _Flatten:
     def _offset(self, buffer: Var, indices: Any) -> ir.Expr:
         if not len(indices):
             return tirx.IntImm("int64", 0)
-        offset, *others = indices
-        for place, extent in zip(others, buffer.ty.shape[1:], strict=True):
+        offset, *inner = indices
+        for place, extent in zip(inner, buffer.ty.shape[1:], strict=True):
             offset = offset * extent + place
         return self.ranges.simplify(offset)
 
@@ -130,6 +134,7 @@ def _needs_row(buffer: Var) -> bool:
 
 
 def _row_of(buffer: Var) -> Var:
+    """Returns the one-dimensional buffer that replaces a buffer."""
     kind = buffer.ty
     return decl_buffer(
         [reduce(mul, kind.shape) if len(kind.shape) else 1],

@@ -1,8 +1,8 @@
-"""Arithmetic and comparisons of floats in forms that TVM's simplifier leaves as they are.
+"""Protects float arithmetic and comparisons from TVM's simplifier.
 
-It reasons about floats as about whole numbers, where there is no NaN, no infinity and no rounding: it takes ``x + y - y`` for
-x, ``x - x`` for 0, ``x == x`` for true, ``not x < y`` for ``y <= x``, and in the branch where ``x < y`` does not hold
-``x >= y`` for known. LLVM knows better, and makes of these forms what they were.
+The simplifier treats floats as integers, without NaN, infinity and rounding. It turns ``x + y - y`` into x, ``x - x``
+into 0, ``x == x`` into true, ``not x < y`` into ``y <= x``, and in the branch where ``x < y`` is false assumes ``x >=
+y``. This pass rewrites such expressions to forms that it has no rules for; LLVM simplifies these correctly.
 
 Source: TVM 0.27, src/arith/rewrite_simplify.cc (rules of SubNode, EQNode, NotNode, AndNode, OrNode, SelectNode)
 """
@@ -18,7 +18,7 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def exact(func: PrimFunc) -> PrimFunc:
-    """Return `func` with differences and comparisons of floats that give what IEEE 754 says.
+    """Returns `func` with differences and comparisons of floats that follow IEEE 754.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -33,16 +33,17 @@ def exact(func: PrimFunc) -> PrimFunc:
 
 
 def _difference(node: Any) -> Any:
-    """``a + (-b)``: TVM has no negation but ``0 - b``, which is not -b where b is 0; ``-0 - b`` is."""
+    """Rewrites ``a - b`` to ``a + (-0 - b)``: TVM has no negation, and ``0 - b`` isn't -b where b is 0."""
     if not _is_of_floats(node):
         return node
     return tirx.Add(node.a, Sub(tirx.const(-0.0, node.a.ty.dtype), node.b))
 
 
 def _opaque(node: Any) -> Any:
-    """The comparison with all its bits: the simplifier has no rule for a bitwise operation on what is true or not.
+    """Wraps a comparison in a bitwise AND with true: the simplifier has no rule for that on booleans.
 
-    It has for bytes and numbers made of them; and CommonSubexprElim fails on vectors of these ("IntImm can only take scalar").
+    It has rules for bitwise operations on bytes and on numbers made from them; and CommonSubexprElim fails on vectors
+    of these ("IntImm can only take scalar").
     """
     return tirx.BitwiseAnd(node, tirx.const(True, "bool")) if _is_of_floats(node) else node
 
@@ -52,7 +53,7 @@ def _equal(node: Any) -> Any:
 
 
 def _unequal(node: Any) -> Any:
-    """TVM has LLVM compare numbers that are ordered, so that two NaN would be equal."""
+    """Rewrites ``a != b`` to ``not (a <= b and a >= b)``: TVM's own comparison is ordered, false for two NaN."""
     return tirx.Not(_equal(node)) if _is_of_floats(node) else node
 
 
@@ -62,7 +63,7 @@ def _is_of_floats(node: Any) -> bool:
 
 @transform.module_pass(opt_level=0, name="ExactFloats")
 def ExactFloats(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `exact` to every PrimFunc of a module."""
+    """Applies `exact` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):

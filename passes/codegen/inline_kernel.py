@@ -1,4 +1,4 @@
-"""The statements of a kernel, on the buffers of the kernel that takes them in."""
+"""Inlines the statements of a kernel into another, on that kernel's buffers."""
 
 from __future__ import annotations
 
@@ -10,47 +10,49 @@ from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-from tvtf.passes.codegen.stack_buffers import MOST_BYTES
+from tvtf.passes.codegen.stack_buffers import MAX_BYTES
 from tvtf.passes.schedule.cpu import emit
 
 STACK_BYTES = 1024
-"""What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""
+"""Bytes up to which TVM puts a buffer on the stack; a larger one is allocated by a call, each time its kernel runs."""
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
-    """The body of ``func`` with its parameters replaced by ``operands``, and the large buffers that it works in.
+    """Returns the body of ``func`` with ``operands`` as its parameters, and the large buffers that it works in.
 
-    Those buffers are no more allocated by the body. A scalar parameter is replaced by an expression.
+    The body doesn't allocate those buffers any more. A scalar parameter is replaced by an expression.
     """
     func = s_tir.renew_defs(without_blocks(func))
-    instead: dict[Any, ir.Expr] = {}
+    replacements: dict[Any, ir.Expr] = {}
     for param, operand in zip(func.params, operands, strict=True):
-        instead[param] = operand
+        replacements[param] = operand
         if is_buffer_var(param):
-            _bind_dims(instead, param.ty.shape, operand.ty.shape)
+            _bind_dims(replacements, param.ty.shape, operand.ty.shape)
     moved: list[Var] = []
-    kept = _in_parallel_loops(func.body)
+    per_thread = _in_parallel_loops(func.body)
 
     def allocation(stmt: AllocBuffer) -> Stmt:
-        instead[stmt.buffer] = own = _resized(stmt.buffer, instead)
-        if stmt in kept or not is_large(own):
-            return tirx.AllocBuffer(own)
-        moved.append(own)
+        replacements[stmt.buffer] = resized = _resized(stmt.buffer, replacements)
+        if stmt in per_thread or not is_large(resized):
+            return tirx.AllocBuffer(resized)
+        moved.append(resized)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
 
     body = structural_map(func.body, (AllocBuffer, allocation))
-    body = structural_map(body, (Var, lambda var: instead.get(var, var)))
-    return structural_map(body, (tirx.Let, _own_let)), moved
+    body = structural_map(body, (Var, lambda var: replacements.get(var, var)))
+    return structural_map(body, (tirx.Let, _with_fresh_var)), moved
 
 
-def _own_let(let: tirx.Let) -> tirx.Let:
-    """With a Var of its own: LLVM's code generator takes one Var for one value, in all that a kernel inlines."""
-    own = Var(let.var.name, let.var.ty)
-    return tirx.Let(own, let.value, structural_map(let.body, (Var, lambda var: own if var.same_as(let.var) else var)))
+def _with_fresh_var(let: tirx.Let) -> tirx.Let:
+    """Gives a `Let` a new variable: LLVM's code generator maps each to one value, in all that a kernel inlines."""
+    fresh = Var(let.var.name, let.var.ty)
+    return tirx.Let(
+        fresh, let.value, structural_map(let.body, (Var, lambda var: fresh if var.same_as(let.var) else var))
+    )
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
-    """Only loops and statements."""
+    """Lowers a function's blocks to loops and statements."""
     steps = s_tir.transform
     lowering = transform.Sequential(
         [
@@ -65,31 +67,31 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 
 
 def is_large(buffer: Var) -> bool:
-    """Whether a buffer is too large for the stack, or may be."""
+    """Whether a buffer is, or may be, too large for the stack."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
-    most = MOST_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
+    most = MAX_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
     return size is None or size * buffer.ty.dtype.dtype.itemsize > most
 
 
-def _bind_dims(instead: dict[Any, ir.Expr], own: Sequence[ir.Expr], given: Sequence[ir.Expr]) -> None:
-    for dim, actual in zip(own, given, strict=True):
+def _bind_dims(replacements: dict[Any, ir.Expr], dims: Sequence[ir.Expr], actual_dims: Sequence[ir.Expr]) -> None:
+    for dim, actual in zip(dims, actual_dims, strict=True):
         if isinstance(dim, Var):
-            instead.setdefault(dim, actual)
+            replacements.setdefault(dim, actual)
 
 
 def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
-    """The allocations that each thread makes for itself."""
-    found: list[AllocBuffer] = []
+    """Returns the allocations inside parallel loops, which each thread makes for itself."""
+    allocations: list[AllocBuffer] = []
 
     def visit(loop: For) -> None:
         if loop.kind == ForKind.PARALLEL:
-            structural_walk(loop.body, (AllocBuffer, found.append))
+            structural_walk(loop.body, (AllocBuffer, allocations.append))
 
     structural_walk(body, (For, visit))
-    return found
+    return allocations
 
 
-def _resized(buffer: Var, instead: dict[Any, ir.Expr]) -> Var:
-    shape = [structural_map(dim, (Var, lambda var: instead.get(var, var))) for dim in buffer.ty.shape]
+def _resized(buffer: Var, replacements: dict[Any, ir.Expr]) -> Var:
+    shape = [structural_map(dim, (Var, lambda var: replacements.get(var, var))) for dim in buffer.ty.shape]
     kind = buffer.ty
     return tirx.decl_buffer(shape, kind.dtype, buffer.name, scope=kind.storage_scope)

@@ -1,8 +1,8 @@
-"""Names within expressions, as statements before the store that uses them; what grew long rests in a buffer.
+"""Moves `Let` bindings out of expressions, to statements before the store that uses them; long values go to a buffer.
 
-TVM 0.27's analyzer replaces a name by its value and does so within the values of other names: a dozen names that use
-each other twice take seconds, in every pass that simplifies and in LLVM code generation. It does not look into memory.
-LLVM keeps such a buffer in registers.
+TVM 0.27's analyzer substitutes a `Let` variable by its value, within the values of other variables, too: a dozen
+variables that each use the previous one twice take seconds, in every pass that simplifies and in LLVM code generation.
+It doesn't look into memory, so a buffer stops the substitution. LLVM keeps such a buffer in registers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tvtf.passes.schedule.cpu.kernel import loads
 TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not)
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
+"""Operations and operands of an expanded value from which on it is stored in a buffer."""
 Names = list[tuple[Var, ir.Expr]]
 
 
-def with_names_first(func: PrimFunc) -> PrimFunc:
-    """Return `func` with the names of each stored value bound by statements; a branch keeps its own names within.
+def with_hoisted_lets(func: PrimFunc) -> PrimFunc:
+    """Returns `func` with the `Let`s of each stored value bound by statements; branches keep their own `Let`s.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -30,7 +31,7 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
         ...     x = T.float32()
         ...     for i in range(4):
         ...         b[i] = T.Let(x * x, where={x: a[i] * a[i]})
-        >>> with_names_first(fourth).body.body  # doctest: +ELLIPSIS
+        >>> with_hoisted_lets(fourth).body.body  # doctest: +ELLIPSIS
         a = ...
         x: T.let[T.float32] = a[i] * a[i]
         ...
@@ -44,24 +45,24 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
     )
 
 
-@transform.module_pass(opt_level=0, name="NamesFirst")
-def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `with_names_first` to every PrimFunc of a module."""
+@transform.module_pass(opt_level=0, name="HoistLets")
+def HoistLets(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Applies `with_hoisted_lets` to every PrimFunc of a module."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if isinstance(func, PrimFunc):
-            result.update_func(name, with_names_first(func))
+            result.update_func(name, with_hoisted_lets(func))
     return result
 
 
 def _has_names(body: Stmt) -> bool:
-    found: list[tirx.Let] = []
-    structural_walk(body, (tirx.Let, found.append))
-    return bool(found)
+    lets: list[tirx.Let] = []
+    structural_walk(body, (tirx.Let, lets.append))
+    return bool(lets)
 
 
 def _runs_by_lane(body: Stmt) -> bool:
-    """Whether TVM may run a statement lane by lane, where it does not find the names of whole vectors."""
+    """Whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -72,105 +73,106 @@ def _is_vectorizable(op: object) -> bool:
 
 
 def _vector_loop(loop: tirx.For) -> Stmt:
-    """Each lane has its own place in the buffers, which are made before the loop."""
+    """Rewrites a vector loop; buffers are allocated before it, with an element for each lane."""
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
     longest = 0 if _runs_by_lane(loop.body) else LONG
-    made: list[Stmt] = []
+    allocations: list[Stmt] = []
 
     def bound(stores: list[BufferStore]) -> Stmt:
         statements = _Statements(longest, loop.extent, loop.loop_var)
-        done = [part for store in stores for part in statements.before(store)]
-        made.extend(statements.made)
-        return emit.sequence(done)
+        bound_stores = [part for store in stores for part in statements.before(store)]
+        allocations.extend(statements.allocations)
+        return emit.sequence(bound_stores)
 
     if _are_apart(loop.body):
         body = bound(list(loop.body.seq))
     else:
         body = structural_map(loop.body, (BufferStore, lambda store: bound([store])))
-    return emit.sequence([*made, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
+    return emit.sequence([*allocations, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
 def _are_apart(body: Stmt) -> bool:
-    """Whether a body is stores alone and none of them reads what another wrote: they can share names."""
+    """Whether a body is only stores, none of which reads what another wrote: then they can share variables."""
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
 
 
 class _Statements:
-    """The statements that bind names before a store, each by a name of its own: a store elsewhere may use the same ones."""
+    """The binding statements before a store, with fresh variables, since a store elsewhere may use the same ones."""
 
     def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
         self.longest, self.lanes, self.lane = longest, lanes, lane
-        self.made: list[Stmt] = []
-        self.done: list[Stmt] = []
-        self.instead: dict[Var, ir.Expr] = {}
+        self.allocations: list[Stmt] = []
+        self.bindings: list[Stmt] = []
+        self.replacements: dict[Var, ir.Expr] = {}
         self.sizes: dict[Var, int] = {}
 
     def before(self, store: BufferStore) -> list[Stmt]:
-        """What a store needs that is not bound yet, and the store; a lane's buffers are left in `made`."""
+        """Returns the bindings that a store still needs, then the store; allocations per lane are kept apart."""
         names: Names = []
         value = _unnamed(store.value, names)
-        for var, own in names:
-            if var not in self.instead:
-                self.bind(var, own)
+        for var, bound_value in names:
+            if var not in self.replacements:
+                self.bind(var, bound_value)
         if not names:
             return [store]
-        made = self.made if self.lane is None else []
-        done, self.done = self.done, []
-        return [*made, *done, BufferStore(store.buffer, self.using(value), list(store.indices))]
+        allocations = self.allocations if self.lane is None else []
+        bindings, self.bindings = self.bindings, []
+        return [*allocations, *bindings, BufferStore(store.buffer, self.using(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
+        """Binds a variable to its value: by a statement, or in a buffer if the value is long."""
         size = self.size(value)
         if size > self.longest or (self.lanes is not None and _is_made_of_tests(value)):
             self.keep(var, self.using(value))
         else:
             fresh = Var(var.name, var.ty)
-            self.done.append(tirx.Bind(fresh, self.using(value)))
-            self.instead[var], self.sizes[var] = fresh, size
+            self.bindings.append(tirx.Bind(fresh, self.using(value)))
+            self.replacements[var], self.sizes[var] = fresh, size
 
     def keep(self, var: Var, value: ir.Expr) -> None:
-        """Put a value into memory."""
+        """Stores a value in a buffer."""
         place = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
         at = [emit.index(0) if self.lane is None else self.lane]
-        self.made.append(emit.allocate(place))
-        self.done.append(emit.store(place, value, at))
-        self.instead[var] = emit.load(place, at)
+        self.allocations.append(emit.allocate(place))
+        self.bindings.append(emit.store(place, value, at))
+        self.replacements[var] = emit.load(place, at)
 
     def using(self, value: ir.Expr) -> ir.Expr:
-        """An expression with the names as they are bound here."""
-        return _with(value, self.instead)
+        """Returns an expression with its variables replaced by those bound here."""
+        return _with(value, self.replacements)
 
     def size(self, value: ir.Expr) -> int:
-        """How many operations and operands an expression has once the analyzer has replaced the names in it."""
-        found = 0
+        """Returns the size of an expression after the analyzer has substituted the variables in it."""
+        nodes = 0
 
         def count(node: object) -> None:
-            nonlocal found
-            found += self.sizes.get(node, 1) if isinstance(node, Var) else 1
+            nonlocal nodes
+            nodes += self.sizes.get(node, 1) if isinstance(node, Var) else 1
 
         structural_walk(value, (ir.Expr, count))
-        return found
+        return nodes
 
 
 def _is_made_of_tests(value: ir.Expr) -> bool:
-    """Whether a value has that of a comparison in it, not only what a comparison chose.
+    """Whether a value is, or is cast from, a comparison (not only selected by one).
 
-    TVM 0.27's analyzer fails on a vector's: it makes the set of false and true as scalars of the vector's type
-    (ValueError: IntImm can only take scalar), in LLVM code generation too.
+    TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
+    (ValueError: IntImm can only take scalar), in LLVM code generation, too.
     """
-    found: list[tirx.Cast] = []
-    structural_walk(value, (tirx.Cast, found.append))
-    return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in found)
+    casts: list[tirx.Cast] = []
+    structural_walk(value, (tirx.Cast, casts.append))
+    return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in casts)
 
 
-def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:
-    return structural_map(value, (Var, lambda var: instead.get(var, var)))
+def _with(value: ir.Expr, replacements: dict[Var, ir.Expr]) -> ir.Expr:
+    return structural_map(value, (Var, lambda var: replacements.get(var, var)))
 
 
 def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
-    """The expression without its names, which go to `names` in the order they are needed; branches as they are."""
+    """Returns the expression without its `Let`s, which are appended to `names` in order; branches stay as they are."""
     branches: dict[Var, ir.Expr] = {}
 
     def visit(node: ir.Expr) -> ir.Expr:

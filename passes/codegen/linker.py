@@ -1,4 +1,4 @@
-"""From relocatable objects to a shared library, without a C toolchain where that is possible."""
+"""Links relocatable objects to a shared library, without a C toolchain where possible."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tvtf.passes.codegen.elf_image import shared_library
 from tvtf.passes.codegen.memory_file import in_memory, scratch_folder
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
-# Apple's linker refuses names that only the running process defines, unless told to look there.
+# Apple's linker rejects symbols that only the running process defines, unless it is told to look them up at run time.
 PLATFORM_FLAGS = {"darwin": ("-undefined", "dynamic_lookup")}
 
 
 class LinkError(RuntimeError):
-    """Objects couldn't be made into a shared library; the text says which, why, and what helps."""
+    """Objects couldn't be linked; the text says which, why, and what helps."""
 
 
 def link(objects: list[Path], out: Path) -> None:
-    """Link relocatable objects into the shared library `out`, which appears whole or not at all.
+    """Links relocatable objects into the shared library `out`, which is written atomically.
 
     x86-64 ELF objects as LLVM emits them for TVM are linked here in Python, in milliseconds. Other machines, and
     objects with relocations that this linker doesn't do, go to the system's linker (cc, gcc, clang or ld).
@@ -55,6 +55,7 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
 
 
 def _write_whole(image: bytes, out: Path) -> None:
+    """Writes a library atomically, by a temporary file beside it; a file in memory is written directly."""
     if in_memory(out):
         out.write_bytes(image)
         return
@@ -71,17 +72,19 @@ def _beside(out: Path) -> Path:
 
 
 def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
+    """Links objects with the system's linker, in a temporary folder."""
     linker = _system_linker(reason)
     with scratch_folder() as folder:
         paths = [folder / f"{index}-{Path(name).name}" for index, name in enumerate(objects)]
         for path, code in zip(paths, objects.values()):
             path.write_bytes(code)
-        made = folder / "library.so"
-        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(made), *map(str, paths), "-lm"])
-        return made.read_bytes()
+        library = folder / "library.so"
+        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(library), *map(str, paths), "-lm"])
+        return library.read_bytes()
 
 
 def _system_linker(reason: UnsupportedObjectError) -> str:
+    """Returns the path of the first system linker on PATH; raises LinkError if there is none."""
     for name in SYSTEM_LINKERS:
         path = shutil.which(name)
         if path:
@@ -93,6 +96,6 @@ def _system_linker(reason: UnsupportedObjectError) -> str:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LinkError(f"link: `{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        raise LinkError(f"link: `{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")

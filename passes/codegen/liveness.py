@@ -1,4 +1,4 @@
-"""Which values a sequence needs no more after each of its bindings, where TVM doesn't say so itself."""
+"""Finds the last use of each variable, where TVM's KillAfterLastUse doesn't mark it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KILL = "relax.vm.kill_object"
 
 
 def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
-    """Per binding (counted over all blocks) the variables of this sequence that it uses as the last one.
+    """Returns, for each binding's position over all blocks, the variables of this sequence that it uses last.
 
-    Empty for a sequence without a branch: there TVM's KillAfterLastUse has done it. After a branch it forgets its
-    record (KillInserter in src/relax/transform/kill_after_last_use.cc clears it at the end of each inner sequence),
-    and every later intermediate would live until the function returns.
+    Empty for a sequence without a branch: there TVM's KillAfterLastUse has done the work. After a branch that pass
+    forgets its record (KillInserter in src/relax/transform/kill_after_last_use.cc clears it at the end of each inner
+    sequence), so every later intermediate would live until the function returns.
     """
     bindings = [binding for block in sequence.blocks for binding in block.bindings]
     if not any(isinstance(binding.value, relax.If) for binding in bindings):
@@ -29,6 +29,7 @@ def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
 def _by_index(
     last: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
 ) -> dict[int, list[relax.Var]]:
+    """Groups variables by the binding that uses them last; shapes and variables that TVM kills are left out."""
     dead: dict[int, list[relax.Var]] = defaultdict(list)
     for var in candidates:
         index = last.get(var)
@@ -38,5 +39,5 @@ def _by_index(
 
 
 def is_kill(value: ir.Expr) -> bool:
-    """Whether a bound value is TVM's own note that a variable is dead."""
+    """Whether a bound value is TVM's mark that a variable is dead."""
     return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == KILL

@@ -1,4 +1,4 @@
-"""What every turn of a loop computes anew from what no turn changes: packed copies of weights above all."""
+"""Loop-invariant code motion: finds statements that fill buffers from data no iteration changes (packed weights)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from tvtf.core.tvm_visitor import structural_walk
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
 
-def lasting(turn: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
-    """The statements of a turn that may run once before the loop, and the others.
+def split_invariants(iteration: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
+    """Splits the statements of an iteration into those that may run once before the loop, and the others.
 
-    Those fill buffers that the turn allocates, or ``places`` that only it uses, from buffers that it doesn't write.
+    The former fill buffers that the iteration allocates, or ``places`` that only it uses, from buffers that it doesn't
+    write.
     """
-    statements = _flat(turn)
+    statements = _flat(iteration)
     fills = [s for s in statements if not isinstance(s, AllocBuffer)]
-    own = {*places, *(s.buffer for s in statements if isinstance(s, AllocBuffer))}
+    owned = {*places, *(s.buffer for s in statements if isinstance(s, AllocBuffer))}
     bound = {s.var for s in statements if isinstance(s, tirx.Bind)}
-    early = {s for s in fills if _is_plain(s) and _written(s) <= own and not _mentioned(s) & bound}
+    early = {s for s in fills if _is_plain(s) and _written(s) <= owned and not _mentioned(s) & bound}
     while True:
-        late = set().union(*(_touched(s) for s in fills if s not in early))
-        kept = {s for s in early if not (_mentioned(s) & late)}
-        if kept == early:
+        late = set().union(*(_may_write(s) for s in fills if s not in early))
+        stable = {s for s in early if not (_mentioned(s) & late)}
+        if stable == early:
             break
-        early = kept
+        early = stable
     filled = set().union(*map(_written, early))
     early |= {s for s in statements if isinstance(s, AllocBuffer) and s.buffer in filled}
     return [s for s in statements if s in early], [s for s in statements if s not in early]
@@ -38,26 +39,26 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Whether a statement only loops and stores."""
-    found: list[Stmt] = []
-    structural_walk(stmt, (Stmt, found.append))
-    return all(isinstance(inner, PLAIN) for inner in found)
+    """Whether a statement consists of loops, branches, stores and allocations only."""
+    statements: list[Stmt] = []
+    structural_walk(stmt, (Stmt, statements.append))
+    return all(isinstance(inner, PLAIN) for inner in statements)
 
 
-def _touched(stmt: Stmt) -> set[Var]:
-    """The buffers that a statement may write: a call may write into what it is given."""
+def _may_write(stmt: Stmt) -> set[Var]:
+    """Returns the buffers that a statement may write; a call may write to any of its arguments."""
     return _written(stmt) if _is_plain(stmt) else _mentioned(stmt)
 
 
 def _written(stmt: Stmt) -> set[Var]:
-    own: set[Var] = set()
-    structural_walk(stmt, (AllocBuffer, lambda node: own.add(node.buffer)))
-    found: set[Var] = set()
-    structural_walk(stmt, (BufferStore, lambda node: found.add(node.buffer)))
-    return found - own
+    allocated: set[Var] = set()
+    structural_walk(stmt, (AllocBuffer, lambda node: allocated.add(node.buffer)))
+    written: set[Var] = set()
+    structural_walk(stmt, (BufferStore, lambda node: written.add(node.buffer)))
+    return written - allocated
 
 
 def _mentioned(stmt: Stmt) -> set[Var]:
-    found: set[Var] = set()
-    structural_walk(stmt, (ir.Var, found.add))
-    return found
+    mentioned: set[Var] = set()
+    structural_walk(stmt, (ir.Var, mentioned.add))
+    return mentioned

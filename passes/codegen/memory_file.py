@@ -1,7 +1,7 @@
-"""Files that lie in memory: what LLVM and the linker write, out of reach of full disks and of other users.
+"""Files in memory for LLVM's and the linker's output, safe from full disks and other users.
 
-LLVM ends the process (`report_fatal_error`) where it can't write an object file, so it is never given one on a disk
-if the system has files in memory (Linux).
+LLVM ends the process (`report_fatal_error`) if it can't write an object file. So it never writes to a disk where the
+system has files in memory (Linux).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tvtf.passes.codegen.temp_cleanup import locked_folder
 
 _FOLDER = "/proc/self/fd"
 _EXECUTABLE = 0x10
-"""MFD_EXEC, which Linux asks for since 6.3 where `vm.memfd_noexec` is set. Source: memfd_create(2)"""
+"""MFD_EXEC, which Linux requires since 6.3 if `vm.memfd_noexec` is set. Source: memfd_create(2)"""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM)
 _BYTES_PER_CHARACTER, _HEADERS = 3, 8192
-"""Of an object file by its text in assembly: a line of six characters is an instruction of 15 bytes at most, or a call of 5
-with an entry of 24 bytes in the table of relocations."""
+"""Bound on an object file's size by the length of its assembly text: a line of at least six characters is an
+instruction of at most 15 bytes, or a call of 5 with a relocation entry of 24 bytes."""
 
 
 @contextmanager
 def memory_file(name: str = "tvtf") -> Iterator[Path]:
-    """The path of an empty file in memory, until the block is left; on disk where the system has none."""
+    """Yields the path of an empty file in memory that lives as long as the context; on disk if the system has none."""
     try:
         descriptor = _created(name)
     except OSError as error:
@@ -45,26 +45,27 @@ def memory_file(name: str = "tvtf") -> Iterator[Path]:
 
 
 def _created(name: str) -> int | None:
+    """Creates a file in memory; returns its descriptor, or None where the system has none."""
     if not hasattr(os, "memfd_create") or not os.path.isdir(_FOLDER):
         return None
     try:
         return os.memfd_create(name, os.MFD_CLOEXEC | _EXECUTABLE)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # which kernels before 6.3 say
+        if error.errno != errno.EINVAL:  # kernels before 6.3 don't know the flag
             raise
         return os.memfd_create(name, os.MFD_CLOEXEC)
 
 
 def in_memory(path: Path) -> bool:
-    """Whether `memory_file` made it, and nobody else sees it half written."""
+    """Whether `memory_file` made the path in memory, where no other process can see it half written."""
     return str(path.parent) == _FOLDER
 
 
 def object_code(module: Any) -> bytes:
-    """The object file that LLVM makes of a runtime module.
+    """Returns the object file that LLVM makes of a runtime module.
 
     Raises:
-        ResourceExhaustedError: there is no room for it.
+        ResourceExhaustedError: there is not enough space for it.
     """
     with memory_file("object.o") as path:
         _check_room(module, path)
@@ -74,7 +75,7 @@ def object_code(module: Any) -> bytes:
 
 
 def _check_room(module: Any, path: Path) -> None:
-    """Refuses, as LLVM would end the process: checked where a limit is known, for that takes the text of the code."""
+    """Raises where LLVM would end the process; only if a limit is known, since the check needs the assembly text."""
     known = _limits(path)
     if not known:
         return
@@ -89,7 +90,7 @@ def _check_room(module: Any, path: Path) -> None:
 
 
 def _limits(path: Path) -> list[int]:
-    """Bytes that a file may take, by the process's limit on the size of files and the free space of a disk."""
+    """Returns the sizes that a file may have: the process's limit on file sizes, and the disk's free space."""
     free = [] if in_memory(path) else [shutil.disk_usage(path.parent).free]
     try:
         import resource
@@ -101,10 +102,10 @@ def _limits(path: Path) -> list[int]:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new temporary folder that is removed afterwards; the next process removes what a kill leaves of it.
+    """Yields a new temporary folder that is removed afterwards; if the process is killed, a later one removes it.
 
     Raises:
-        ResourceExhaustedError: it is full.
+        ResourceExhaustedError: the disk is full.
     """
     home = tempfile.gettempdir()
     with _named(home), locked_folder(home) as folder:
@@ -122,6 +123,6 @@ def _named(folder: str | Path) -> Iterator[None]:
 
 
 def exhausted(error: OSError, where: str) -> ResourceExhaustedError:
-    """The system's error as TensorFlow's, with the place and what helps."""
+    """Converts the system's error to TensorFlow's, with the folder and the remedy."""
     text = f"compiling: no room in {where} ({error.strerror or error}); free some, or set TMPDIR to a folder with space"
     return ResourceExhaustedError(None, None, text)

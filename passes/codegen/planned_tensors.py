@@ -1,4 +1,4 @@
-"""Tensors at fixed places of the arena, as bytecode takes them: parameters that the caller keeps, or made anew at each call."""
+"""Bytecode for tensors at fixed offsets of the arena: parameters kept by the caller, or tensors made in each call."""
 
 from __future__ import annotations
 
@@ -12,48 +12,50 @@ from tvtf.errors import InternalError
 from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, ZERO_OFFSET, Code, Operand, Register
 
 LAYOUT = "_arena"
-"""What follows an entry's name in that of the function that tells its arena's layout: size, then offset, shape and dtype of each tensor."""
+"""Suffix of the function that returns an entry's arena layout: size, then offset, shape and dtype of each tensor."""
 
 
 OUTPUTS = "_outputs"
-"""What follows an entry's name in that of the function that tells which of its outputs it gives, where it leaves some in place."""
+"""Suffix of the function that returns which outputs an entry returns, if it leaves some in place."""
 
 
 class Place(NamedTuple):
+    """A tensor in the arena."""
+
     offset: int
     shape: tuple[int, ...]
     dtype: str
 
 
 class Scratch:
-    """The places that one emitted function uses; each is fetched once at its start, before any loop.
+    """The arena tensors that one emitted function uses; each is fetched once at its start, before any loop.
 
-    With `kept`, the caller gives them behind the other arguments; without, the function allocates.
+    With `by_caller`, the caller passes them after the other arguments; without, the function allocates them.
     """
 
-    def __init__(self, code: Code, size: int, kept: bool) -> None:
-        self.code, self.size, self.kept = code, size, kept
+    def __init__(self, code: Code, size: int, by_caller: bool) -> None:
+        self.code, self.size, self.by_caller = code, size, by_caller
         self.registers: dict[Place, Register] = {}
         self._storage: Register | None = None
 
     def register(self, place: Place) -> Register:
-        """Where the tensor at a place is during the whole call."""
-        found = self.registers.get(place)
-        if found is None:
-            found = self.registers[place] = self._fetch(place)
-        return found
+        """Returns the register that holds the tensor at a place during the whole call."""
+        register = self.registers.get(place)
+        if register is None:
+            register = self.registers[place] = self._fetch(place)
+        return register
 
     def _fetch(self, place: Place) -> Register:
-        if self.kept:
+        if self.by_caller:
             return self.code.late_parameter()
         offset, shape, dtype = (self.code.constant(each) for each in _described(place))
         tensor = self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
         return self._rebased(tensor, place) if place.offset else tensor
 
     def _rebased(self, tensor: Register, place: Place) -> Register:
-        """The tensor with its offset added to its data pointer: kernels read from the pointer and ignore `byte_offset`.
+        """Returns the tensor with its offset added to its data pointer: kernels read from it and ignore `byte_offset`.
 
-        TVM's builtin makes a view of what is aligned and a copy of what is not, whose results nobody would see.
+        TVM's builtin makes a view of an aligned tensor and a copy of another, and writes to a copy would be lost.
         Source: EnsureZeroOffset in src/runtime/vm/builtin.cc.
         """
         if place.offset % ALIGNMENT:
@@ -68,13 +70,13 @@ class Scratch:
         return self._storage
 
     def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
-        """The function by which the caller learns what to keep."""
+        """Emits the function that tells the caller which tensors to keep."""
         parts = [part for place in self.registers for part in _described(place)]
         emit_constants(builder, symbol + LAYOUT, [self.size, *parts])
 
 
 def emit_constants(builder: ExecBuilder, symbol: str, values: list[Any]) -> None:
-    """A function that gives constants."""
+    """Emits a function that returns constants."""
     code = Code(builder, 0)
     code.emit(symbol, [], code.call(MAKE_TUPLE, [code.constant(each) for each in values]))
 

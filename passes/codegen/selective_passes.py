@@ -1,4 +1,4 @@
-"""TVM's kernel passes, kept from functions that they would change nothing in, or take far too long for."""
+"""Restricts TVM's kernel passes to functions where they have something to do and don't take too long."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
-MOST_NAMES = 500
-"""Of one function: CommonSubexprElim looks for each among all before it. LLVM finds common expressions, too."""
+MAX_NAMES = 500
+"""Bindings of a function up to which CommonSubexprElim runs: it compares each with all before. LLVM does it, too."""
 
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
-    """A module pass that runs another one on the functions ``where`` it has something to do."""
+    """Returns a module pass that runs another one only on the functions ``where`` it has something to do."""
 
     @transform.module_pass(opt_level=0, name=run.info.name)
     def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
         chosen = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc) and where(func)}
         if not chosen:
             return mod
-        done = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
-        return ir.IRModule(dict(mod.functions_items()) | done, attrs=mod.attrs)
+        changed = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
+        return ir.IRModule(dict(mod.functions_items()) | changed, attrs=mod.attrs)
 
     return some
 
 
-def has_few_names(func: PrimFunc) -> bool:
-    """Whether a function binds few enough names to look for common expressions."""
+def has_few_bindings(func: PrimFunc) -> bool:
+    """Whether a function has few enough bindings for common subexpression elimination."""
     names: list[Bind] = []
     structural_walk(func.body, (Bind, names.append))
-    return len(names) <= MOST_NAMES
+    return len(names) <= MAX_NAMES
 
 
-def asks_in_loops(func: PrimFunc) -> bool:
-    """Whether some loop asks what has one answer in all of its turns."""
-    if not _found(func.body, lambda _: True):
+def has_invariant_branches(func: PrimFunc) -> bool:
+    """Whether some loop tests a condition that is the same in all of its iterations."""
+    if not _has_branch(func.body, lambda _: True):
         return False
     loops: list[For] = []
     structural_walk(func.body, (For, loops.append))
-    return any(_found(loop.body, partial(_is_known, own=_bound_in(loop))) for loop in loops)
+    return any(_has_branch(loop.body, partial(_is_invariant, bound=_bound_in(loop))) for loop in loops)
 
 
-def _found(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
+def _has_branch(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
     def visit(node: IfThenElse) -> Any:
         return tvm_ffi.VisitInterrupt(None) if holds(node.condition) else None
 
@@ -56,14 +56,14 @@ def _found(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
 
 
 def _bound_in(loop: For) -> set[tirx.Var]:
-    found = {loop.loop_var}
+    bound = {loop.loop_var}
     structural_walk(
-        loop.body, [(For, lambda inner: found.add(inner.loop_var)), (Bind, lambda bind: found.add(bind.var))]
+        loop.body, [(For, lambda inner: bound.add(inner.loop_var)), (Bind, lambda bind: bound.add(bind.var))]
     )
-    return found
+    return bound
 
 
-def _is_known(test: ir.Expr, own: set[tirx.Var]) -> bool:
+def _is_invariant(test: ir.Expr, bound: set[tirx.Var]) -> bool:
     loads: list[TensorLoad] = []
     structural_walk(test, (TensorLoad, loads.append))
-    return not loads and own.isdisjoint(variables(test))
+    return not loads and bound.isdisjoint(variables(test))

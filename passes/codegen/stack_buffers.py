@@ -1,4 +1,4 @@
-"""Local buffers on the stack, where LLVM turns them into registers."""
+"""Puts local buffers on the stack, where LLVM turns them into registers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from tvm.tirx import AllocBuffer, PrimFunc
 from tvtf.core.tvm_visitor import structural_map
 
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
-"""What LowerTVMBuiltin leaves to LLVM. It puts small buffers of scope "global" on the stack by itself, but takes all of
-scope "local" from the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
-MOST_BYTES = 4096
-"""Twice all vector registers of a core: the results of a tile, however high, and those that an epilogue keeps."""
+"""Makes LowerTVMBuiltin leave an allocation to LLVM. That pass puts small buffers of scope "global" on the stack by
+itself, but allocates all of scope "local" on the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
+MAX_BYTES = 4096
+"""Twice all vector registers of a core: room for a tile of any height, and for the results that an epilogue keeps.
+
+On the heap, each tile takes 60 ns to allocate: a product of 18x18x18 takes 126 ns instead of 79.
+"""
 
 
 def with_local_stack(mod: IRModule) -> IRModule:
-    """The module with each local buffer of a known, moderate size marked for the stack."""
+    """Marks each local buffer of static, moderate size for the stack."""
     functions = {name: _marked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     return IRModule(functions, attrs=mod.attrs)
 
@@ -25,10 +28,11 @@ def _marked(func: PrimFunc) -> PrimFunc:
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
+    """Marks an allocation if it is local, of static size and at most `MAX_BYTES`."""
     ty = stmt.buffer.ty
     size = ty.dtype.dtype.itemsize
     for extent in ty.shape:
         if not isinstance(extent, tirx.IntImm):
             return stmt
         size *= int(extent)
-    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MOST_BYTES else stmt
+    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MAX_BYTES else stmt

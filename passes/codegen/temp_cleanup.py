@@ -1,6 +1,6 @@
 """Temporary folders and files of compilations, and the removal of those whose process was killed.
 
-Who writes one holds a lock of the file system on it, which ends with its process: what nobody holds is a leftover.
+The process that writes one holds a file lock on it, which ends with the process: what isn't locked is a leftover.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from tvtf.fileio.folder_locks import locked
 
 PREFIX = "tvtf-scratch-"
 _UNLOCKED_ONCE = ("tvtf-build-", "tvtf-pool-", "tvtf-cuda-", "tvtf-tune-")
-"""Folders of earlier versions, which held no locks: they are left for a day."""
+"""Prefixes of folders made by earlier versions, which held no locks: they are left alone for a day."""
 _DAY = 86400.0
 
 
 @contextmanager
 def locked_folder(home: str | Path) -> Iterator[Path]:
-    """A new folder in `home`, held until it is removed at the end."""
-    with contextlib.ExitStack() as held:
+    """Yields a new folder in `home` that stays locked until it is removed at the end."""
+    with contextlib.ExitStack() as cleanup:
         while True:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
             with contextlib.suppress(FileNotFoundError):
-                held.enter_context(locked(folder))
-                if folder.is_dir():  # nobody took it for a leftover before it was held
+                cleanup.enter_context(locked(folder))
+                if folder.is_dir():  # not removed as a leftover before it was locked
                     break
-        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
 
 
 def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
-    """Removes this user's temporary files and folders in `home` that no living process holds."""
+    """Removes this user's temporary files and folders in `home` that no running process has locked."""
     with contextlib.suppress(OSError), os.scandir(home) as entries:
         for entry in entries:
             if entry.name.startswith((prefix, *_UNLOCKED_ONCE)):
@@ -45,6 +45,7 @@ def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
 
 
 def _remove_if_left(path: Path, locks: bool) -> None:
+    """Removes a leftover of this user that isn't locked; one without locks only after a day."""
     with contextlib.suppress(OSError):
         stat = path.lstat()
         is_ours = stat.st_uid == os.geteuid() and not path.is_symlink()

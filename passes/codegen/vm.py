@@ -1,7 +1,7 @@
-"""Relax functions become bytecode of TVM's virtual machine, loops and private functions inlined.
+"""Compiles Relax functions to bytecode of TVM's virtual machine, with loops and private functions inlined.
 
-Works on a module after TVM's finalize passes (StaticPlanBlockMemory to VMShapeLower): every operator is a call of a
-kernel or a builtin. TVM's own generator (src/relax/backend/vm/codegen_vm.cc) has no loops; the order of evaluation
+Works on a module after TVM's finalize passes (StaticPlanBlockMemory to VMShapeLower), in which every operator is a call
+of a kernel or a builtin. TVM's own generator (src/relax/backend/vm/codegen_vm.cc) has no loops; the order of evaluation
 and the use of builtins follow it.
 """
 
@@ -26,7 +26,7 @@ from tvtf.passes.analysis.loop_op import (
     poll_kernel,
 )
 from tvtf.passes.analysis.side_effects import READS_ON_HOST
-from tvtf.passes.codegen.argument_checks import TRUSTED, is_needless_check, wary_kernels
+from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels, is_redundant_check
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
     MAKE_TUPLE,
@@ -57,17 +57,21 @@ def generate(
     poll_signals: bool = True,
     on_gpu: bool = False,
 ) -> IRModule:
-    """Write the Relax functions of `mod` into `builder` and return the kernels that are left.
+    """Writes the Relax functions of `mod` into `builder` and returns the kernels.
 
-    Kernels that only ever see the machine's own tensors, and those of a trusted caller, are marked: they check no arguments. A
-    function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
-    where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks, static
-    dims and layouts, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C. With `on_gpu`,
-    kernels marked to read on the CPU get copies there.
+    Args:
+      check_arguments: whether entries check dtypes, ranks, static dims and layouts; without, they trust the caller and
+        check only equal symbolic dims.
+      poll_signals: whether loops poll for Ctrl-C.
+      on_gpu: whether kernels marked to read on the CPU get copies of their operands there.
+
+    Kernels that only get tensors made by the virtual machine or passed by a trusted caller are marked, and check no
+    arguments. A function with a `global_symbol` is an entry; one without is private, and is inlined into loops and
+    where it is called once.
 
     Raises:
-        NotImplementedError: an expression that the machine can't run; the text names it.
-        ValueError: a loop hands its body another number of values than the body takes.
+        NotImplementedError: an expression that the virtual machine can't run; the text names it.
+        ValueError: a loop passes its body another number of values than the body takes.
     """
     program = _Program(builder, mod, check_arguments, poll_signals, on_gpu)
     for name, func in program.emitted():
@@ -75,12 +79,12 @@ def generate(
     kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
     if program.polls:
         kernels[ir.GlobalVar(POLL_SYMBOL)] = poll_kernel()
-    marked = {name: _marked(func, name.name_hint not in program.wary) for name, func in kernels.items()}
+    marked = {name: _marked(func, name.name_hint not in program.checking) for name, func in kernels.items()}
     return IRModule(marked, attrs=mod.attrs)
 
 
 class _Program:
-    """What the functions of one module share."""
+    """The state that the functions of one module share."""
 
     def __init__(
         self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool, on_gpu: bool
@@ -89,7 +93,7 @@ class _Program:
         self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.polls = False
-        self.wary: set[str] = set()
+        self.checking: set[str] = set()
         self.mentions: Counter[str] = Counter()
         for func in self.relax_functions().values():
             structural_walk(func.body, (ir.GlobalVar, self._count))
@@ -115,32 +119,32 @@ class _Program:
 
 
 class _Function:
-    """The generator of one bytecode function."""
+    """The generator of one function's bytecode."""
 
     def __init__(self, program: _Program) -> None:
         self.program = program
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
-        self.lasting: set[Operand] = {VOID}
+        self.pinned: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
         self.arena_base = 0
         self.arena_parts: Mapping[str, int] = {}
 
     def write(self, symbol: str, func: relax.Function) -> None:
-        """Emit the function; its arena's tensors are the last parameters where the caller is tvtf, who keeps them."""
+        """Emits the function; its arena tensors are the last parameters if the caller is tvtf, which keeps them."""
         names = [param.name for param in func.params]
         params = [self.code.new_register() for _ in names]
         self.places.update(zip(func.params, params, strict=True))
         trusted = bool(_symbol(func)) and not self.program.check_arguments
         size, self.arena_parts = _arena(func)
-        kept = bool(size and trusted)
+        by_caller = bool(size and trusted)
         if size:
-            self.scratch = Scratch(self.code, size, kept)
+            self.scratch = Scratch(self.code, size, by_caller)
         result = self.sequence(func.body)
-        self.program.wary |= wary_kernels(self.code, () if trusted else params)
+        self.program.checking |= checking_kernels(self.code, () if trusted else params)
         self.code.emit(symbol, names, result)
-        if kept and self.scratch:
+        if by_caller and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
         if func.attrs and GIVEN in func.attrs:
             emit_constants(self.program.builder, symbol + OUTPUTS, [int(i) for i in func.attrs[GIVEN]])
@@ -149,28 +153,29 @@ class _Function:
         return self.value(self.bind_all(expr))
 
     def bind_all(self, expr: ir.Expr) -> ir.Expr:
-        """Run the bindings of a sequence; what remains is the expression of its value."""
+        """Runs the bindings of a sequence; returns the expression of its value."""
         if not isinstance(expr, relax.SeqExpr):
             return expr
         dead = last_uses(expr)
         for index, binding in enumerate(binding for block in expr.blocks for binding in block.bindings):
             self.bind(binding)
-            self.let_go(dead.get(index, []))
+            self.clear_all(dead.get(index, []))
         return expr.body
 
-    def let_go(self, variables: list[relax.Var]) -> None:
+    def clear_all(self, variables: list[relax.Var]) -> None:
         for var in variables:
             place = self.places.get(var)
-            if isinstance(place, Register) and place not in self.lasting:
+            if isinstance(place, Register) and place not in self.pinned:
                 self.code.clear(place)
 
     def bind(self, binding: relax.Binding) -> None:
+        """Writes a binding, unless it is a check that the caller has made."""
         value = binding.value
-        if not self.program.check_arguments and is_needless_check(value):
+        if not self.program.check_arguments and is_redundant_check(value):
             return
         place = self.value(value)
-        # Each variable has a register of its own, so that killing one leaves the other alive.
-        is_alias = isinstance(value, relax.Var) and place not in self.lasting
+        # Each variable gets its own register, so that killing one leaves the other alive.
+        is_alias = isinstance(value, relax.Var) and place not in self.pinned
         self.places[binding.var] = self.code.copy(place) if is_alias else place
 
     def value(self, expr: ir.Expr) -> Operand:
@@ -191,7 +196,7 @@ class _Function:
         return self.code.constant(tvm_ffi.Shape(tuple(int(dim) for dim in expr.values)))
 
     def constant(self, expr: ir.GenericConst) -> Operand:
-        """TVM's file format cannot be read back with a tensor of no bytes in it: such a one is allocated."""
+        """Returns a constant's operand; an empty tensor is allocated, since TVM's file format can't read one back."""
         if not isinstance(expr.value, tvm_ffi.Tensor) or 0 not in expr.value.shape:
             return self.code.constant(expr.value)
         item = self.code.constant(tvm_ffi.dtype(str(expr.value.dtype)))
@@ -218,6 +223,7 @@ class _Function:
         return Encoded(self.program.builder.f(name))
 
     def branch(self, expr: relax.If) -> Operand:
+        """Writes a branch; both sides leave their value in one register."""
         merged = self.code.new_register()
         to_false = self.code.jump(self.value(expr.cond))
         self.settle(expr.true_branch, merged)
@@ -228,18 +234,19 @@ class _Function:
         return merged
 
     def settle(self, side: ir.Expr, merged: Register) -> None:
-        """Run one side of a branch and leave its value in `merged` only."""
+        """Runs one side of a branch and leaves its value in `merged` only."""
         first_own = self.code.register_count
         place = self.sequence(side)
         self.code.copy(place, merged)
         self.release(place, first_own)
 
     def release(self, place: Operand, first_own: int) -> None:
-        """Let go of a value that has moved on, unless its register is older than `first_own`."""
-        if isinstance(place, Register) and place.number >= first_own and place not in self.lasting:
+        """Clears the register of a value that was copied on, unless the register is older than `first_own`."""
+        if isinstance(place, Register) and place.number >= first_own and place not in self.pinned:
             self.code.clear(place)
 
     def call(self, expr: relax.Call) -> Operand:
+        """Writes a call of an operator, an inlined function, a kernel or bytecode function, or a closure."""
         callee = expr.op
         if isinstance(callee, ir.Op):
             return self.operator(callee.name, expr)
@@ -253,7 +260,7 @@ class _Function:
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
 
     def on_host(self, callee: ir.Expr, operand: Operand) -> Operand:
-        """The operand where the CPU can read it, for a kernel that reads on the CPU what a GPU computed."""
+        """Returns the operand in CPU memory, for a kernel that reads on the CPU what a GPU computed."""
         func = self.program.functions.get(callee.name_hint) if isinstance(callee, ir.GlobalVar) else None
         if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
             return operand
@@ -275,6 +282,7 @@ class _Function:
         return self.code.call(TENSOR, self.values(list(expr.args)[:4]))
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
+        """Returns the register of a tensor at an offset of the arena."""
         if self.scratch is None:
             raise NotImplementedError(
                 "bytecode: a place in the arena in a function that has none; run plan_arena on all"
@@ -282,26 +290,27 @@ class _Function:
         shape = tuple(int(dim) for dim in expr.args[0].values)
         place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
         register = self.scratch.register(place)
-        self.lasting.add(register)
+        self.pinned.add(register)
         return register
 
     def kill(self, expr: relax.Call) -> Operand:
         place = self.value(expr.args[0])
-        if isinstance(place, Register) and place not in self.lasting:
+        if isinstance(place, Register) and place not in self.pinned:
             self.code.clear(place)
         return place
 
     def builtin(self, expr: relax.Call) -> Operand:
+        """Writes a call of a builtin with the machine's state; shape heaps are allocated once, at the start."""
         name, operands = expr.args[0].global_symbol, [MACHINE, *self.values(expr.args[1].fields)]
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
-            self.lasting.add(heap)
+            self.pinned.add(heap)
             return heap
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
 
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
-        """Run a function of the module here; a tuple that it builds last comes back as its fields."""
+        """Runs a function of the module inline; a tuple that it builds last is returned as its fields."""
         func, saved = self.program.functions[name], (self.places, self.arena_base, self.arena_parts)
         _check_count(name, func, len(arguments))
         self.places = dict(zip(func.params, arguments, strict=True))
@@ -314,7 +323,7 @@ class _Function:
 
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
         result = self.value_of_fields(self.inline(name, arguments))
-        # What is handed through unchanged gets a register of its own, as a call would give it.
+        # A result that is an argument gets its own register, as a call would give it.
         return self.code.copy(result) if result in arguments else result
 
     def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
@@ -328,6 +337,7 @@ class _Function:
         return fields
 
     def loop(self, expr: relax.Call) -> Operand:
+        """Writes a loop: copy the state, then poll, test, run the body, move its results, jump back."""
         count = carried_count(expr)
         operands = self.values(list(expr.args)[2:])
         state = [self.code.copy(operand) for operand in operands[:count]]
@@ -346,7 +356,7 @@ class _Function:
         return result
 
     def carry(self, state: list[Register], values: list[Operand], first_own: int) -> None:
-        """Move the body's results into the carried registers, as if all at once, and let go of them elsewhere."""
+        """Moves the body's results into the carried registers (as a parallel move) and clears their own registers."""
         moves = [(to, value) for to, value in zip(state, values, strict=True) if to != value]
         staged = [(to, self.code.copy(value) if value in state else value) for to, value in moves]
         for to, value in staged:
@@ -355,6 +365,7 @@ class _Function:
             self.release(value, first_own)
 
     def poll(self) -> None:
+        """Writes a poll for Ctrl-C, which remembers the time of the last one."""
         if not self.program.poll_signals:
             return
         self.program.polls = True
@@ -396,23 +407,23 @@ _EXPRESSIONS: dict[type, _Handler] = {
 
 
 def _symbol(func: relax.Function) -> str | None:
-    """The name by which an entry is called from outside; a private function has none."""
+    """Returns the name by which an entry is called from outside; None for a private function."""
     if not has_symbol(func) or PRIVATE in func.attrs:
         return None
     return str(func.attrs["global_symbol"])
 
 
 def _arena(func: relax.Function) -> tuple[int, dict[str, int]]:
-    """Bytes of a function's part of the arena, and where in it the parts of the functions lie that it runs."""
+    """Returns the bytes of a function's part of the arena, and the offsets of its callees' parts in it."""
     if not func.attrs or SIZE not in func.attrs:
         return 0, {}
     return int(func.attrs[SIZE]), {str(name): int(offset) for name, offset in func.attrs[PARTS].items()}
 
 
-def _check_count(name: str, func: relax.Function, given: int) -> None:
-    if len(func.params) != given:
+def _check_count(name: str, func: relax.Function, count: int) -> None:
+    if len(func.params) != count:
         raise ValueError(
-            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {given}; "
+            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {count}; "
             "run MarkPrivate before TVM's passes, which drop unused parameters of private functions"
         )
 

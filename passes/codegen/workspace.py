@@ -1,6 +1,6 @@
-"""The memory that kernels take for themselves, asked for before it is taken.
+"""Checks that kernels' workspaces can be allocated before TVM allocates them.
 
-TVM's allocator throws where there is none, through code that can't be unwound: the process would end.
+TVM's allocator throws where memory is exhausted, through code that can't be unwound: the process would end.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 from tvtf.passes.analysis.side_effects import FAILURE
 from tvtf.passes.codegen.stack_buffers import KEPT_AS_IT_IS
-from tvtf.passes.memory.clamp_allocation import MOST
+from tvtf.passes.memory.clamp_allocation import MAX_BYTES
 
 LARGE = 1 << 28
-"""Bytes from which on memory is asked for: less is there, or the next allocation of anybody fails, too."""
+"""Bytes from which on an allocation is checked: where less fails, the next allocation anywhere would fail, too."""
 _ALIGNMENT = 64
 _NAME = "__tvm_ffi_"
-"""How TVM's names of packed functions begin."""
+"""Prefix that TVM gives to packed functions."""
 
 
 def with_checked_workspace(mod: IRModule) -> IRModule:
-    """The module of lowered kernels, each of which fails with ResourceExhaustedError where it can't have its workspace."""
+    """Makes lowered kernels raise ResourceExhaustedError where their workspace can't be allocated."""
     functions = {name: _checked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     return IRModule(functions, attrs=mod.attrs)
 
@@ -33,12 +33,12 @@ def with_checked_workspace(mod: IRModule) -> IRModule:
 def _checked(func: PrimFunc) -> PrimFunc:
     symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
     name = str(symbol).removeprefix(_NAME)
-    body = structural_map(func.body, (SeqStmt, lambda seq: _asked(seq, name)))
+    body = structural_map(func.body, (SeqStmt, lambda seq: _with_checks(seq, name)))
     return func.with_body(body) if not body.same_as(func.body) else func
 
 
-def _asked(seq: SeqStmt, name: str) -> SeqStmt:
-    """A sequence with a check before each allocation that may be large."""
+def _with_checks(seq: SeqStmt, name: str) -> SeqStmt:
+    """Returns a sequence with a check before each allocation that may be large."""
     checks = [_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
     if not any(checks):
         return seq
@@ -46,7 +46,7 @@ def _asked(seq: SeqStmt, name: str) -> SeqStmt:
 
 
 def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
-    """What fails unless the memory of a buffer can be had; None where that is known to be little."""
+    """Returns the check for a buffer's memory, or None if the buffer is known to be small."""
     kind = stmt.buffer.ty
     size: Any = IntImm("int64", (kind.dtype.dtype.bits * kind.dtype.dtype.lanes + 7) // 8)
     for extent in kind.shape:
@@ -54,19 +54,21 @@ def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
     if sym.Analyzer().const_int_bound(size).max_value < LARGE:
         return None
     counted = floating(size)
-    failure = f"{name}: OOM when allocating a workspace of {_shown(size)} bytes"
-    return IfThenElse(counted >= FloatImm("float64", float(LARGE)), SeqStmt(_ask(size, counted, failure)), None)
+    failure = f"{name}: OOM when allocating a workspace of {_readable(size)} bytes"
+    return IfThenElse(
+        counted >= FloatImm("float64", float(LARGE)), SeqStmt(_trial_allocation(size, counted, failure)), None
+    )
 
 
-def _ask(size: Any, counted: Any, failure: str) -> list[Stmt]:
-    """Takes the memory and gives it back: of what LLVM knows to be an allocator it would drop both."""
+def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
+    """Allocates memory and frees it; not by an allocator that LLVM knows, since it would remove such a pair."""
     place = tirx.decl_buffer((1,), "int64", "place")
     load = tirx.BufferLoad(place, [IntImm("int32", 0)])
-    taken = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
+    status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
     return [
-        _fails_unless(counted < FloatImm("float64", float(MOST)), failure),
+        _fails_unless(counted < FloatImm("float64", float(MAX_BYTES)), failure),
         AllocBuffer(place, KEPT_AS_IT_IS),
-        _fails_unless(tirx.EQ(taken, IntImm("int32", 0)), failure),
+        _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
         tirx.Evaluate(tirx.call_extern("int32", "free", load)),
     ]
 
@@ -76,5 +78,5 @@ def _fails_unless(condition: Any, failure: str) -> AssertStmt:
     return AssertStmt(condition, ir.StringImm("RuntimeError"), [ir.StringImm(text)])
 
 
-def _shown(size: Any) -> str:
+def _readable(size: Any) -> str:
     return re.sub(r"T\.int64\((\d+)\)", r"\1", str(size))

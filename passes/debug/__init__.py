@@ -1,1 +1,1 @@
-"""Watching and checking the pipeline: dumps, verification of numbers, of structure and of memory."""
+"""Debugging the pipeline: dumps, and checks of numbers, of structure and of memory."""

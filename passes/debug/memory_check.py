@@ -1,7 +1,7 @@
-"""Whether planned memory holds what is read of it: the kernels of a function, in order, on a model of its memory.
+"""Checks a memory plan: runs a function's kernels on a model of its memory, and finds reads of overwritten values.
 
-The model knows of each range of bytes which variable was written there last. It is independent of how the plans are made
-(`tvtf.passes.memory.memory_plan`, TVM's StaticPlanBlockMemory), so that a mistake in those does not hide itself.
+The model records which variable was written last to each range of bytes. It is independent of how plans are made
+(`tvtf.passes.memory.memory_plan`, TVM's StaticPlanBlockMemory), so it doesn't repeat their mistakes.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class Range(NamedTuple):
 
 
 def faults(mod: tvm.IRModule, func: relax.Function) -> Iterator[tuple[Any, str]]:
-    """The bindings that place a tensor where kernels can't use it, or read what something else was written over."""
+    """Yields bindings that misplace a tensor or read an overwritten value, each with the reason."""
     yield from _Memory(mod, func).faults()
 
 
 class _Memory:
+    """The model of one function's memory."""
+
     def __init__(self, mod: tvm.IRModule, func: relax.Function) -> None:
         self.mod, self.func = mod, func
         self.ranges: dict[Any, Range] = {}
@@ -49,15 +51,16 @@ class _Memory:
 
     @cached_property
     def parts(self) -> dict[str, Range]:
-        """Where the functions that this one runs have their own values."""
+        """The ranges in which the functions that this one runs keep their values."""
         attrs = self.func.attrs or {}
-        found = {}
+        ranges = {}
         for name, begin in attrs[PARTS].items() if PARTS in attrs else ():
             inner = self.mod[str(name)].attrs or {}
-            found[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
-        return found
+            ranges[str(name)] = Range(ARENA, int(begin), int(begin) + int(inner.get(SIZE, 0)))
+        return ranges
 
     def faults(self) -> Iterator[tuple[Any, str]]:
+        """Runs all bindings on the model and yields their faults, then those of the results."""
         for block in self.func.body.blocks:
             for binding in block.bindings:
                 why = self.step(binding)
@@ -68,6 +71,7 @@ class _Memory:
                 yield None, f"it returns {var.name!r}, over which {self.clobbered[var]} was written"
 
     def step(self, binding: Any) -> str | None:
+        """Runs one binding on the model; returns what is wrong with it, if anything."""
         var, value = binding.var, binding.value
         place = self.placed(value, var)
         if place is not None:
@@ -86,7 +90,7 @@ class _Memory:
         return None
 
     def placed(self, value: Any, var: Any) -> Range | None:
-        """The range that a binding gives its variable, if it does."""
+        """Returns the range that a binding allocates to its variable, if it does."""
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.Op):
             return None
         size = bytes_of(var.ty) if isinstance(var.ty, relax.TensorType) else None
@@ -99,6 +103,7 @@ class _Memory:
         return None
 
     def misplaced(self, place: Range) -> str | None:
+        """Returns what is wrong with a tensor's place: its alignment, its end, or an offset within a storage."""
         if place.where == ARENA and place.begin % ALIGNMENT:
             return f"it begins at {place.begin}, no multiple of {ALIGNMENT}"
         if place.where == ARENA and place.end > int((self.func.attrs or {}).get(SIZE, 0)):
@@ -108,20 +113,20 @@ class _Memory:
         return None
 
     def rooted(self, value: Any) -> list[Any]:
-        """The placed variables whose memory a value may be, or read."""
+        """Returns the placed variables that a value may alias or read."""
         return list(dict.fromkeys(root for var in variables(value) for root in self.roots.get(var, ())))
 
     # -- what is written
 
     def outputs(self, value: Any) -> list[Any]:
-        """The placed variables that a kernel writes."""
+        """Returns the placed variables that a kernel writes."""
         if not is_kernel_call(self.mod, value):
             return []
         stored = _stored(self.mod[value.op])
         return [root for i, arg in enumerate(value.args) if i in stored for root in self.rooted(arg)]
 
     def is_output(self, value: Any, var: Any) -> bool:
-        """Whether a kernel writes a variable, and is given it for nothing else."""
+        """Whether a kernel only writes a variable: it is passed for no other operand."""
         if not is_kernel_call(self.mod, value):
             return False
         stored = _stored(self.mod[value.op])
@@ -134,44 +139,44 @@ class _Memory:
         self.written[place] = var
 
     def clobber(self, place: Range, what: str, spared: tuple[Any, ...]) -> None:
-        """Notes that what lay in a range is lost; views of a spared variable, which have its range, are not."""
+        """Records that the values in a range are lost, except for `spared` variables and their views."""
         for other, var in list(self.written.items()):
             if var not in spared and other.meets(place):
                 del self.written[other]
-                for each, own in self.ranges.items():
-                    if each not in spared and own == other and own.meets(place):
+                for each, placed in self.ranges.items():
+                    if each not in spared and placed == other and placed.meets(place):
                         self.clobbered[each] = what
 
     def callees(self, value: Any) -> list[str]:
-        found: list[ir.GlobalVar] = []
+        names: list[ir.GlobalVar] = []
         if self.parts:
-            structural_walk(value, (ir.GlobalVar, found.append))
-        return [var.name_hint for var in found if var.name_hint in self.parts]
+            structural_walk(value, (ir.GlobalVar, names.append))
+        return [var.name_hint for var in names if var.name_hint in self.parts]
 
 
 def _gives_memory_of_its_own(value: Any) -> bool:
-    """Whether a value is a call of the host, whose results share nothing with what it was given (`tvtf.ops.host`)."""
+    """Whether a value is a call of the host, whose results share no memory with its operands (`tvtf.ops.host`)."""
     is_call = isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
     return is_call and value.op.global_symbol in ON_HOST
 
 
 def _stored(kernel: tirx.PrimFunc) -> set[int]:
-    """Which parameters a kernel stores into."""
+    """Returns the positions of the parameters that a kernel stores into."""
     stores: list[Any] = []
     structural_walk(kernel.body, (tirx.BufferStore, lambda store: stores.append(store.buffer)))
     return {i for i, param in enumerate(kernel.params) if any(buffer.same_as(param) for buffer in stores)}
 
 
 def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
-    """The stores of a kernel whose place is known, and is none of their buffer's."""
-    found: list[tirx.BufferStore] = []
+    """Returns the stores of a kernel at a constant index outside of their buffer."""
+    stores: list[tirx.BufferStore] = []
 
     def note(store: tirx.BufferStore) -> None:
         if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
-            found.append(store)
+            stores.append(store)
 
     structural_walk(func.body, (tirx.BufferStore, note))
-    return found
+    return stores
 
 
 def _is_outside(place: Any, extent: Any) -> bool:

@@ -1,13 +1,13 @@
-"""What each phase of the pipeline promises of the module it leaves, checked: TVTF_CHECK=1, and in all tests.
+"""Checks the invariants of each phase on the module it leaves: TVTF_CHECK=1, and in all tests.
 
-A phase that breaks its promise is named, with the function, the binding and the user's line. A module is checked without being
-run: which operators may stand in it, that every variable is bound once and before its use, that calls fit what they call,
-that no binding is dead where dead ones are removed, that kernels store nothing outside their buffers, and that memory is not
-shared by values in use at the same time.
+A violation names the phase, the function, the binding and the user's line. The module isn't run. It is checked which
+operators occur, that every variable is bound once and before its use, that calls match their callees, that no binding
+is dead after phases that remove dead code, that kernels store nothing outside their buffers, and that live values don't
+share memory.
 
-Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which hold each stage of a program to a grammar of its own.
-``relax.analysis.well_formed`` is not used: it refuses what the dialect means to do (dims that a call's result defines, and loop
-bodies that share their caller's symbolic dims).
+Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which define a grammar for each stage of a program.
+``relax.analysis.well_formed`` isn't used: it rejects what the dialect allows (dims that a call's result defines, and
+loop bodies that share their caller's symbolic dims).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ DIALECT_PREFIX = "tvtf."
 
 
 class Stage(NamedTuple):
-    """What holds from the phase ``begin`` on, until the next stage begins."""
+    """The invariants from the phase ``begin`` on, until the next stage begins."""
 
     begin: str
     operators: frozenset[str]
     in_dialect: bool = False
     has_free_dims: bool = False
-    """Whether results may have symbolic dims that nothing binds: in the dialect, running a call tells them."""
+    """Whether results may have symbolic dims that nothing binds: in the dialect, running a call binds them."""
 
 
 _CALLS = {EXTERN, FUNCTION, BRANCH, PURE_LOOP, IMPURE_LOOP}
@@ -58,27 +58,27 @@ STAGES = [
     Stage("builtins", frozenset(_MACHINE)),
     Stage("shapes", frozenset({*_MACHINE, "relax.call_builtin_with_ctx", "relax.null_value"})),
 ]
-"""In the order of the pipeline; a phase of the user's, before all others, leaves the dialect."""
+"""In the order of the pipeline; phases of users come before all others and leave the dialect."""
 LEAVES_NO_DEAD = frozenset({"simplify", "guard", "messages"})
-"""The phases that remove bindings which nothing depends on."""
+"""The phases that remove dead bindings."""
 PLANS_MEMORY = frozenset({"arena", "memory"})
 WRITES_LOOPS = "schedule"
-"""The phase after which kernels hold the stores that run."""
+"""The phase after which kernels have their final stores."""
 _STAGE_OF = {stage.begin: stage for stage in STAGES}
 
 
 class StructuralCheck:
-    """The check of one compilation, phase after phase; a function that a phase left as it was is not looked at again."""
+    """The check of one compilation, phase after phase; a function that a phase left unchanged isn't checked again."""
 
     def __init__(self) -> None:
         self.stage = STAGES[0]
         self.seen: dict[str, Any] = {}
 
     def after(self, phase: str, mod: tvm.IRModule) -> None:
-        """Checks what a phase left.
+        """Checks the result of a phase.
 
         Raises:
-          InternalError: it is not what the phase promises; the text names the phase, the function and the binding.
+          InternalError: it violates the phase's invariants; the text names the phase, the function and the binding.
         """
         begun = _STAGE_OF.get(phase, self.stage)
         changes = begun is not self.stage or phase in LEAVES_NO_DEAD or phase in PLANS_MEMORY
@@ -94,9 +94,9 @@ class StructuralCheck:
 
     def _stores(self, name: str, func: tirx.PrimFunc) -> None:
         for store in memory_check.stores_outside(func):
-            shown = " ".join(str(store).split())[-200:]
+            text = " ".join(str(store).split())[-200:]
             raise InternalError(
-                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {shown}"
+                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {text}"
             )
 
 
@@ -108,6 +108,7 @@ class _Function:
         self.binding: Any = None
 
     def check(self) -> None:
+        """Runs all checks that apply after the current phase."""
         self.bound = set(self.func.params)
         result = self.sequence(self.func.body, set(self.func.params))
         self.binding = None
@@ -129,13 +130,13 @@ class _Function:
             return f"the function {self.name!r} wrong"
         span = getattr(self.binding.value, "span", None)
         line = f", {span.source_name.name}:{span.line}" if span is not None else ""
-        shown = " ".join(str(self.binding.value).partition("# Metadata")[0].split())
-        return f"{self.binding.var.name!r} of {self.name!r} wrong ({shown[:200]}{line})"
+        text = " ".join(str(self.binding.value).partition("# Metadata")[0].split())
+        return f"{self.binding.var.name!r} of {self.name!r} wrong ({text[:200]}{line})"
 
     # -- variables
 
     def sequence(self, body: relax.SeqExpr, known: set[Any]) -> set[Any]:
-        """Checks bindings in order; gives what is bound after the last."""
+        """Checks bindings in order; returns the variables bound after the last."""
         for block in body.blocks:
             for binding in block.bindings:
                 self.binding = binding
@@ -147,6 +148,7 @@ class _Function:
         return known
 
     def value(self, value: Any, known: set[Any]) -> None:
+        """Checks one bound value, with the branches of an If."""
         if isinstance(value, relax.If):
             self.allowed(BRANCH)
             self.uses(value.cond, known)
@@ -161,7 +163,7 @@ class _Function:
             self.call(value)
 
     def uses(self, value: Any, known: set[Any]) -> None:
-        """Checks that a value without branches names nothing unknown."""
+        """Checks that a value without branches uses only bound variables and existing functions."""
         named: list[ir.GlobalVar] = []
         used: list[Any] = []
         structural_walk(value, ((ir.GlobalVar, named.append), (relax.Var, used.append)))
@@ -181,6 +183,7 @@ class _Function:
             )
 
     def call(self, call: relax.Call) -> None:
+        """Checks a call by the kind of its callee."""
         callee = call.op
         if isinstance(callee, ir.Op):
             self.operator(callee.name, call)
@@ -191,6 +194,7 @@ class _Function:
             self.allowed(EXTERN)
 
     def operator(self, name: str, call: relax.Call) -> None:
+        """Checks that an operator may occur at this stage, and the operands of loops and kernels."""
         if self.stage.in_dialect:
             if not dialect.is_dialect(call) or name.removeprefix(DIALECT_PREFIX) not in table:
                 self.fail(f"{name} may not stand here: until they are legalized, modules have the ops of tvtf alone")
@@ -199,10 +203,10 @@ class _Function:
         if name in LOOPS:
             self.loop(call)
         elif name == "relax.call_tir":
-            given = list(call.args[1].fields) if isinstance(call.args[1], relax.Tuple) else []
+            operands = list(call.args[1].fields) if isinstance(call.args[1], relax.Tuple) else []
             types = call.ty_args[0]
             results = list(types.fields) if isinstance(types, relax.TupleType) else [types]
-            self.kernel(call.args[0], [x.ty for x in given] + results, len(call.args) > 2)
+            self.kernel(call.args[0], [x.ty for x in operands] + results, len(call.args) > 2)
 
     def arguments(self, callee: ir.GlobalVar, args: list[Any]) -> None:
         func = self.mod[callee]
@@ -212,26 +216,29 @@ class _Function:
             self.fail(f"{callee.name_hint} takes {len(func.params)} arguments, and is given {len(args)}")
 
     def kernel(self, callee: ir.GlobalVar, types: list[Any], has_dims: bool) -> None:
-        """Checks the number of tensors and their ranks; dims may come behind them."""
+        """Checks the number of tensors and their ranks; dims may follow them."""
         func = self.mod[callee]
         if not isinstance(func, tirx.PrimFunc):
             self.fail(f"{callee.name_hint} is called as a kernel, and is a {type(func).__name__}")
         if len(func.params) < len(types) or (len(func.params) > len(types) and not has_dims):
             self.fail(f"the kernel {callee.name_hint} takes {len(func.params)} arguments, and is given {len(types)}")
-        for param, given in zip(func.params, types):
+        for param, actual in zip(func.params, types):
             shape = getattr(param.ty, "shape", None)
-            if shape is None or not isinstance(given, relax.TensorType) or given.ndim < 0:
+            if shape is None or not isinstance(actual, relax.TensorType) or actual.ndim < 0:
                 continue
-            if len(shape) != given.ndim:
+            if len(shape) != actual.ndim:
                 self.fail(
-                    f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {given}"
+                    f"the kernel {callee.name_hint} takes {param.name!r} of rank {len(shape)}, and is given {actual}"
                 )
 
     def loop(self, call: relax.Call) -> None:
-        count, given = carried_count(call), len(call.args) - 2
+        """Checks that a loop's functions take and return as many values as it passes and carries."""
+        count, operand_count = carried_count(call), len(call.args) - 2
         for part in call.args[:2]:
-            if len(self.mod[part].params) != given:
-                self.fail(f"{part.name_hint} takes {len(self.mod[part].params)} values, and the loop hands on {given}")
+            if len(self.mod[part].params) != operand_count:
+                self.fail(
+                    f"{part.name_hint} takes {len(self.mod[part].params)} values, and the loop hands on {operand_count}"
+                )
         body = self.mod[call.args[1]]
         if isinstance(body.ret_ty, relax.TupleType) and len(body.ret_ty.fields) != count:
             self.fail(f"{call.args[1].name_hint} gives {len(body.ret_ty.fields)} values, and the loop carries {count}")
@@ -245,9 +252,9 @@ class _Function:
 
     def dead(self) -> None:
         bindings = [b for block in self.func.body.blocks for b in block.bindings]
-        kept = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
+        live = {b.var for b in needed_bindings(self.func.params, bindings, [self.func.body.body])}
         for self.binding in bindings:
-            if self.binding.var not in kept:
+            if self.binding.var not in live:
                 self.fail("nothing depends on it")
 
 

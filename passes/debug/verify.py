@@ -1,6 +1,7 @@
-"""Compilation that checks itself (TVTF_VERIFY=1): NumPy before and after each dialect pass, kernels against their unscheduled form.
+"""Self-checking compilation (TVTF_VERIFY=1): compares results before and after passes.
 
-The first pass that changed the numbers is named, with the output or kernel it changed.
+Dialect passes are compared by NumPy, scheduled kernels with their unscheduled form. The check names the first pass that
+changed the numbers, and the output or kernel that it changed.
 """
 
 from __future__ import annotations
@@ -23,31 +24,31 @@ from tvtf.ops.rules import random_array
 from tvtf.passes.codegen.align import item_aligned
 
 SYMBOLIC_SIZE = 3
-"""The size that unknown dims get in a check."""
+"""The value of symbolic dims in a check."""
 _TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 2e-4, "float64": 1e-9}
 NUDGE = 8
-"""Last places by which inputs are moved to see what rounding does to each element of a result: where Adam divides by a
-mean of squares that is nearly zero, any other order of summing shows. A pass may move an element as far.
-Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 1 (condition numbers)."""
+"""Units in the last place by which inputs are perturbed to measure how rounding affects each element of a result: where
+Adam divides by a mean of squares near zero, any other order of summation shows. A pass may change an element by as
+much. Source: N. Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 1 (condition numbers)."""
 
 
 def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
-    """Interprets ``main`` of both modules on the same random inputs.
+    """Compares the results of both modules' ``main``, interpreted on the same random inputs.
 
     Raises:
-      InternalError: when an output differs; the message names the pass and the output.
+      InternalError: an output differs; the text names the pass and the output.
     """
     inputs = _inputs(before["main"])
-    expected, found = (_interpreted(mod, inputs) for mod in (before, after))
-    different = [i for i, (a, b) in enumerate(zip(expected, found, strict=True)) if not _close(a, b)]
+    expected, actual = (_interpreted(mod, inputs) for mod in (before, after))
+    different = [i for i, (a, b) in enumerate(zip(expected, actual, strict=True)) if not _close(a, b)]
     nudged = _interpreted(before, [_nudged(a) for a in inputs]) if different else []
     for i in different:
-        if not _close(expected[i], found[i], _distance(expected[i], nudged[i])):
-            raise _changed(f"the pass {name!r} changed output {i} of main", expected[i], found[i])
+        if not _close(expected[i], actual[i], _distance(expected[i], nudged[i])):
+            raise _changed(f"the pass {name!r} changed output {i} of main", expected[i], actual[i])
 
 
 def _nudged(array: np.ndarray) -> np.ndarray:
-    """Every second float a few places further from zero."""
+    """Returns the array with every second float moved away from zero by a few units in the last place."""
     moved = array.copy()
     if array.dtype.kind == "f":
         moved.ravel()[::2] += NUDGE * np.spacing(array.ravel()[::2])
@@ -55,9 +56,9 @@ def _nudged(array: np.ndarray) -> np.ndarray:
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far each element of a result is from the other's, zero where that isn't known."""
-    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    return np.where(np.isfinite(apart), apart, 0.0)
+    """Returns the absolute difference of each element, zero where it isn't finite."""
+    difference = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return np.where(np.isfinite(difference), difference, 0.0)
 
 
 def _interpreted(mod: tvm.IRModule, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -95,16 +96,16 @@ def _magnitude(array: np.ndarray) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-def _changed(what: str, expected: np.ndarray, found: np.ndarray) -> InternalError:
-    shown = f"expected {expected.ravel()[:5]}, found {found.ravel()[:5]}"
-    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {shown}; TVTF_DUMP=DIR keeps the IR of every step")
+def _changed(what: str, expected: np.ndarray, actual: np.ndarray) -> InternalError:
+    values = f"expected {expected.ravel()[:5]}, found {actual.ravel()[:5]}"
+    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {values}; TVTF_DUMP=DIR keeps the IR of every step")
 
 
 def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -> None:
-    """Runs each kernel of fixed shape scheduled and unscheduled on the same random inputs.
+    """Compares each kernel of static shape, scheduled and unscheduled, on the same random inputs.
 
     Raises:
-      InternalError: when they differ; the message names the kernel.
+      InternalError: the results differ; the text names the kernel.
     """
     for var, kernel in before.functions.items():
         if isinstance(kernel, tirx.PrimFunc) and _is_checkable(kernel):
@@ -117,8 +118,8 @@ def _is_checkable(kernel: tirx.PrimFunc) -> bool:
 
 def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
     arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
-    expected, found = (_run(func, arrays, target) for func in (kernel, scheduled))
-    for a, b in zip(expected, found):
+    expected, actual = (_run(func, arrays, target) for func in (kernel, scheduled))
+    for a, b in zip(expected, actual):
         if not _close(a, b):
             raise _changed(f"the schedule of kernel {name!r} changed its result", a, b)
 
@@ -133,7 +134,7 @@ def _dtype_of(param: Any) -> DType:
 
 
 def _run(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
-    """The parameters' values after the kernel ran on copies of ``arrays``."""
+    """Returns the parameters' values after the kernel ran on copies of ``arrays``."""
     built = tvm.compile(ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")}), target)
     memory = [tvm.runtime.tensor(a.copy()) for a in arrays]
     built["kernel"](*memory)

@@ -1,1 +1,1 @@
-"""Rewrites of the tvtf dialect, before it is lowered: simplification, fused attention, loops, mixed precision, checks."""
+"""Rewrites of the tvtf dialect before it is lowered: simplification, attention, loops, mixed precision, checks."""

@@ -1,4 +1,4 @@
-"""Factors of a convolution's results move into its filter where both are constants: batch norm in inference."""
+"""Folds constant scales of a convolution's output channels into its filter, as batch norm at inference has them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _WIDE = ("float32", "float64")
 
 
 def fold_scales(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with ``conv(x, w) * s`` of constant ``w`` and ``s`` as ``conv(x, w * s)``, which is computed once."""
+    """Rewrites ``conv(x, w) * s`` with constant ``w`` and ``s`` to ``conv(x, w * s)``; ``w * s`` is computed once."""
     if not _sites(mod["main"]):
         return mod
     return drop_dead(reemit(mod, Folded))
 
 
 class Site(NamedTuple):
-    """A convolution that only a product with ``scale`` reads."""
+    """A convolution whose only reader is a product with ``scale``."""
 
     conv: Use
     scale: Any
 
 
 class Folded(Evaluation):
-    """Binds the products of sites by convolutions with scaled filters."""
+    """Re-emits a function with each site's product replaced by a convolution with a scaled filter."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -46,18 +46,19 @@ class Folded(Evaluation):
 
 
 def _sites(function: relax.Function) -> dict[relax.Var, Site]:
+    """Returns the foldable products by their variables; constness is propagated from ``main``'s parameters."""
     positions = (function.attrs or {}).get(CONSTANTS, [])
     fixed = {function.params[int(position)] for position in positions}
     if not fixed:
         return {}
     graph = Graph(function)
-    found: dict[relax.Var, Site] = {}
-    for use in graph.made.values():
+    sites: dict[relax.Var, Site] = {}
+    for use in graph.producers.values():
         if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
             fixed.add(use.var)
         elif use.name == "multiply":
-            found.update((use.var, site) for site in _site(graph, use, fixed))
-    return found
+            sites.update((use.var, site) for site in _site(graph, use, fixed))
+    return sites
 
 
 def _is_fixed(x: Any, fixed: set[Any]) -> bool:
@@ -65,17 +66,18 @@ def _is_fixed(x: Any, fixed: set[Any]) -> bool:
 
 
 def _site(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
+    """Matches ``conv(x, w) * scale``, in either operand order, in float32 or float64."""
     for y, scale in (product.inputs, product.inputs[::-1]):
-        conv = graph.made.get(y)
+        conv = graph.producers.get(y)
         if conv is not None and conv.name == "conv" and graph.only_use(y) is product and _is_fixed(scale, fixed):
             filters = conv.inputs[1]
-            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_of_results(scale, filters):
+            if _is_fixed(filters, fixed) and str(filters.ty.dtype) in _WIDE and _is_per_channel(scale, filters):
                 return [Site(conv, scale)]
     return []
 
 
-def _is_of_results(scale: Any, filters: Any) -> bool:
-    """Whether a factor is one number for each result of a filter."""
+def _is_per_channel(scale: Any, filters: Any) -> bool:
+    """Checks that a scale has one number per output channel of a filter."""
     shape = [int(dim) for dim in scale.ty.shape.values if isinstance(dim, tirx.IntImm)]
-    wanted = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
-    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == wanted
+    expected = [1] * (scale.ty.ndim - 1) + [int(filters.ty.shape.values[-1])]
+    return 1 <= scale.ty.ndim <= filters.ty.ndim and shape == expected

@@ -1,7 +1,9 @@
-"""Attention found in what was traced: products, softmax and masks become one kernel each way, without a matrix of all scores.
+"""Fuses traced attention (matmul, mask, softmax, matmul) into one kernel forward and one backward.
 
-The forward part is ``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward part is what ``vjp`` rules make of
-it. A softmax is replaced where every use of it, and of what lies between, is known: nobody else asks for the scores.
+The fused kernels never store the matrix of all scores. The forward pattern is
+``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward pattern is what the ``vjp`` rules make of it. A
+softmax is replaced only if every use of it, and of all values between it and its operands, belongs to the pattern:
+otherwise the scores would have to be stored anyway.
 """
 
 from __future__ import annotations
@@ -24,25 +26,30 @@ from tvtf.passes.graph.simplify import Simplified
 
 
 def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with :class:`Site`s replaced; the same one where there is none."""
+    """Replaces each :class:`Site`; returns the same module where there is none."""
     if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
         return mod
-    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
+    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, FusedAttention))
     return drop_dead(mod)
 
 
-MOST_PAIRS = 2**16
-"""Pairs of a query and a key up to which the gradient of a single head computes probabilities again: they fit the cache."""
+MAX_RECOMPUTED_PAIRS = 2**16
+"""Query-key pairs up to which the gradient of a single head recomputes the probabilities: that many fit the cache.
+
+Up to 256 rows the fused gradient is 1.1 to 1.6 times as fast as separate kernels; at 512 and 1,024 it took 1.9 and 2.3
+times as long.
+"""
 
 
-HIDDEN = -1e4
-"""What a mask adds to scores, or puts in their place, that must not count: their exponentials are zero beside any other."""
+MASKING_VALUE = -1e4
+"""The largest fill or additive mask value that counts as masking: ``exp`` of such a score is zero beside any other."""
 
 
 class Site(NamedTuple):
-    """One attention: its operands (``key`` has its last two axes swapped where ``is_turned``), and what it gives.
+    """One matched attention: its operands and results.
 
-    ``to_out`` is the cotangent of ``out``; ``backward`` tells whose cotangent each product is that is made from it.
+    ``key`` has its last two axes swapped where ``is_swapped``. ``to_out`` is the cotangent of ``out``; ``backward``
+    maps each product of the gradient to the operand that it is the cotangent of.
     """
 
     query: relax.Var
@@ -52,32 +59,34 @@ class Site(NamedTuple):
     scale: float
     fill: float
     causal: int | None
-    is_turned: bool
+    is_swapped: bool
     out: relax.Var
     to_out: relax.Var | None
     backward: dict[relax.Var, str]
 
 
-class Attending(Simplified):
-    """Binds the results of sites by the two primitives, and simplifies what is around them."""
+class FusedAttention(Simplified):
+    """Re-emits a function with sites replaced by ``attention`` and ``attention_grad``, and simplifies around them."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.made: dict[relax.Var, Callable[[], Tensor]] = {}
+        self.emitters: dict[relax.Var, Callable[[], Tensor]] = {}
         for site in _sites(self.function):
             parts = _Parts(self, site)
-            self.made[site.out] = parts.forward
-            self.made |= {var: lambda parts=parts, role=role: parts.back(role) for var, role in site.backward.items()}
+            self.emitters[site.out] = parts.forward
+            self.emitters |= {
+                var: lambda parts=parts, role=role: parts.back(role) for var, role in site.backward.items()
+            }
 
     def bound(self, binding: Any) -> Any:
-        made = self.made.get(binding.var)
-        return super().bound(binding) if made is None else made()
+        emit_value = self.emitters.get(binding.var)
+        return super().bound(binding) if emit_value is None else emit_value()
 
 
 class _Parts:
-    """The tensors of one site while its function is emitted again."""
+    """Emits the tensors of one site."""
 
-    def __init__(self, walk: Attending, site: Site) -> None:
+    def __init__(self, walk: FusedAttention, site: Site) -> None:
         self.walk, self.site = walk, site
         self.attrs = {"scale": site.scale, "fill": site.fill, "causal": site.causal}
         self.outputs: Any = None
@@ -86,7 +95,7 @@ class _Parts:
 
     def forward(self) -> Tensor:
         site, value = self.site, self.walk.value
-        key = self.turned(value(site.key)) if site.is_turned else value(site.key)
+        key = self.swapped(value(site.key)) if site.is_swapped else value(site.key)
         masks = site.masks if site.causal is None else ()
         self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
         self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
@@ -96,13 +105,13 @@ class _Parts:
         if self.cotangents is None:
             ct = self.heads_first(self.walk.value(self.site.to_out))
             self.cotangents = self.walk.bind_again("attention_grad", [ct, *self.outputs, *self.operands], self.attrs)
-        found = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" turned"))])
-        return self.turned(found) if role.endswith("turned") else found
+        cotangent = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" swapped"))])
+        return self.swapped(cotangent) if role.endswith("swapped") else cotangent
 
     def heads_first(self, x: Tensor) -> Tensor:
         return self.transposed(x, rows_first(x.ndim))
 
-    def turned(self, x: Tensor) -> Tensor:
+    def swapped(self, x: Tensor) -> Tensor:
         return self.transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
     def transposed(self, x: Tensor, perm: tuple[int, ...]) -> Tensor:
@@ -113,15 +122,16 @@ class _Parts:
 
 
 class Unknown(Exception):
-    """A use that no attention has."""
+    """Raised where a use doesn't match the pattern of attention."""
 
 
 def _sites(function: relax.Function) -> list[Site]:
+    """Returns every attention in a function."""
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)
     known = Known(function, graph)
-    return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, known, made)]
+    return [site for use in graph.producers.values() if use.name == "softmax" for site in _site(graph, known, use)]
 
 
 def _is_softmax(value: Any) -> bool:
@@ -136,7 +146,7 @@ def _site(graph: Graph, known: Known, softmax: Use) -> Iterator[Site]:
 
 
 class _Scores(NamedTuple):
-    """The way from a product of queries and keys to the softmax."""
+    """The path from the product of queries and keys to the softmax: its scale and its mask."""
 
     product: Use
     scale: float
@@ -145,28 +155,33 @@ class _Scores(NamedTuple):
 
 
 def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
+    """Matches the attention around a softmax, with its gradient if there is one.
+
+    Raises:
+      Unknown: an op around the softmax doesn't belong to attention.
+    """
     (logits,) = softmax.inputs
     scores = _scores(graph, logits)
     _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
     uses = graph.uses.get(softmax.var, [])
     out = _known(next((u for u in uses if u and _is_product(u, softmax.var, None)), None))
     _require(_are_heads(scores.product, out))
-    key_is_turned = not scores.product.attrs["transpose_b"]
+    key_is_swapped = not scores.product.attrs["transpose_b"]
     query, key = scores.product.inputs
-    form = scores.scale, scores.fill, _causal(known, scores), key_is_turned
+    form = scores.scale, scores.fill, _causal(known, scores), key_is_swapped
     site = Site(query, key, out.inputs[1], scores.masks, *form, out.var, None, {})
-    others = [u for u in uses if u is not out]
-    _require(not others or _pairs(logits) <= MOST_PAIRS or _has_heads(logits))
-    return _with_gradient(graph, site, softmax.var, others) if others else site
+    gradient_uses = [u for u in uses if u is not out]
+    _require(not gradient_uses or _pairs(logits) <= MAX_RECOMPUTED_PAIRS or _has_heads(logits))
+    return _with_gradient(graph, site, softmax.var, gradient_uses) if gradient_uses else site
 
 
 def _causal(known: Known, scores: _Scores) -> int | None:
-    """The offset of a mask that hides from each query the keys after its own, where that is what it is known to be."""
+    """Returns the offset of a causal mask (query i sees keys up to i + offset), or None for any other mask."""
     mask = known.of(scores.masks[0]) if scores.masks else None
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
     triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
-    is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= HIDDEN
+    is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= MASKING_VALUE
     return triangle.offset if triangle is not None and is_hiding else None
 
 
@@ -175,7 +190,7 @@ def _pairs(scores: Any) -> int:
 
 
 def _has_heads(scores: Any) -> bool:
-    """Whether there are several matrices of scores, for several cores to go over."""
+    """Whether there are several score matrices, which can be spread over cores."""
     return any(not isinstance(dim, tirx.IntImm) or int(dim) > 1 for dim in scores.ty.shape.values[:-2])
 
 
@@ -192,13 +207,13 @@ def _known(use: Use | None) -> Use:
 
 def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, transpose_b: bool = False) -> bool:
     """Whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
-    wanted = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
+    expected = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
     pairs = zip(use.inputs, (first, second))
-    return use.name == "matmul" and use.attrs == wanted and all(y is None or x.same_as(y) for x, y in pairs)
+    return use.name == "matmul" and use.attrs == expected and all(y is None or x.same_as(y) for x, y in pairs)
 
 
 def _are_heads(product: Use, out: Use) -> bool:
-    """Whether queries, keys and values are stacks of as many matrices, of known sizes."""
+    """Whether queries, keys and values have the same batch dims, and matrices of static shape."""
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
     leads = [str(shape[:-2]) for shape in shapes]
     is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
@@ -206,53 +221,55 @@ def _are_heads(product: Use, out: Use) -> bool:
 
 
 def _scores(graph: Graph, x: Any) -> _Scores:
-    """Walks back from the softmax's input over at most one mask and over factors."""
+    """Walks back from the softmax's input, over at most one mask and any scalar factors, to the product."""
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
-    made = graph.made.get(x)
-    if made is not None and made.name in ("add", "select"):
-        x, masks, fill = _masked(graph, made)
-        made = _inner(graph, x)
-    while made is not None and made.name in ("multiply", "divide"):
-        x, factor = _factor(made)
-        scale = scale * factor if made.name == "multiply" else scale / factor
-        made = _inner(graph, x)
-    product = _known(made)
+    producer = graph.producers.get(x)
+    if producer is not None and producer.name in ("add", "select"):
+        x, masks, fill = _masked(graph, producer)
+        producer = _inner(graph, x)
+    while producer is not None and producer.name in ("multiply", "divide"):
+        x, factor = _factor(producer)
+        scale = scale * factor if producer.name == "multiply" else scale / factor
+        producer = _inner(graph, x)
+    product = _known(producer)
     _require(product.name == "matmul" and not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
     return _Scores(product, scale, fill, masks)
 
 
 def _inner(graph: Graph, x: Any) -> Use | None:
-    return graph.made.get(x) if graph.only_use(x) is not None else None
+    return graph.producers.get(x) if graph.only_use(x) is not None else None
 
 
-def _masked(graph: Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
-    if made.name == "select":
-        condition, x, filled = made.inputs
-        _require(_is_number(filled) and _same_shape(x, made.var))
+def _masked(graph: Graph, producer: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+    """Splits a masking ``select`` or ``add`` into the scores, the mask and the fill value (0 for an additive mask)."""
+    if producer.name == "select":
+        condition, x, filled = producer.inputs
+        _require(_is_number(filled) and _same_shape(x, producer.var))
         return x, (condition,), _number(filled)
-    for x, mask in (made.inputs, reversed(made.inputs)):
-        if _leads_to_product(graph, x) and _same_shape(x, made.var):
+    for x, mask in (producer.inputs, reversed(producer.inputs)):
+        if _leads_to_product(graph, x) and _same_shape(x, producer.var):
             return x, (mask,), 0.0
     raise Unknown
 
 
 def _leads_to_product(graph: Graph, x: Any) -> bool:
-    made = graph.made.get(x)
-    while made is not None and made.name in ("multiply", "divide") and any(map(_is_number, made.inputs)):
-        made = graph.made.get(next(i for i in made.inputs if not _is_number(i)))
-    return made is not None and made.name == "matmul"
+    producer = graph.producers.get(x)
+    while producer is not None and producer.name in ("multiply", "divide") and any(map(_is_number, producer.inputs)):
+        producer = graph.producers.get(next(i for i in producer.inputs if not _is_number(i)))
+    return producer is not None and producer.name == "matmul"
 
 
 def _same_shape(x: Any, y: Any) -> bool:
     return str(x.ty.shape) == str(y.ty.shape)
 
 
-def _factor(made: Use) -> tuple[Any, float]:
-    x, y = made.inputs
-    if made.name == "multiply" and _is_number(x):
+def _factor(producer: Use) -> tuple[Any, float]:
+    """Splits a product or quotient with a scalar constant into the tensor and the scalar."""
+    x, y = producer.inputs
+    if producer.name == "multiply" and _is_number(x):
         x, y = y, x
-    _require(_is_number(y) and _same_shape(x, made.var))
+    _require(_is_number(y) and _same_shape(x, producer.var))
     return x, _number(y)
 
 
@@ -267,28 +284,28 @@ def _number(x: Any) -> float:
 # -- the gradient
 
 
-def _with_gradient(graph: Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
-    """The site with its backward part, which every other use of the probabilities belongs to."""
-    found: dict[relax.Var, str] = {}
+def _with_gradient(graph: Graph, site: Site, probabilities: relax.Var, uses: list[Use | None]) -> Site:
+    """Adds the backward part to a site; every remaining use of the probabilities must belong to it."""
+    backward: dict[relax.Var, str] = {}
     cotangents: list[relax.Var] = []
     for use in map(_known, uses):
-        if use.name == "softmax_grad" and use.inputs[1].same_as(chance):
-            inward = _known(graph.made.get(use.inputs[0]))
+        if use.name == "softmax_grad" and use.inputs[1].same_as(probabilities):
+            inward = _known(graph.producers.get(use.inputs[0]))
             _require(graph.only_use(inward.var) is use)
             _require(_is_product(inward, None, site.value, transpose_b=True))
             cotangents.append(inward.inputs[0])
-            found |= _through_scores(graph, site, use.var)
-        elif _is_product(use, chance, None, transpose_a=True):
+            backward |= _through_scores(graph, site, use.var)
+        elif _is_product(use, probabilities, None, transpose_a=True):
             cotangents.append(use.inputs[1])
-            found[use.var] = "value"
+            backward[use.var] = "value"
         else:
             raise Unknown
     _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
-    return site._replace(to_out=cotangents[0], backward=found)
+    return site._replace(to_out=cotangents[0], backward=backward)
 
 
 def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
-    """Follows the cotangent of the scores, over the mask and the factors, to queries and keys."""
+    """Follows the scores' cotangent through the mask and the factors to the cotangents of query and key."""
     scale = 1.0
     use = graph.only_use(x)
     if site.masks and str(site.masks[0].ty.dtype) == "bool":
@@ -306,10 +323,10 @@ def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, s
 
 
 def _role(site: Site, scores: relax.Var, use: Use) -> str:
-    """Which operand's cotangent a product with that of the scores is."""
-    if _is_product(use, scores, site.key, transpose_b=site.is_turned):
+    """Returns the operand whose cotangent a product with the scores' cotangent is."""
+    if _is_product(use, scores, site.key, transpose_b=site.is_swapped):
         return "query"
-    if not site.is_turned and _is_product(use, scores, site.query, transpose_a=True):
+    if not site.is_swapped and _is_product(use, scores, site.query, transpose_a=True):
         return "key"
-    _require(site.is_turned and _is_product(use, site.query, scores, transpose_a=True))
-    return "key turned"
+    _require(site.is_swapped and _is_product(use, site.query, scores, transpose_a=True))
+    return "key swapped"

@@ -1,4 +1,4 @@
-"""The sum of a tensor and that of its products with another, as gradients of norms ask for, in one pass over memory."""
+"""Fuses ``sum(x)`` and ``sum(x * y)`` into one pass over memory; gradients of normalization layers have such pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDE = ("float32", "float64")
 
 
 def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with ``sum(x)`` and ``sum(x * y)`` over the same leading axes as one ``paired_sums``."""
+    """Rewrites each pair of ``sum(x)`` and ``sum(x * y)`` over the same leading axes to one ``paired_sums``."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     if not any(map(_pairs, functions)):
         return mod
@@ -25,7 +25,7 @@ def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class Pair(NamedTuple):
-    """Two sums, that of ``x`` and that of its products with ``y``; ``first`` is the one that is bound first."""
+    """The sums of ``x`` and of ``x * y``; ``first`` is the variable that is bound earlier."""
 
     plain: Use
     product: Use
@@ -35,37 +35,38 @@ class Pair(NamedTuple):
 
 
 class _Paired(Evaluation):
-    """Binds both sums where the first of them stood."""
+    """Binds both sums where the earlier of them stood."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.pairs = _pairs(self.function)
-        self.made: dict[relax.Var, Any] = {}
+        self.sums: dict[relax.Var, Any] = {}
 
     def bound(self, binding: Any) -> Any:
+        """Binds both sums at the first of a pair; at the second, returns the sum bound before."""
         pair = self.pairs.get(binding.var)
         if pair is None:
             return super().bound(binding)
         if binding.var.same_as(pair.first):
             sums = table["paired_sums"].bind(self.value(pair.x), self.value(pair.y), axis=pair.plain.attrs["axis"])
-            self.made |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
-        return self.made[binding.var]
+            self.sums |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
+        return self.sums[binding.var]
 
 
 def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
-    """Both sums of each pair, by their variables."""
+    """Returns the pairs, each under the variables of both of its sums."""
     graph = Graph(function)
-    order = {var: position for position, var in enumerate(graph.made)}
-    found: dict[relax.Var, Pair] = {}
-    for use in graph.made.values():
+    order = {var: position for position, var in enumerate(graph.producers)}
+    pairs: dict[relax.Var, Pair] = {}
+    for use in graph.producers.values():
         pair = _pair(graph, use, order) if _is_of_columns(use) else None
-        if pair is not None and pair.plain.var not in found:
-            found |= {pair.plain.var: pair, pair.product.var: pair}
-    return found
+        if pair is not None and pair.plain.var not in pairs:
+            pairs |= {pair.plain.var: pair, pair.product.var: pair}
+    return pairs
 
 
 def _is_of_columns(use: Use) -> bool:
-    """A sum over leading axes of known extent, whose results lie side by side."""
+    """Checks for a sum over leading axes, all of static extent: its results lie side by side in memory."""
     if use.name != "reduce_sum" or use.attrs["keepdims"] or not use.attrs["axis"]:
         return False
     (x,) = use.inputs
@@ -74,8 +75,11 @@ def _is_of_columns(use: Use) -> bool:
 
 
 def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
-    """The pair of a sum of products: nobody else reads these, and both operands are there where the first sum is."""
-    product = graph.made.get(total.inputs[0])
+    """Finds the pair for a sum of products.
+
+    Nothing else may read the product, and both operands must be bound before the earlier sum.
+    """
+    product = graph.producers.get(total.inputs[0])
     if product is None or product.name != "multiply" or graph.only_use(product.var) is None:
         return None
     for x, y in (product.inputs, product.inputs[::-1]):
@@ -88,5 +92,5 @@ def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
 
 
 def _is_in_memory(graph: Graph, y: Any) -> bool:
-    """Whether other kernels read it, too: else it is best computed where it is summed."""
-    return y not in graph.made or len(graph.uses[y]) > 1
+    """Whether another kernel reads ``y``, too; if not, it is cheaper to fuse its computation into the sum."""
+    return y not in graph.producers or len(graph.uses[y]) > 1

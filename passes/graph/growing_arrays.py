@@ -1,6 +1,6 @@
-"""Loops whose arrays grow: a loop in a loop, of which the outer one makes arrays larger that are full.
+"""Lowers ``while`` loops with growing arrays to two nested loops; the outer one enlarges full arrays.
 
-Each time it doubles them, so that n rows are written in time proportional to n.
+Each enlargement doubles the rows, so that writing n rows takes time proportional to n (amortized).
 Source: Cormen, Leiserson, Rivest & Stein, Introduction to Algorithms, 4th ed., section 16.4.
 """
 
@@ -20,17 +20,17 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack
 
-ROOM = 8
-"""Rows that an array without any gets at first."""
+FIRST_ROWS = 8
+"""Rows that an empty array gets at its first enlargement."""
 
 
-def grown(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-    """The results of a ``while`` with ``arrays``, by loops without."""
+def lower_growing_loop(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+    """Binds a ``while`` that has ``arrays`` as loops without; returns its results."""
     return _Growing(attrs, inputs).bound()
 
 
 class _Growing:
-    """The loop; what it carries begins with whether it goes on, so that the condition is evaluated once for each iteration."""
+    """One loop to lower; its first carried value is the condition's result, so that each iteration tests it once."""
 
     def __init__(self, attrs: dict[str, Any], inputs: Sequence[Tensor]) -> None:
         self.condition, self.body = attrs["condition"], attrs["body"]
@@ -39,22 +39,27 @@ class _Growing:
         self.inputs = inputs
 
     def bound(self) -> tuple[Tensor, ...]:
+        """Binds the outer loop: enlarge the arrays, then run the inner loop until one of them is full."""
         start = [*self.condition(*self.inputs), *self.inputs]
-        types = [self._own(i, x._type) for i, x in enumerate(start)]
+        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
         more, again = self._graph("goes_on", lambda going, *_: going, types), self._graph("larger", self.larger, types)
         return self._loop(start, more, again, self.shapes)[1:]
 
     def larger(self, *carried: Tensor) -> tuple[Tensor, ...]:
-        """The arrays with more rows, then the iterations for which these do."""
+        """Enlarges the arrays, then runs the iterations that fit into them."""
         start = list(carried)
         for index, step, _ in self.arrays:
             start[1 + index] = _with_more_rows(start[1 + index]) if step else start[1 + index]
-        types = [self._own(i, x._type) for i, x in enumerate(start)]
-        within, once = self._graph("has_room", self.has_room, types), self._graph("iteration", self.iteration, types)
+        types = [self._own_type(i, x._type) for i, x in enumerate(start)]
+        within, iteration = (
+            self._graph("has_room", self.has_room, types),
+            self._graph("iteration", self.iteration, types),
+        )
         ends = [(x if self._grows(i) else t).shape for i, (x, t) in enumerate(zip((x._type for x in start), types))]
-        return self._loop(start, within, once, ends[: 1 + self.count])
+        return self._loop(start, within, iteration, ends[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
+        """Whether the loop goes on and every array has rows for the next iteration's writes."""
         for index, step, counters in self.arrays:
             for counter in counters if step else ():
                 kind = carried[counter].dtype
@@ -70,8 +75,8 @@ class _Growing:
     def _grows(self, place: int) -> bool:
         return place - 1 in {index for index, step, _ in self.arrays if step}
 
-    def _own(self, place: int, of: TensorType) -> TensorType:
-        """A carried value's type, with symbols of its own for the dims that vary."""
+    def _own_type(self, place: int, of: TensorType) -> TensorType:
+        """Returns a carried value's type with fresh symbols for the dims that change between iterations."""
         if place > self.count:
             return of
         return of._replace(shape=own_dims(of, varying_dims(of, self.shapes, place)))
@@ -86,9 +91,12 @@ class _Growing:
 
 
 def _with_more_rows(array: Tensor) -> Tensor:
-    """Twice as many rows, a number that has a symbol: TVM matches tensors with symbols, not with what is made of them."""
+    """Returns the array with twice its rows and a few more.
+
+    The row count gets a symbol of its own, since TVM matches tensors by symbols and not by expressions of symbols.
+    """
     rows, *dims = array._type.shape
     more = fresh_dim(state.trace.root.unique("rows"))
-    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + ROOM), shape=(1,)), dtype=int64), dims=(more,))
+    bind.told_dims(bind.cast(bind.reshape(scalar_of(2 * rows + FIRST_ROWS), shape=(1,)), dtype=int64), dims=(more,))
     added = new_stack(more - rows, TensorType(tuple(dims), array.dtype))
     return bind.ensure_shape(bind.concat(array, added, axis=0), shape=(more, *dims))

@@ -1,6 +1,6 @@
-"""Stock Relax ops translated into the ``tvtf`` dialect, so that imported modules can be differentiated and exported.
+"""Translates stock Relax ops into the ``tvtf`` dialect, so that imported modules can be differentiated and exported.
 
-``to_dialect(mod)`` emits every function's ``main`` anew: a call of a stock op becomes the tvtf ops that mean the same.
+``to_dialect(mod)`` re-emits ``main``: each call of a stock op becomes the equivalent tvtf ops.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Translate = Callable[["Imported", relax.Call], Any]
 
 
 def to_dialect(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module's ``main`` in the tvtf dialect; calls of its other functions are inlined.
+    """Translates ``main`` into the tvtf dialect; calls of the module's other functions are inlined.
 
     Raises:
       UnimplementedError: for a stock op that has no translation; the text names it.
@@ -33,7 +33,7 @@ def to_dialect(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Public:
-    """tvtf's public functions by path: ``tf("nn.conv2d")``."""
+    """Looks up tvtf's public functions by path: ``tf("nn.conv2d")``."""
 
     def __call__(self, path: str) -> Callable[..., Any]:
         return public_names()[path]
@@ -43,9 +43,10 @@ tf = _Public()
 
 
 class Imported(Evaluation):
-    """Evaluates stock Relax, op by op, with tvtf's own."""
+    """Evaluates a stock Relax function, each op by tvtf's own."""
 
     def call(self, expr: Any) -> Any:
+        """Evaluates a call: dialect ops, branches, shapes and functions directly, stock ops by :data:`STOCK`."""
         if dialect.is_dialect(expr):
             return super().call(expr)
         if isinstance(expr, relax.If):
@@ -66,7 +67,7 @@ class Imported(Evaluation):
         return results if isinstance(expr.ty, relax.TupleType) else results[0]
 
     def choice(self, expr: relax.If) -> Any:
-        """Both branches as functions of no arguments: what they use is captured."""
+        """Emits ``cond`` with both branches as functions of no arguments, which capture the values that they use."""
         branches = [lambda b=b: self.sequence(b) for b in (expr.true_branch, expr.false_branch)]
         return tf("cond")(self.value(expr.cond), *branches)
 
@@ -85,7 +86,7 @@ def _name_of(op: Any) -> str:
 
 
 def number(expr: Any) -> Any:
-    """A scalar operand as a Python number, where it is one."""
+    """Returns a scalar constant as a Python number, anything else unchanged."""
     return expr.value if isinstance(expr, (tirx.IntImm, tirx.FloatImm)) else expr
 
 
@@ -94,7 +95,7 @@ def ints(values: Any) -> tuple[int, ...]:
 
 
 def _direct(path: str) -> Translate:
-    """The same operands in the same order."""
+    """Translates to a function that takes the same operands in the same order."""
     return lambda walk, call: tf(path)(*(_operand(walk, call, a) for a in call.args))
 
 
@@ -106,6 +107,8 @@ def _operand(walk: Imported, call: relax.Call, arg: Any) -> Any:
 
 
 def _reduce(path: str) -> Translate:
+    """Translates a reduction with ``axis`` and ``keepdims``."""
+
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         axis = call.attrs.axis
         return tf(path)(
@@ -120,16 +123,18 @@ def _axes(axis: Any) -> Any:
 
 
 def _with_axis(path: str) -> Translate:
+    """Translates ``argmax`` and the like: one axis, or None for the flattened tensor."""
+
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         x, axis = walk.value(call.args[0]), call.attrs.axis
-        found = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
-        return tf("reshape")(found, _result_dims(walk, call)) if call.attrs.keepdims else found
+        result = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
+        return tf("reshape")(result, _result_dims(walk, call)) if call.attrs.keepdims else result
 
     return translate
 
 
 def _matmul(walk: Imported, call: relax.Call) -> Tensor:
-    """NumPy's product: a vector is a row on the left and a column on the right."""
+    """Translates NumPy's product: a vector is a row on the left and a column on the right."""
     x, y = (walk.value(a) for a in call.args)
     if x.ndim > 1 and y.ndim > 1:
         return tf("linalg.matmul")(x, y)
@@ -187,6 +192,8 @@ def _take(walk: Imported, call: relax.Call) -> Tensor:
 
 
 def _filled(value: float) -> Translate:
+    """Translates ops that return a tensor filled with one number."""
+
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         scalar = EagerTensor(np.asarray(value, as_dtype(str(call.ty.dtype)).np))
         return tf("broadcast_to")(scalar, _result_dims(walk, call))
@@ -200,7 +207,7 @@ def _full(walk: Imported, call: relax.Call) -> Tensor:
 
 
 def _channels_last(path: str) -> Translate:
-    """Convolution in either layout, by way of NHWC with HWIO kernels."""
+    """Translates a convolution in any layout, by transposing to NHWC and an HWIO kernel."""
 
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         attrs, (x, w) = call.attrs, (walk.value(a) for a in call.args)
@@ -218,18 +225,19 @@ def _channels_last(path: str) -> Translate:
     return translate
 
 
-def _relaid(x: Tensor, layout: str, wanted: str) -> Tensor:
-    return x if layout == wanted else tf("transpose")(x, [layout.index(letter) for letter in wanted])
+def _relaid(x: Tensor, layout: str, target_layout: str) -> Tensor:
+    return x if layout == target_layout else tf("transpose")(x, [layout.index(letter) for letter in target_layout])
 
 
 def _explicit(padding: Any) -> list[tuple[int, int]]:
-    """(before..., after...) per spatial axis to TensorFlow's pairs with batch and channels."""
+    """Converts (before..., after...) over spatial axes to TensorFlow's pairs, with batch and channels."""
     flat = ints(padding)
     half = len(flat) // 2
     return [(0, 0), *zip(flat[:half], flat[half:]), (0, 0)]
 
 
 def _max_pool(walk: Imported, call: relax.Call) -> Tensor:
+    """Translates max pooling in any layout, by transposing to channels last."""
     attrs, x = call.attrs, walk.value(call.args[0])
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
@@ -245,7 +253,7 @@ def _max_pool(walk: Imported, call: relax.Call) -> Tensor:
 
 
 def _padding_that_gives(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
-    """The padding of each axis, more at its end where ``ceil_mode`` has one window more."""
+    """Returns each axis's padding, enlarged at the end where ``ceil_mode`` adds a window."""
     attrs, padding = call.attrs, _explicit(call.attrs.padding)
     if not attrs.ceil_mode:
         return padding
@@ -263,6 +271,7 @@ def _softmax(path: str) -> Translate:
 
 
 def _cross_entropy(walk: Imported, call: relax.Call) -> Tensor:
+    """Translates to minus the sum of ``logits * labels``, averaged over rows."""
     logits, labels = (walk.value(a) for a in call.args)
     total = tf("reduce_sum")(tf("multiply")(logits, labels))
     rows = logits._type.shape[0] if logits.ndim > 1 else 1

@@ -1,6 +1,6 @@
-"""Loops without what nobody needs: carried values that neither the condition nor what follows depends on are dropped.
+"""Removes loop-carried values that neither the condition nor any used result depends on.
 
-So the loop that only counts the turns of another does no more than the condition asks.
+A loop that is there only to count another loop's iterations then computes no more than its condition needs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tvtf.passes.analysis.dead_code import drop_dead, needed_bindings
 from tvtf.passes.analysis.rewriter import Bindings
 
 ROUNDS = 8
-"""Loops within loops: what an outer one drops may leave an inner one less to do."""
+"""Passes over the module at most: what an outer loop drops may let an inner loop drop more."""
 
 
 def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
-    """The dialect module with each ``while`` carrying only what is needed, and given only what it uses."""
+    """Reduces each ``while`` of a dialect module to the carried values and operands that it needs."""
     for _ in range(ROUNDS):
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
@@ -33,24 +33,27 @@ def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Trimmer:
+    """One pass over a module."""
+
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
-        self.made: dict[ir.GlobalVar, relax.Function] = {}
+        self.functions: dict[ir.GlobalVar, relax.Function] = {}
 
     def run(self) -> tvm.IRModule:
         changed = {name: self.function(f) for name, f in self.mod.functions_items() if isinstance(f, relax.Function)}
-        if not self.made:
+        if not self.functions:
             return self.mod
-        return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.made}, attrs=self.mod.attrs)
+        return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.functions}, attrs=self.mod.attrs)
 
     def function(self, func: relax.Function) -> relax.Function:
+        """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
-        out, wanted, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
+        out, used_items, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
-                loop = Needs(self.mod, value, wanted.get(binding.var))
+                loop = Needs(self.mod, value, used_items.get(binding.var))
                 if loop.is_smaller():
                     moved[binding.var] = self.trimmed(out, binding, loop)
                     continue
@@ -61,17 +64,17 @@ class _Trimmer:
         return out.function(func) if moved else func
 
     def trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
-        """Binds the smaller loop; by old index, the expressions of its items."""
+        """Binds the reduced loop; returns the expression of each remaining result by its old index."""
         attrs = loop.bound.attrs
         condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
         var = out.emit(loop.call(condition, body), binding.var.name)
         return {k: relax.TupleGetItem(var, i) for i, k in enumerate(loop.carried)}
 
     def add(self, name: ir.GlobalVar, func: relax.Function) -> ir.GlobalVar:
-        taken = {v.name_hint for v in [*self.mod.get_global_vars(), *self.made]}
-        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in taken)
+        used_names = {v.name_hint for v in [*self.mod.get_global_vars(), *self.functions]}
+        unique = next(n for n in (f"{name.name_hint}_{k}" for k in count(1)) if n not in used_names)
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
-        self.made[var] = func
+        self.functions[var] = func
         return var
 
 
@@ -84,7 +87,7 @@ def is_loop(value: Any) -> bool:
 
 
 def items_taken(func: relax.Function) -> dict[Any, Any]:
-    """The items that are taken of each tuple; no entry where it is used as a whole."""
+    """Returns the items that are read of each tuple; a tuple that is used as a whole has no entry."""
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
 
@@ -96,51 +99,55 @@ def items_taken(func: relax.Function) -> dict[Any, Any]:
             uses[expr.tuple_value] -= 1
 
     relax.analysis.post_order_visit(func.body, note)
-    return {var: taken for var, taken in items.items() if uses[var] == 0}
+    return {var: indices for var, indices in items.items() if uses[var] == 0}
 
 
 class _Part:
-    """A condition or body: which parameters it needs for some of its results."""
+    """A loop's condition or body, and which parameters some of its results depend on."""
 
     def __init__(self, func: relax.Function) -> None:
         self.func = func
         self.values = {b.var: b for b in _bindings(func)}
         self.results = list(self.values[func.body.body].value.fields)
 
-    def kept(self, results: Iterable[int]) -> list[Any]:
-        """The bindings that some results need, in order."""
+    def bindings_for(self, results: Iterable[int]) -> list[Any]:
+        """Returns the bindings that some results depend on, in order."""
         return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
 
     def needed(self, results: list[int]) -> set[int]:
-        """The positions of parameters: those used, and one for each symbolic dim that is."""
-        kept = self.kept(results)
-        used = {v for b in kept for v in relax.analysis.free_vars(b.value)}
+        """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used."""
+        bindings = self.bindings_for(results)
+        used = {v for b in bindings for v in relax.analysis.free_vars(b.value)}
         used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
         params = list(self.func.params)
-        found = {i for i, p in enumerate(params) if p in used}
-        dims = _dims([*(b.var.ty for b in kept), *(b.value for b in kept), *(self.results[k].ty for k in results)])
-        for dim in dims - _bound(params[i] for i in found):
-            found.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
-        return found
+        positions = {i for i, p in enumerate(params) if p in used}
+        dims = _dims(
+            [*(b.var.ty for b in bindings), *(b.value for b in bindings), *(self.results[k].ty for k in results)]
+        )
+        for dim in dims - _bound(params[i] for i in positions):
+            positions.update(next(([i] for i, p in enumerate(params) if dim in _bound([p])), []))
+        return positions
 
     def part(self, params: list[int], results: list[int]) -> relax.Function:
-        """The function of some parameters for some results."""
+        """Returns the function restricted to some parameters and results."""
         out = Bindings()
-        out.bindings = self.kept(results)
+        out.bindings = self.bindings_for(results)
         fields = [self.results[k] for k in results]
         var = out.emit(relax.Tuple(fields), "outputs")
         body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
         func = self.func
-        given = [func.params[i] for i in params]
-        return relax.utils.copy_with_new_vars(relax.Function(given, body, var.ty, func.is_pure, func.attrs, func.span))
+        kept_params = [func.params[i] for i in params]
+        return relax.utils.copy_with_new_vars(
+            relax.Function(kept_params, body, var.ty, func.is_pure, func.attrs, func.span)
+        )
 
 
 def _dims(things: Iterable[Any]) -> set[Any]:
-    """The symbolic dims in types and expressions."""
-    found: list[Any] = []
+    """Returns the symbolic dims in types and expressions."""
+    symbols: list[Any] = []
     for thing in things:
-        structural_walk(thing, (tirx.Var, found.append))
-    return {v for v in found if isinstance(v.ty, ir.PrimType)}
+        structural_walk(thing, (tirx.Var, symbols.append))
+    return {v for v in symbols if isinstance(v.ty, ir.PrimType)}
 
 
 def _bound(params: Iterable[Any]) -> set[Any]:
@@ -148,21 +155,22 @@ def _bound(params: Iterable[Any]) -> set[Any]:
 
 
 class Needs:
-    """A loop, and what of it is needed."""
+    """A loop and the positions of the operands and carried values that are needed."""
 
-    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, wanted: set[int] | None) -> None:
+    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, used_results: set[int] | None) -> None:
         self.bound = dialect.read(call)
         self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
         self.count = int(attrs["carried"])
-        self.test, self.turn = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
-        self.params = self._needed(set(range(self.count)) if wanted is None else set(wanted))
+        self.test, self.step = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
+        self.params = self._needed(set(range(self.count)) if used_results is None else set(used_results))
         self.carried = [i for i in self.params if i < self.count]
 
-    def _needed(self, wanted: set[int]) -> list[int]:
-        needed = wanted | self.test.needed([0])
+    def _needed(self, used_results: set[int]) -> list[int]:
+        """Adds what the condition needs, then what the body needs for that, until nothing is added."""
+        needed = used_results | self.test.needed([0])
         while True:
-            more = needed | self.turn.needed(sorted(i for i in needed if i < self.count))
+            more = needed | self.step.needed(sorted(i for i in needed if i < self.count))
             if more == needed:
                 return sorted(needed)
             needed = more
@@ -177,7 +185,7 @@ class Needs:
         return self.test.part(self.params, [0])
 
     def body(self) -> relax.Function:
-        return self.turn.part(self.params, self.carried)
+        return self.step.part(self.params, self.carried)
 
     def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
         shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()

@@ -1,6 +1,6 @@
-"""Matrix products of which only some rows or columns are read: the others are not computed.
+"""Restricts matrix products to the rows or columns that are read.
 
-Such is the gradient of ``concat([x, h], 1) @ w`` for ``h`` alone, where nobody asks for that for ``x``.
+An example is the gradient of ``concat([x, h], 1) @ w`` with respect to ``h`` only: it is a slice of the product.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tvtf.passes.graph.loop_dce import items_taken
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with products of parts of matrices in place of parts of products that are not read as a whole."""
+    """Rewrites a slice of a matrix product to a product of slices, where the rest of the product isn't read."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     if not any(map(_sites, functions)):
         return mod
@@ -27,7 +27,7 @@ def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class Site(NamedTuple):
-    """A product and the pieces of it, from ``first`` to before ``end``, among which are all that are read."""
+    """A product that is split, and the range of pieces ``[first, end)`` that covers all that are read."""
 
     product: Use
     axis: int
@@ -37,13 +37,14 @@ class Site(NamedTuple):
 
 
 class _Cut(Evaluation):
-    """Binds the pieces that are read; nothing stands for the others."""
+    """Binds the pieces that are read, and None for the others."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.sites = _sites(self.function)
 
     def bound(self, binding: Any) -> Any:
+        """Binds a site's split as the product of the slices that are read, split again."""
         site = self.sites.get(binding.var)
         if site is None:
             return super().bound(binding)
@@ -53,16 +54,17 @@ class _Cut(Evaluation):
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
     def learn(self, var: relax.Var) -> None:
-        """The pieces have no dim that their product hasn't told."""
+        """Skips the pieces: they have no symbolic dim that their product doesn't have."""
         if var not in self.sites:
             super().learn(var)
 
     def product(self, site: Site, begin: int, size: int) -> Any:
+        """Binds the product with its left operand's rows or its right operand's columns sliced."""
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim
         of_columns = site.axis == rank - 1
-        side, is_turned = (1, "transpose_b") if of_columns else (0, "transpose_a")
-        from_end = 1 if of_columns != site.product.attrs[is_turned] else 2
+        side, transpose_attr = (1, "transpose_b") if of_columns else (0, "transpose_a")
+        from_end = 1 if of_columns != site.product.attrs[transpose_attr] else 2
         operands[side] = _slice(operands[side], from_end, begin, size)
         return table["matmul"].bind(*operands, **site.product.attrs)
 
@@ -76,20 +78,20 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 
 def _sites(function: relax.Function) -> dict[relax.Var, Site]:
-    """By the variable of each split of a product that nobody else reads."""
-    graph, taken = Graph(function), items_taken(function)
-    found = {}
-    for split in graph.made.values():
-        if split.name == "split" and split.var in taken:
-            product = graph.made.get(split.inputs[0])
+    """Returns the sites by the variables of the splits; the split must be the product's only reader."""
+    graph, used_items = Graph(function), items_taken(function)
+    sites = {}
+    for split in graph.producers.values():
+        if split.name == "split" and split.var in used_items:
+            product = graph.producers.get(split.inputs[0])
             if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                found.update(_site(product, split, sorted(taken[split.var])))
-    return found
+                sites.update(_site(product, split, sorted(used_items[split.var])))
+    return sites
 
 
-def _site(product: Use, split: Use, taken: Sequence[int]) -> dict[relax.Var, Site]:
+def _site(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
-    first, end = taken[0], taken[-1] + 1
+    first, end = used_items[0], used_items[-1] + 1
     is_known = all(isinstance(size, int) for size in sizes)
     if not is_known or end - first == len(sizes) or axis < product.var.ty.ndim - 2:
         return {}

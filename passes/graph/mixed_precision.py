@@ -1,8 +1,8 @@
-"""Mixed precision: products and convolutions in 16 bits, sums and everything delicate in float32, as a pass on the dialect.
+"""Mixed precision as a pass on the dialect: matmuls and convolutions in 16 bits, the rest in float32 where it matters.
 
-A function traced under a 16-bit policy carries its compute type. Operands of products are cast to it; cheap elementwise work
-and what only moves data stays in it where all of its operands are; everything else gets float32, so Variables, losses and
-optimizers see nothing of it. The lists follow TensorFlow's graph rewrite.
+A function traced under a 16-bit policy carries its compute type. Operands of matmuls and convolutions are cast to it.
+Cheap elementwise ops and ops that only move data stay in it if all of their operands are in it. Everything else gets
+float32, so Variables, losses and optimizers are unaffected. The lists follow TensorFlow's graph rewrite.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/mixed_precision/enable_mixed_precision_graph_rewrite
 """
@@ -22,7 +22,7 @@ from tvtf.ops.rules import bind
 from tvtf.passes.graph.simplify import constant_value, is_constant
 
 NARROW = frozenset(("matmul", "contract", "conv", "conv_input_grad", "conv_filter_grad"))
-"""What is worth 16 bits: arithmetic on every element many times, summed in float32 by the kernel."""
+"""Ops that gain from 16 bits: they use each element many times, and their kernels accumulate in float32."""
 
 FOLLOWING = frozenset(
     (
@@ -56,14 +56,14 @@ FOLLOWING = frozenset(
         *("tile", "strided_slice", "strided_slice_grad", "gather", "max_pool", "max_pool_grad", "max_pool_pick"),
     )
 )
-"""What loses nothing, or little, in 16 bits: it stays there where all it reads is there."""
+"""Ops that lose little or nothing in 16 bits: they stay in it where all of their operands are in it."""
 
 INDIFFERENT = frozenset(("cast", "shape", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
-"""What gives no floats, or is told its type: comparisons are as exact in the type of what they compare."""
+"""Ops whose result isn't a float or whose dtype is an attribute; comparisons are exact in their operands' own dtype."""
 
 
 def mixed_precision(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module computed in the type that its ``main`` was traced for; the same one where that is none."""
+    """Computes the module in the dtype that its ``main`` was traced for; returns it unchanged where there is none."""
     attrs = mod["main"].attrs
     if not attrs or COMPUTE not in attrs:
         return mod
@@ -71,9 +71,9 @@ def mixed_precision(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class Mixed(Evaluation):
-    """Binds primitives on float32 tensors in the compute type or in float32, casting what comes in the other.
+    """Binds primitives on float32 tensors in the compute dtype or in float32, with casts between the two.
 
-    Tensors that the program itself holds in 16 bits are none of its business.
+    Tensors that the program itself keeps in 16 bits are left alone.
     """
 
     compute: DType
@@ -86,6 +86,7 @@ class Mixed(Evaluation):
         return tuple(map(self.widened, super().run()))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive in the compute dtype or in float32, by the lists above."""
         if prim.name in NARROW and all(x._type.dtype is float32 or self.is_narrow(x) for x in inputs):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):
@@ -98,12 +99,12 @@ class Mixed(Evaluation):
         return id(x) in self.narrow
 
     def stays_narrow(self, inputs: list[Any]) -> bool:
-        """Whether an operand is narrow, and no other needs float32."""
+        """Whether an operand is narrow and every float32 operand can be cast without loss of range."""
         wide = [x for x in inputs if x._type.dtype is float32]
         return any(map(self.is_narrow, inputs)) and all(self.fits(x) for x in wide)
 
     def fits(self, x: Tensor) -> bool:
-        """Whether an operand is a single number that has a value in the compute type."""
+        """Whether an operand is a scalar constant within the compute dtype's range."""
         return is_constant(x) and x._type.shape == () and abs(float(constant_value(x))) <= float(self.compute.max)
 
     def marked(self, results: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Guards: what compiled code checks before a kernel that must not see bad data.
+"""Inserts guards: run-time checks in front of kernels that must not see invalid data.
 
-They are inserted after dead code is gone, so that a guard belongs to its op and dies with it; what a guard's rule computed
-and didn't need is dropped afterwards. A failing guard first writes the Variables assigned before it in program order: what
-came before stands, what comes after isn't done.
+They are inserted after dead code elimination, so that a guard is removed together with its op; values that a guard's
+rule computed and didn't use are dropped afterwards. A failing guard first writes the Variables that were assigned
+before it in program order, so that earlier assignments stand and later ones don't happen, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.lower.computed_sizes import sized_after, too_large
 
 PYTHON = "call_python"
-"""It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""
+"""The op that runs Python: it may fail and may read Variables, so earlier assignments are written before it."""
 
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with a ``guard`` before each op that has one."""
+    """Adds a ``guard`` before each op that has a guard rule."""
     return drop_dead(reemit(mod, _Guarded)) if any(map(_needs_guard, _calls(mod))) else mod
 
 
@@ -49,12 +49,12 @@ def _needs_guard(value: Any) -> bool:
 
 
 def _may_fail(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a function holds a guard, or calls one that does."""
+    """Whether a function contains a guard, or calls one that does."""
     return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
 
 
 def calls_python(function: relax.Function) -> bool:
-    """Whether a function calls Python itself; those that it calls may, too."""
+    """Whether a function calls Python directly; the functions that it calls aren't looked at."""
     return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
 
 
@@ -63,7 +63,10 @@ def _callees(value: Any) -> list[str]:
 
 
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a branch or body writes a Variable although nothing failed: before Python, or a branch or loop that may fail."""
+    """Whether a branch or body writes a Variable even if nothing fails.
+
+    It does so before it calls Python, and before a branch or loop that may fail.
+    """
     nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
     if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
@@ -71,22 +74,22 @@ def _writes_early(mod: tvm.IRModule, name: str) -> bool:
 
 
 def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
-    """Which parameters of a branch or body are Variables' memory, counted from the last: other operands come first."""
+    """Returns which parameters of a branch or body are Variables' memory; counted from the end, where they stand."""
     params = list(function.params)
-    found = {m for _, _, *memory in _assignments(function) for m in memory}
+    memories = {m for _, _, *memory in _assignments(function) for m in memory}
     for value in _calls_of(function):
-        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
-    return {params.index(m) - len(params) for m in found}
+        memories |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
+    return {params.index(m) - len(params) for m in memories}
 
 
 class _Guarded(Evaluation):
-    """Keeps what was assigned so far: by the number of a Variable's parameter, its newest value and the parameter."""
+    """Re-emits a function with guards, tracking pending assignments: each Variable's parameter and newest value."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.roots: dict[int, Any] = {}
         self.pending: dict[int, tuple[Any, Any]] = {}
-        self.given: list[Any] = []
+        self.operands: list[Any] = []
         self.memories: set[int] = set()
         self.originals: dict[int, Any] = {}
         self.sized = sized_after(self.function)
@@ -94,8 +97,8 @@ class _Guarded(Evaluation):
             self._enter()
 
     def _enter(self) -> None:
-        """Begins a branch or body: what it was given may lie in a Variable's memory, and is what it holds so far."""
-        self.given = list(self.values.values())
+        """Enters a branch or body: its operands may be a Variable's memory, and may be the Variable's current value."""
+        self.operands = list(self.values.values())
         params = list(self.function.params)
         self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
@@ -103,7 +106,7 @@ class _Guarded(Evaluation):
                 self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
     def learn(self, var: relax.Var) -> None:
-        """Dims that the program computes are checked as soon as they are known, for all results that have them."""
+        """Checks that results of computed sizes can be allocated, as soon as the last of their dims is bound."""
         super().learn(var)
         results = self.sized.get(var)
         if results:
@@ -112,6 +115,7 @@ class _Guarded(Evaluation):
             bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
         for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():
             bind.guard(ok, *shown, *self._pairs(), message=message + _where(), shown=len(shown))
         if prim.name == "guard":
@@ -123,55 +127,56 @@ class _Guarded(Evaluation):
             inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
-            self.given += result
+            self.operands += result
         if prim.name == "assign":
             self._assigned(inputs[0], result, *inputs[2:])
         return result
 
     def _before(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """The operands of a branch or loop: after what was assigned so far is done, if it may fail."""
+        """Returns the operands of a branch or loop; if it may fail, pending assignments are written first."""
         memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
         if any(_writes_early(f.mod, f.name) for f in functions):
-            inputs = self._keep(list(roots.values()), inputs)
+            inputs = self._copy_shared(list(roots.values()), inputs)
         if any(_may_fail(f.mod, f.name) for f in functions):
             inputs = self._write_pending(inputs)
         return [roots.get(i, x) for i, x in enumerate(inputs)]
 
     def _pairs(self) -> list[Any]:
-        """What a failing guard writes: new values and the memory they go to.
+        """Returns the values that a failing guard writes, each followed by the memory that it is written to.
 
-        One of another size than the Variable had when the call began does not fit its memory, and isn't written.
+        A value whose shape differs from the Variable's at the start of the call doesn't fit that memory, and isn't
+        written.
         """
         return [x for new, root in self.pending.values() if _fits(new, root) for x in (new, root)]
 
     def _assigned(self, old: Any, new: Any, memory: Any = None) -> None:
-        """Remembers an assignment; in the outermost function a Variable's parameter is its first value."""
+        """Records an assignment; in the outermost function a Variable's parameter is its first value."""
         root = self.roots.get(id(old), old) if memory is None else memory
         self.roots[id(new)] = root
         self.pending[id(root)] = (new, root)
 
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
-        """Does the assignments so far; not one of another size than the memory has."""
+        """Writes the pending assignments whose shape fits the Variable's memory."""
         fitting = [(new, root) for new, root in self.pending.values() if _fits(new, root)]
-        inputs = self._keep([root for _, root in fitting], inputs)
+        inputs = self._copy_shared([root for _, root in fitting], inputs)
         for new, root in fitting:
             bind.write(new, root)
         self.pending.clear()
         return inputs
 
-    def _keep(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
-        """Copies what may lie in the memory of Variables about to be written, for all who read it later."""
-        kept = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
-        self.originals |= {id(kept[id(root)]): root for root in roots if id(root) in kept}
-        self.values = {var: kept.get(id(value), value) for var, value in self.values.items()}
-        return [kept.get(id(x), x) for x in inputs]
+    def _copy_shared(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
+        """Copies the values that may share memory with Variables about to be written, for later readers."""
+        copies = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
+        self.originals |= {id(copies[id(root)]): root for root in roots if id(root) in copies}
+        self.values = {var: copies.get(id(value), value) for var, value in self.values.items()}
+        return [copies.get(id(x), x) for x in inputs]
 
     def _sharing(self, root: Any) -> list[Any]:
-        """The values that may lie in a Variable's memory: what a branch or body was given, or its parameter in ``main``."""
+        """Returns the values that may share a Variable's memory: operands of a branch or body; ``main``'s parameter."""
         if state.trace.parent is None:
-            return [root, *(x for x in self.given if x._type == root._type)]
-        return [x for x in self.given if x._type == root._type and id(x) not in self.memories]
+            return [root, *(x for x in self.operands if x._type == root._type)]
+        return [x for x in self.operands if x._type == root._type and id(x) not in self.memories]
 
 
 def _fits(new: Any, root: Any) -> bool:
@@ -179,13 +184,13 @@ def _fits(new: Any, root: Any) -> bool:
 
 
 def _assignments(function: relax.Function) -> Iterator[list[Any]]:
-    """The operands of each assignment of a function: old value, new value, and the Variable's memory."""
+    """Yields the operands of each assignment in a function: old value, new value, and the Variable's memory."""
     for call in _calls_of(function):
         if dialect.is_dialect(call) and call.op.name == "tvtf.assign":
             yield list(dialect.read(call).inputs)
 
 
 def _where() -> str:
-    """The user's line, which the message carries through the compiled code."""
+    """Returns the user's file and line, which the message carries into the compiled code."""
     span = state.trace.span
     return "" if span is None else f" ({span.source_name.name}, line {span.line})"

@@ -1,1 +1,1 @@
-"""From the dialect to kernels: legalization, fusion, kernels shared and merged, loops as kernels."""
+"""Lowers the dialect to kernels: legalization, fusion, deduplication, loops as kernels."""

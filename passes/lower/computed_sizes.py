@@ -1,6 +1,7 @@
-"""Tensors of sizes that the program computes: which must have room, whether fused kernels make them or not.
+"""Finds results whose sizes the program computes, for a run-time check that such a size can be allocated.
 
-Without this, a loop over 1 << 61 elements that nobody stores would run for centuries where TensorFlow has no memory for them.
+The check covers results that fusion never stores, too. Without it, a loop over 1 << 61 elements that are never stored
+would run for centuries, where TensorFlow raises ResourceExhaustedError.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from tvtf.core.shape import show_shape, simplify_dim
 from tvtf.ir import dialect
 from tvtf.passes.analysis.dead_code import makers_of_dims
 
-MAKER = "tvtf.told_dims"
-MOST_NAMED = 3
+DIMS_OP = "tvtf.told_dims"
+MAX_NAMED = 3
+"""Results that an error text names; the rest are counted."""
 
 
 class Sized(NamedTuple):
-    """A result whose size the program computes."""
+    """A result whose size is computed at run time."""
 
     op: str
     shape: tuple[Any, ...]
@@ -29,25 +31,25 @@ class Sized(NamedTuple):
 
 
 def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
-    """By the binding that computes the last of its dims, the results of a function that come after."""
+    """Returns the results of computed size, grouped by the binding that computes the last of their dims."""
     bindings = [b for block in function.body.blocks for b in block.bindings]
     makers = makers_of_dims(function.params, bindings)
     order = {b.var: i for i, b in enumerate(bindings)}
-    told = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == MAKER}
-    found: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
-    for binding in bindings if told else ():
+    dim_bindings = {b.var for b in bindings if dialect.is_dialect(b.value) and b.value.op.name == DIMS_OP}
+    results_after: dict[relax.Var, dict[str, Sized]] = defaultdict(dict)
+    for binding in bindings if dim_bindings else ():
         for each in _results(binding):
             used = (
                 set() if isinstance(each.bytes, int) else {makers[s] for s in undefined_vars(each.bytes) if s in makers}
             )
-            if used & told:
+            if used & dim_bindings:
                 last = max(used, key=order.__getitem__)
-                found[last].setdefault(str(each.bytes), each)
-    return {var: list(each.values()) for var, each in found.items()}
+                results_after[last].setdefault(str(each.bytes), each)
+    return {var: list(each.values()) for var, each in results_after.items()}
 
 
 def _results(binding: Any) -> list[Sized]:
-    if not dialect.is_dialect(binding.value) or binding.value.op.name == MAKER:
+    if not dialect.is_dialect(binding.value) or binding.value.op.name == DIMS_OP:
         return []
     op = dialect.read(binding.value).primitive.tf_name
     types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
@@ -62,7 +64,7 @@ def _sized(op: str, ty: relax.TensorType) -> Sized:
 
 
 def too_large(results: Sequence[Sized]) -> str:
-    """What to say where one of them can't be had."""
-    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MOST_NAMED])
-    others = "" if len(results) <= MOST_NAMED else f" and {len(results) - MOST_NAMED} more"
-    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{others}"
+    """Returns the error text for results that can't be allocated, in TensorFlow's words."""
+    named = ", ".join(f"{r.op} {show_shape(r.shape)}" for r in results[:MAX_NAMED])
+    more = "" if len(results) <= MAX_NAMED else f" and {len(results) - MAX_NAMED} more"
+    return f"OOM when allocating a tensor of a size that the program computes, one of: {named}{more}"

@@ -1,4 +1,4 @@
-"""Kernels that are the same, once: calls with unknown dims make one each, and fusing makes one of each group of calls."""
+"""Deduplicates kernels: calls with unknown dims get a kernel each, and so does each group that FuseOps makes."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the first of all kernels of the same structure in the place of the others."""
-    instead = _others(mod)
-    if not instead:
+    """Replaces kernels of the same structure by the first of them."""
+    replacements = _duplicates(mod)
+    if not replacements:
         return mod
-    kept = {name: _calling(func, instead) for name, func in mod.functions_items() if name not in instead}
-    return tvm.IRModule(kept, attrs=mod.attrs)
+    functions = {name: _calling(func, replacements) for name, func in mod.functions_items() if name not in replacements}
+    return tvm.IRModule(functions, attrs=mod.attrs)
 
 
-def _calling(func: Any, instead: dict[ir.GlobalVar, ir.GlobalVar]) -> Any:
+def _calling(func: Any, replacements: dict[ir.GlobalVar, ir.GlobalVar]) -> Any:
     if isinstance(func, tirx.PrimFunc):
         return func
-    return structural_map(func, (ir.GlobalVar, lambda name: instead.get(name, name)))
+    return structural_map(func, (ir.GlobalVar, lambda name: replacements.get(name, name)))
 
 
-def _others(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
-    """What is there before, by the name of each kernel that is there again."""
+def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
+    """Returns the first kernel of the same structure, by the name of each duplicate."""
     known: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
-    instead: dict[ir.GlobalVar, ir.GlobalVar] = {}
+    replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc) and "global_symbol" not in (func.attrs or {}):
-            alike = known.setdefault(tvm_ffi.structural_hash(func), [])
-            first = next((other for other, its in alike if _is_same(name, func, other, its)), None)
+            candidates = known.setdefault(tvm_ffi.structural_hash(func), [])
+            first = next((other for other, candidate in candidates if _is_same(name, func, other, candidate)), None)
             if first is None:
-                alike.append((name, func))
+                candidates.append((name, func))
             else:
-                instead[name] = first
-    return instead
+                replacements[name] = first
+    return replacements
 
 
-def _is_same(name: Any, func: tirx.PrimFunc, other: Any, its: tirx.PrimFunc) -> bool:
-    """Also in whether calls of them are pure."""
-    return tvm_ffi.structural_equal(name.ty, other.ty) and tvm_ffi.structural_equal(func, its)
+def _is_same(name: Any, func: tirx.PrimFunc, other: Any, other_func: tirx.PrimFunc) -> bool:
+    """Checks equality of kernels and of their types, which also say whether calls are pure."""
+    return tvm_ffi.structural_equal(name.ty, other.ty) and tvm_ffi.structural_equal(func, other_func)

@@ -1,4 +1,4 @@
-"""Convolutions around a depthwise one become one kernel where what lies between them is larger than a core's cache."""
+"""Fuses the convolutions around a depthwise one into one kernel if the tensor between them exceeds a core's cache."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
-# Of a core's cache: what is between kernels comes back from there only in part, since cores share it out anew.
 SHARE_OF_LEVEL2 = 0.2
+"""Share of a core's level-2 cache above which an intermediate counts as too large: the next kernel distributes its work
+over cores anew, so only a part of what a core wrote is still in its own cache."""
 Chain = Sequence[Any]
-"""Bindings of which each but the last is read by the next alone."""
+"""Bindings in order; each but the last is read only by the next."""
 
 
 def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
-    """The module with every chain in ``main`` called as one kernel; its kernels aren't scheduled yet."""
+    """Fuses every chain in ``main``; kernels aren't scheduled yet."""
     facts, line = CpuTarget.of(target), _Line(mod)
     builder = relax.BlockBuilder(mod)
     known: dict[Any, ir.GlobalVar | None] = {}
@@ -40,43 +41,45 @@ def chain_kernels(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
 
 class _Line:
-    """The kernels' calls of ``main``, and who reads what."""
+    """The kernel calls of ``main`` and the readers of each variable."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod, main = mod, mod["main"]
         self.bindings = [binding for block in main.body.blocks for binding in block.bindings]
-        self.made = {binding.var: binding for binding in self.bindings if is_kernel_call(binding.value)}
+        self.kernel_calls = {binding.var: binding for binding in self.bindings if is_kernel_call(binding.value)}
         self.readers: dict[Any, list[Any]] = {}
         for binding in self.bindings:
             self._read(binding.value, binding)
         self._read(main.body.body, None)
 
     def _read(self, value: Any, reader: Any) -> None:
-        found: set[Any] = set()
-        structural_walk(value, (ir.Var, found.add))
-        for var in found:
+        names: set[Any] = set()
+        structural_walk(value, (ir.Var, names.add))
+        for var in names:
             self.readers.setdefault(var, []).append(reader)
 
     def only_reader(self, binding: Any) -> Any:
-        """The kernel's call that alone reads a result."""
+        """Returns the kernel call that is the only reader of a result, or None."""
         readers = self.readers.get(binding.var, [])
-        return self.made.get(readers[0].var) if len(readers) == 1 and readers[0] is not None else None
+        return self.kernel_calls.get(readers[0].var) if len(readers) == 1 and readers[0] is not None else None
 
     def chains(self, target: CpuTarget) -> Iterator[Chain]:
-        """Longest first, for each depthwise convolution."""
-        for binding in self.made.values():
+        """Yields candidate chains for each depthwise convolution, the longest first."""
+        for binding in self.kernel_calls.values():
             if not self._is(binding, _is_depthwise):
                 continue
             reader = self.only_reader(binding)
             after = [reader] if reader is not None and self._is(reader, is_convolution) else []
-            before = [b for x in _operands(binding) if (b := self.made.get(x)) and self.only_reader(b) is binding]
+            before = [
+                b for x in _operands(binding) if (b := self.kernel_calls.get(x)) and self.only_reader(b) is binding
+            ]
             before = [b for b in before if self._is(b, is_convolution)][:1]
             for chain in ([*before, binding, *after], [binding, *after], [*before, binding]):
                 if len(chain) > 1 and any(_bytes_of(b.var) > SHARE_OF_LEVEL2 * target.level2_bytes for b in chain[:-1]):
                     yield chain
 
     def _is(self, binding: Any, test: Any) -> bool:
-        """Whether a kernel is one contraction that passes a test, with elementwise work around it."""
+        """Whether a kernel has one contraction, which passes a test, and elementwise stages otherwise."""
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
         sums = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
@@ -84,7 +87,7 @@ class _Line:
 
 
 def _is_depthwise(stage: Stage) -> bool:
-    """Whether each result is a sum over a window of its own channel."""
+    """Whether each result sums over a window of its own channel only."""
     if not is_convolution(stage) or len(stage.spatial) != 4:
         return False
     channel = stage.spatial[3]
@@ -104,7 +107,7 @@ def _bytes_of(x: Any) -> int:
 def _function_of(
     mod: tvm.IRModule, builder: relax.BlockBuilder, chain: Chain, known: dict[Any, Any], target: CpuTarget
 ) -> ir.GlobalVar | None:
-    """The function of a chain, the same for chains of the same kernels; None where bands don't pay."""
+    """Returns the function of a chain, shared by chains of the same kernels; None where bands of rows don't pay."""
     operands = _outer(chain)
     inner = [binding.var for binding in chain]
     places = [[_place(x, operands, inner) for x in _operands(binding)] for binding in chain]
@@ -118,7 +121,7 @@ def _function_of(
 
 
 def _outer(chain: Chain) -> list[Any]:
-    """What a chain reads that it doesn't make."""
+    """Returns the operands of a chain that come from outside."""
     inner = {binding.var for binding in chain}
     return list(dict.fromkeys(x for binding in chain for x in _operands(binding) if x not in inner))
 
@@ -128,6 +131,7 @@ def _place(x: Any, operands: list[Any], inner: list[Any]) -> int:
 
 
 def _merged(chain: Chain, operands: list[Any]) -> relax.Function:
+    """Builds the function of a chain, marked as FuseOps marks its groups so that FuseTIR makes it one kernel."""
     params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(operands)]
     at: dict[Any, Any] = dict(zip(operands, params, strict=True))
     bindings = []
@@ -143,7 +147,7 @@ def _merged(chain: Chain, operands: list[Any]) -> relax.Function:
 
 
 def _kernel_of(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tirx.PrimFunc:
-    """The kernel that the function of a chain becomes."""
+    """Returns the kernel that FuseTIR would make of a chain's function."""
     builder = relax.BlockBuilder(tvm.IRModule({b.value.args[0]: mod[b.value.args[0]] for b in chain}))
     name = builder.add_func(function, "chain")
     params = [relax.Var(param.name, param.ty) for param in function.params]
@@ -154,13 +158,15 @@ def _kernel_of(mod: tvm.IRModule, function: relax.Function, chain: Chain) -> tir
 
 
 def _calls(chain: Chain, name: ir.GlobalVar) -> dict[Any, list[Any]]:
-    """What the bindings of a chain become."""
+    """Returns the replacement of each binding of a chain: the call for the last, nothing for the others."""
     last = chain[-1]
     call = relax.Call(name, _outer(chain), span=last.value.span, ret_ty=last.var.ty)
     return {binding.var: [relax.VarBinding(last.var, call)] if binding is last else [] for binding in chain}
 
 
 def _rewritten(builder: relax.BlockBuilder, main: relax.Function, calls: dict[Any, list[Any]]) -> tvm.IRModule:
+    """Returns the module with each chain's bindings replaced, and the chains fused by FuseTIR."""
+
     def block(old: Any) -> Any:
         bindings = [new for b in old.bindings for new in calls.get(b.var, [b])]
         return type(old)(bindings)

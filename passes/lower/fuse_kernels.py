@@ -1,8 +1,8 @@
-"""FuseTIR, and dims of parameters that it leaves made of dims which no parameter has any more.
+"""Runs FuseTIR and repairs the function types it leaves inconsistent.
 
-It takes parameters away that a function of control flow reads no element of, and hands their dims on as a shape where its
-body uses them. It overlooks those that only the type of another parameter is made of, as in ``(min(6, n + m),)``: the function
-then can't tell whether its argument fits (VMShapeLower: "PrimExpr ... is not computed").
+FuseTIR removes parameters of control-flow functions whose elements aren't read, and passes on their dims as a shape if
+the body uses them. It misses dims that only another parameter's type mentions, as in ``(min(6, n + m),)``: the function
+then can't check that argument (VMShapeLower: "PrimExpr ... is not computed"). Such dims become symbols of their own.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with one kernel for each group of FuseOps."""
+    """Turns each group that FuseOps made into one kernel."""
     return _name_lost_dims(relax.transform.FuseTIR()(mod))
 
 
 def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with a symbol in the place of each dim of a parameter that the function can't compute."""
-    made = {var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _lost(f)}
-    if not made:
+    """Replaces each dim of a parameter that its function can't compute by a symbol."""
+    repaired = {
+        var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _has_unbound_dims(f)
+    }
+    if not repaired:
         return mod
-    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
-    kept = {var: f for var, f in mod.functions_items() if var not in made}
-    functions = kept | {typed[var]: f for var, f in made.items()}
+    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in repaired.items()}
+    unchanged = {var: f for var, f in mod.functions_items() if var not in repaired}
+    functions = unchanged | {typed[var]: f for var, f in repaired.items()}
     renamed = (ir.GlobalVar, lambda var: typed.get(var, var))
     return tvm.IRModule(
         {var: structural_map(f, renamed) if isinstance(f, relax.Function) else f for var, f in functions.items()},
@@ -38,18 +40,18 @@ def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     )
 
 
-def _lost(function: relax.Function) -> bool:
-    """Whether a parameter has a dim that is made of unknown ones."""
+def _has_unbound_dims(function: relax.Function) -> bool:
+    """Whether a parameter has a dim expression over symbols that no parameter binds."""
     known = _known([p.ty for p in function.params], function.params)
-    return any(isinstance(p.ty, relax.TensorType) and not all(_is_made_of(known, p.ty)) for p in function.params)
+    return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(known, p.ty)) for p in function.params)
 
 
 def _known(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
-    """The symbols that parameters have as dims of their own."""
+    """Returns the symbols that parameters bind: plain symbolic dims, and scalars."""
     return {d for d in [*(d for ty in types for d in _dims(ty)), *params] if isinstance(d, tirx.Var)}
 
 
-def _is_made_of(known: set[Any], ty: Any) -> Iterator[bool]:
+def _are_bound(known: set[Any], ty: Any) -> Iterator[bool]:
     return (known.issuperset(tirx.analysis.undefined_vars(dim)) for dim in _dims(ty))
 
 
@@ -60,23 +62,23 @@ def _dims(ty: Any) -> list[Any]:
 
 
 def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[Any]:
-    """Types of parameters with a symbol in the place of each dim that they can't tell; one for equal dims.
+    """Returns parameter types with each unbound dim expression replaced by a symbol, the same one for equal dims.
 
     Args:
-      params: scalars among the parameters, which tell themselves.
+      params: the parameters; scalars among them bind their own symbols.
     """
-    known, names, found = _known(types, params), [], []  # type: ignore[var-annotated]
+    known, names, result = _known(types, params), [], []  # type: ignore[var-annotated]
     for ty in types:
-        told = [*_is_made_of(known, ty)]
-        if isinstance(ty, relax.TensorType) and not all(told):
-            dims = [dim if is_told else _name_of(dim, names) for dim, is_told in zip(_dims(ty), told)]
+        is_bound = [*_are_bound(known, ty)]
+        if isinstance(ty, relax.TensorType) and not all(is_bound):
+            dims = [dim if bound else _name_of(dim, names) for dim, bound in zip(_dims(ty), is_bound)]
             ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
-        found.append(ty)
-    return found
+        result.append(ty)
+    return result
 
 
 def _name_of(dim: Any, names: list[tuple[Any, tirx.Var]]) -> tirx.Var:
-    """The symbol for a dim, a new one where it is the first of its like."""
+    """Returns the symbol for a dim expression, a new one for the first of its kind."""
     for known, name in names:
         if tvm_ffi.structural_equal(dim, known):
             return name

@@ -1,9 +1,10 @@
-"""An optimizer's update of a Variable, of the state beside it and the gradient it needs become one kernel.
+"""Fuses an optimizer's update of a Variable with the update of its slots and with the gradient that they read.
 
-FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable; here
-the elementwise kernels between them are one function of several results, which FuseTIR makes a kernel as it does with
-FuseOps' own. The product that gives the gradient joins where nobody else reads it. An update runs as soon as its
-gradient can be had, so that what the gradient is made of need not be kept.
+FuseOps makes kernels of one result. Adam's update has three, each read by the next and copied into its Variable. This
+pass groups the elementwise kernels between them into one function of several results, which FuseTIR turns into one
+kernel like FuseOps' own groups. The matmul or convolution that computes the gradient joins if it has no other reader.
+An update is placed right after its gradient's operands, so that these don't have to stay in memory until the end of the
+step.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _BROADCAST, _CONTRACTION = 1, 4
-"""TVM's kinds of kernels (``op_pattern``): up to the first, an element of the result reads one of each operand."""
+"""TVM's ``op_pattern`` values: up to _BROADCAST, a result's element reads at most one element of each operand."""
 
 
 class Step(NamedTuple):
-    """A call of a kernel of one result; ``copied`` is the operand that it only copies."""
+    """A call of a kernel with one result; ``copied`` is the operand if the kernel only copies it."""
 
     position: int
     block: int
@@ -44,7 +45,7 @@ class Step(NamedTuple):
 
 
 def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the updates of donated Variables in ``main`` made functions of their own."""
+    """Fuses the updates of donated Variables in ``main``."""
     main = mod["main"]
     pairs = [(int(output), int(parameter)) for output, parameter in (main.attrs or {}).get(DONATE, [])]
     line = _Line(mod, main, pairs)
@@ -53,16 +54,16 @@ def fuse_updates(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 class _Line:
-    """The straight line of ``main``: its kernels' calls, who reads what, and what becomes of Variables."""
+    """The straight-line code of ``main``: kernel calls, the readers of each variable, the new values of Variables."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function, pairs: list[tuple[int, int]]) -> None:
         self.steps: dict[Any, Step] = {}
         self.readers: dict[Any, list[int]] = {}
-        self.made: dict[Any, int] = {}
+        self.positions_of: dict[Any, int] = {}
         self.starts: list[int] = []
         known: dict[Any, int | None] = {}
         for number, block in enumerate(main.body.blocks):
-            self.starts.append(len(self.made))
+            self.starts.append(len(self.positions_of))
             for binding in block.bindings:
                 self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, known)
         self._read(main.body.body)
@@ -73,9 +74,10 @@ class _Line:
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]
     ) -> None:
-        position = len(self.made)
+        """Records a binding; calls of kernels with one result in dataflow blocks become steps."""
+        position = len(self.positions_of)
         self._read(binding.value)
-        self.made[binding.var] = position
+        self.positions_of[binding.var] = position
         if is_dataflow and _is_plain_call(binding.value):
             name, operands = binding.value.args[0], list(binding.value.args[1].fields)
             kernel = mod[name]
@@ -88,76 +90,76 @@ class _Line:
 
     def _read(self, value: Any) -> None:
         for var in variables(value):
-            self.readers.setdefault(var, []).append(len(self.made))
+            self.readers.setdefault(var, []).append(len(self.positions_of))
 
     @cached_property
     def early(self) -> set[Any]:
-        """Numbers that depend on parameters alone, as they come in: a step's learning rate."""
-        found: set[Any] = set()
+        """Scalars that depend on parameters only, such as a step's learning rate; they move to the block's start."""
+        scalars: set[Any] = set()
         for var, step in self.steps.items():
             if (
                 var not in self.updated
                 and not step.binding.var.ty.ndim
-                and all(x not in self.made or x in found for x in step.operands)
+                and all(x not in self.positions_of or x in scalars for x in step.operands)
             ):
-                found.add(var)
-        return found
+                scalars.add(var)
+        return scalars
 
     def key(self, var: Any) -> float:
-        """What bindings are sorted by."""
-        position = self.made[var]
+        """Returns the sort key of a binding within its block."""
+        position = self.positions_of[var]
         if var not in self.early:
             return position
         return max(start for start in self.starts if start <= position) - 0.9
 
     def updates(self) -> Iterator[_Update]:
-        """Groups of steps that can be one kernel each, which no step belongs to two of."""
+        """Yields groups of steps that can be fused; each step belongs to one group."""
         groups: list[set[Any]] = []
         for var in self.updated:
-            own = set(self._elementwise(var))
-            groups = [g for g in groups if not g & own] + [own.union(*(g for g in groups if g & own))]
+            members = set(self._elementwise(var))
+            groups = [g for g in groups if not g & members] + [members.union(*(g for g in groups if g & members))]
         for group in groups:
-            own = self._without_shared(group)
-            own |= self._gradient(own)
-            update = _Update(self, sorted((self.steps[var] for var in own), key=lambda step: step.position))
+            members = self._without_shared(group)
+            members |= self._gradient(members)
+            update = _Update(self, sorted((self.steps[var] for var in members), key=lambda step: step.position))
             if update.steps and update.is_legal:
                 yield update
 
     def _elementwise(self, var: Any) -> Iterator[Any]:
-        """The steps of the same shape that lead to a value."""
+        """Yields the elementwise steps of the same shape that a value is computed by."""
         todo, seen = [var], set()
         while todo:
             step = self.steps.get(todo.pop())
-            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _alike(step.var, var):
+            if step is not None and step.var not in seen and step.pattern <= _BROADCAST and _same_shape(step.var, var):
                 seen.add(step.var)
                 todo += step.operands
         return iter(seen)
 
     def _without_shared(self, group: set[Any]) -> set[Any]:
-        """Without what others read that isn't a Variable's new value."""
+        """Removes steps that are read outside the group, unless they are a Variable's new value."""
         while True:
-            own = {self.steps[var].position for var in group}
-            shared = {v for v in group if v not in self.updated and not own.issuperset(self.readers.get(v, ()))}
+            positions = {self.steps[var].position for var in group}
+            shared = {v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))}
             if not shared:
                 return group
             group = group - shared
 
     def _gradient(self, group: set[Any]) -> set[Any]:
-        """The one contraction that only this group reads."""
-        own = {self.steps[var].position for var in group}
+        """Returns the contraction that only this group reads, if there is exactly one."""
+        positions = {self.steps[var].position for var in group}
         operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
-        found = {
+        contractions = {
             x
             for x in operands - group
             if self.steps[x].pattern == _CONTRACTION
-            and all(_alike(x, var) and self.steps[x].block == self.steps[var].block for var in group)
-            and own.issuperset(self.readers[x])
+            and all(_same_shape(x, var) and self.steps[x].block == self.steps[var].block for var in group)
+            and positions.issuperset(self.readers[x])
         }
-        return found if len(found) == 1 else set()
+        return contractions if len(contractions) == 1 else set()
 
 
 class _Update:
-    """Steps to be one kernel, in order."""
+    """Steps to fuse into one kernel, in order."""
 
     def __init__(self, line: _Line, steps: list[Step]) -> None:
         self.line, self.steps = line, steps
@@ -168,29 +170,38 @@ class _Update:
 
     @property
     def name(self) -> str:
-        """Its kernel's: what makes the gradient, or the first step."""
+        """The fused kernel's name: the gradient's kernel if it is part, else the first step's."""
         first = max(self.steps, key=lambda step: step.pattern)
         return str(first.binding.value.args[0].name_hint)
 
     @property
     def is_legal(self) -> bool:
-        """Whether nobody reads a result before the last step, and all lie in one block."""
+        """Whether all steps are in one block and no result is read before the last step."""
         last = self.steps[-1].position
         early = [r for s in self.results for r in self.line.readers[s.var] if r < last and r not in self.positions]
         return not early and len({step.block for step in self.steps}) == 1
 
     @property
     def place(self) -> float:
-        """Right after the last operand, and after others have read the Variables whose memory the results take."""
-        made = [self.line.made[x] for x in self.operands if x in self.line.made and x not in self.line.early]
+        """The sort key of the call.
+
+        It stands after the last operand, and after the last other reader of the Variables whose memory the results
+        take.
+        """
+        operand_positions = [
+            self.line.positions_of[x] for x in self.operands if x in self.line.positions_of and x not in self.line.early
+        ]
         params = [self.line.updated[s.var] for s in self.steps if s.var in self.line.updated]
         read = [r for p in params for r in self.line.readers.get(p, ()) if r not in self.positions]
         start = self.line.starts[self.steps[0].block]
-        before = [position for position in (*made, *read) if position < self.steps[-1].position]
+        before = [position for position in (*operand_positions, *read) if position < self.steps[-1].position]
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
-        """The steps as a function of their operands; what was copied is read from the copy, unless it is a result."""
+        """Returns the steps as a function of their operands.
+
+        A copied value is read from the copy, unless it is a result.
+        """
         types = with_named_dims([x.ty for x in self.operands])
         params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
         at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
@@ -207,12 +218,12 @@ class _Update:
         return relax.Function(params, body, result.ty, attrs=ir.make_node("ir.DictAttrs", Primitive=True))
 
     def bindings(self, function: ir.GlobalVar) -> list[Any]:
-        """The call, and the results under the names they had."""
+        """Returns the bindings of the call and of its results, under their old variables."""
         types = relax.TupleType([step.var.ty for step in self.results])
         call = relax.Call(function, self.operands, span=self.steps[-1].binding.value.span, ret_ty=types)
-        made = relax.VarBinding(relax.Var("update", types), call)
-        items = [relax.VarBinding(step.var, relax.TupleGetItem(made.var, i)) for i, step in enumerate(self.results)]
-        return [made, *items]
+        binding = relax.VarBinding(relax.Var("update", types), call)
+        items = [relax.VarBinding(step.var, relax.TupleGetItem(binding.var, i)) for i, step in enumerate(self.results)]
+        return [binding, *items]
 
 
 def _again(call: Any, operands: list[Any]) -> Any:
@@ -232,12 +243,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value.ty, relax.TensorType)
 
 
-def _alike(x: Any, y: Any) -> bool:
+def _same_shape(x: Any, y: Any) -> bool:
     return tvm_ffi.structural_equal(x.ty.shape, y.ty.shape)
 
 
 def _copied(func: Any) -> int | None:
-    """The operand that a kernel only copies."""
+    """Returns the position of the operand that a kernel only copies, or None."""
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None
     if not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -249,6 +260,7 @@ def _copied(func: Any) -> int | None:
 
 
 def _results(main: relax.Function) -> list[Any]:
+    """Returns the variables that ``main`` returns, through aliases."""
     values = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     result = main.body.body
     while isinstance(values.get(result), relax.Var):
@@ -258,18 +270,18 @@ def _results(main: relax.Function) -> list[Any]:
 
 
 def _rewritten(mod: tvm.IRModule, main: relax.Function, line: _Line, updates: list[_Update]) -> tvm.IRModule:
-    """``main`` with a call for each update, in the order of places."""
+    """Returns the module with each update's steps replaced by its call, sorted into place."""
     builder = relax.BlockBuilder(mod)
     new: dict[int, list[tuple[float, list[Any]]]] = {}
     for update in updates:
         function = builder.add_func(update.function(), f"{update.name}_update")
         new.setdefault(update.steps[0].block, []).append((update.place, update.bindings(function)))
-    gone = {step.var for update in updates for step in update.steps}
+    fused_vars = {step.var for update in updates for step in update.steps}
     blocks = []
     for number, block in enumerate(main.body.blocks):
         if number in new:
-            left = [(line.key(b.var), [b]) for b in block.bindings if b.var not in gone]
-            parts = sorted([*left, *new[number]], key=lambda part: part[0])
+            unfused = [(line.key(b.var), [b]) for b in block.bindings if b.var not in fused_vars]
+            parts = sorted([*unfused, *new[number]], key=lambda part: part[0])
             block = relax.DataflowBlock([binding for _, part in parts for binding in part])
         blocks.append(block)
     body = Bindings.typed(relax.SeqExpr(blocks, main.body.body), main.body.body.ty)

@@ -1,4 +1,4 @@
-"""Items of tuples are taken before kernels are fused."""
+"""Moves reads of tuple items out of fused groups."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 
 
-@transform.module_pass(opt_level=0, name="TakeItems")
-def TakeItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Makes every item of a tuple a value that dataflow blocks give out, so that FuseOps leaves it outside kernels.
+@transform.module_pass(opt_level=0, name="HoistTupleItems")
+def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Makes every tuple item an output of its dataflow block, so that FuseOps leaves it outside kernels.
 
-    FuseOps replaces the tuples of which a kernel reads some items by these items, at positions that it noted before it
-    replaced the first. It goes through them in the order of their addresses, so that from three tuples on some
-    compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's fuse_ops.cc).
+    Works around a bug of FuseOps: it replaces a tuple of which a kernel reads some items by these items, at positions
+    that it noted before the first replacement, and goes through tuples in the order of their addresses. From three
+    tuples on, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
+    fuse_ops.cc).
     """
     result = mod.clone()
     for name, func in mod.functions_items():
@@ -24,6 +25,7 @@ def TakeItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
 
 
 def _items_given_out(func: relax.Function) -> relax.Function:
+    """Returns the function with dataflow variables that hold tuple items replaced by ordinary variables."""
     inner = {
         binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
         for block in func.body.blocks
@@ -33,8 +35,8 @@ def _items_given_out(func: relax.Function) -> relax.Function:
     return structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
 
 
-def known_items(mod: ir.IRModule) -> ir.IRModule:
-    """The module with items of tuples that are made in the same function taken from where they were made."""
+def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
+    """Replaces items of tuples that the same function builds by the tuples' fields."""
     result = mod.clone()
     for name, func in mod.functions_items():
         if isinstance(func, relax.Function):
@@ -43,6 +45,7 @@ def known_items(mod: ir.IRModule) -> ir.IRModule:
 
 
 def _with_known_items(func: relax.Function) -> relax.Function:
+    """Replaces reads of items of tuples built in the function, and drops tuples that aren't read any more."""
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
     out = Bindings()
@@ -55,7 +58,7 @@ def _with_known_items(func: relax.Function) -> relax.Function:
 
 
 def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
-    """The function without those bindings that nothing reads."""
+    """Drops those of ``candidates`` that nothing reads."""
     read: set[relax.Var] = set()
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     for value in (*(b.value for b in bindings), func.body.body):

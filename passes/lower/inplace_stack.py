@@ -1,7 +1,7 @@
-"""Stacks that a loop carries are written in place.
+"""Finds the stacks that a loop carries and may overwrite, and makes the kernels that do.
 
-A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``, and
-``stack_read`` before that; the loop starts with a copy of what it was given.
+A loop's body may overwrite a carried stack if its only uses are one ``stack_write`` or ``stack_add`` and any
+``stack_read`` before that. The loop then starts from a copy of its operand, which the caller may still read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOPS = ("while", "effect_while")
 
 
 class InPlace:
-    """What the loops of a dialect module may overwrite."""
+    """The stacks that loops of a dialect module may overwrite: ``owned`` variables, and carried positions by body."""
 
     def __init__(self, mod: tvm.IRModule) -> None:
         self.owned: set[relax.Var] = set()
@@ -31,23 +31,24 @@ class InPlace:
             self._scan(name, mod[name], count)
 
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
+        """Scans a loop body for writes that are the only use of a carried stack or of an earlier write's result."""
         uses = _uses(body)
         params = {p: k for k, p in enumerate(body.params[:count])}
-        own = set(params)
+        overwritable = set(params)
         self.carried[name] = set()
         for binding in _bindings(body):
             if not dialect.is_dialect(binding.value):
                 continue
             bound = dialect.read(binding.value)
             if bound.primitive.name == READ:
-                uses[bound.inputs[0]] -= 1  # what is read before the write has its own memory by then
+                uses[bound.inputs[0]] -= 1  # harmless: a read before the write has copied the row by then
                 continue
-            if bound.primitive.name in WRITES and bound.inputs[0] in own and uses[bound.inputs[0]] == 1:
+            if bound.primitive.name in WRITES and bound.inputs[0] in overwritable and uses[bound.inputs[0]] == 1:
                 buffer = bound.inputs[0]
                 self.owned.add(buffer)
                 if buffer in params:
                     self.carried[name].add(params[buffer])
-                own.add(binding.var)
+                overwritable.add(binding.var)
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:
@@ -61,6 +62,7 @@ def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
 
 
 def _uses(func: relax.Function) -> Counter[relax.Var]:
+    """Counts the uses of each variable in a function."""
     counts: Counter[relax.Var] = Counter()
 
     def count(expr: Any) -> None:
@@ -111,7 +113,7 @@ def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.Prim
 
 
 def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:
-    """What is written is the loop's own memory, and no operand's: LLVM may use vectors."""
+    """Builds the kernel as ``noalias``: no operand shares the stack's memory, so LLVM may vectorize."""
     return tirx.PrimFunc(params, body).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
 
 

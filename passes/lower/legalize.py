@@ -1,6 +1,7 @@
-"""From the ``tvtf`` dialect to kernels: each call becomes ``call_tir`` of the primitive's ``lower`` column.
+"""Lowers the ``tvtf`` dialect to kernels: each call becomes ``call_tir`` of the primitive's ``lower`` column.
 
-Equal calls (primitive, attributes, static types) share one kernel. Spans go along. Control flow becomes Relax's own.
+Calls with the same primitive, attributes and types share one kernel. Spans are preserved. Control flow becomes Relax's
+own.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from tvtf.passes.lower.inplace_stack import InPlace, rows_kernel, slice_kernel
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with every dialect call lowered.
+    """Lowers every dialect call.
 
     Raises:
-      UnimplementedError: for a primitive without a native kernel, in the words of its ``why_not``.
+      UnimplementedError: a primitive has no native kernel; the text gives the reason from its ``why_not``.
     """
     return _Legalizer(_joined(mod)).run()
 
 
 def _joined(mod: tvm.IRModule) -> tvm.IRModule:
-    """What stood apart as what it is: from here on, nothing looks for values that are computed twice."""
+    """Removes ``apart`` calls: they kept equal values from being merged, and no later pass merges values."""
     joined = mod.clone()
     for name, func in mod.functions_items():
         same: dict[Any, Any] = {}
@@ -58,23 +59,25 @@ def _replaced(value: Any, by: dict[Any, Any]) -> Any:
 
 
 class _Legalizer:
+    """One run over a module, with the kernels made so far."""
+
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
         self.known: dict[Any, ir.GlobalVar] = {}
-        self.taken = {gv.name_hint for gv in mod.get_global_vars()}
+        self.used_names = {gv.name_hint for gv in mod.get_global_vars()}
         self.in_place = InPlace(mod)
         self.recorded = recorded_calls(mod)
 
     @cached_property
-    def found(self) -> dict[relax.Call, set[tirx.Var]]:
-        return found_dims(self.mod)
+    def new_dims(self) -> dict[relax.Call, set[tirx.Var]]:
+        return dims_bound_by(self.mod)
 
     def run(self) -> tvm.IRModule:
         lowered = rewrite_functions(self.mod, self.binding)
         for var, kernel in self.kernels.items():
             lowered[var] = kernel
-        return bare_conditions(lowered)
+        return with_bare_loop_parts(lowered)
 
     def binding(self, out: Bindings, binding: relax.VarBinding) -> None:
         call = binding.value
@@ -84,6 +87,7 @@ class _Legalizer:
             out.bind(binding.var, self.lowered(out, call))
 
     def lowered(self, out: Bindings, call: relax.Call) -> Any:
+        """Lowers a call by its rule in :data:`CONTROL`, on the host, or by its ``lower`` column."""
         bound = dialect.read(call)
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
@@ -100,11 +104,12 @@ class _Legalizer:
         return self.kernel_call(call, bound)
 
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+        """Returns the call of a kernel for a primitive, reusing the kernel of an equal earlier call."""
         attrs = {k: plain(v) for k, v in bound.attrs.items()}
         key = self.key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
         if is_empty(call.ty):
-            lower, inputs, attrs = (lambda: nothing(call.ty)), [], {}
+            lower, inputs, attrs = (lambda: empty_results(call.ty)), [], {}
         if key is not None and key in self.known:
             return call_kernel(self.known[key], inputs, call.ty, call)
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
@@ -115,7 +120,7 @@ class _Legalizer:
 
     @staticmethod
     def key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
-        """What makes two calls the same kernel; None where sizes are computed, or attributes."""
+        """Returns the key under which calls share a kernel; None if dims are expressions or an operand is a shape."""
         types = [(str(x.ty.dtype), list(x.ty.shape.values)) for x in bound.inputs]
         dims = [d for _, shape in types for d in shape]
         if not all(isinstance(d, (tirx.IntImm, tirx.Var)) for d in dims) or isinstance(
@@ -127,23 +132,30 @@ class _Legalizer:
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        """Adds a kernel that is called for its effect: Relax takes one that writes nothing for pure, and drops the call."""
+        """Adds a kernel that is called for its effect.
+
+        It is typed as impure, since Relax would take a kernel without results for pure, and drop the call.
+        """
         ty = relax.FuncType(func.ty.params, func.ty.ret, False)
         return self.add(name, func, ty)
 
     def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
+        """Adds a kernel under a unique name; returns its variable."""
         unique, count = name, 0
-        while unique in self.taken:
+        while unique in self.used_names:
             count += 1
             unique = f"{name}_{count}"
-        self.taken.add(unique)
+        self.used_names.add(unique)
         var = Bindings.typed(ir.GlobalVar(unique), ty or func.ty)
         self.kernels[var] = func
         return var
 
 
-def bare_conditions(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with loop conditions that return their boolean itself, and bodies whose tuple is built last, as the loop wants them."""
+def with_bare_loop_parts(mod: tvm.IRModule) -> tvm.IRModule:
+    """Brings loop parts into the form that code generation expects.
+
+    Conditions return their boolean instead of a tuple; bodies return a tuple that isn't bound to a variable.
+    """
     for name, index in {part.name_hint: i for i, part in enumerate(loop_parts(mod))}.items():
         mod.update_func(mod.get_global_var(name), _unbound_result(mod[name], bare=index % 2 == 0))
     return mod
@@ -163,22 +175,22 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 
 
 def is_empty(ty: ir.Type) -> bool:
-    """Whether results are known to have no elements."""
+    """Whether all results are known to have no elements."""
     return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
 
 
-def nothing(ty: ir.Type) -> list[te.Tensor]:
-    """The kernel of results without elements, so that no op's own kernel need think of them."""
-    return [_nothing_of(t) for t in _tensor_types(ty)]
+def empty_results(ty: ir.Type) -> list[te.Tensor]:
+    """Builds the kernel for results without elements, so that no op's own kernel has to handle them."""
+    return [_empty_result(t) for t in _tensor_types(ty)]
 
 
-def _nothing_of(ty: relax.TensorType) -> te.Tensor:
+def _empty_result(ty: relax.TensorType) -> te.Tensor:
     zero = tirx.const(0, str(ty.dtype))
     return te.compute(ty.shape.values, lambda *_: zero, name="nothing")
 
 
 def plain(value: Any) -> Any:
-    """An attribute as kernels take it: dtypes by name."""
+    """Converts an attribute to the form that kernels take: dtypes become names."""
     if isinstance(value, DType):
         return value.name
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
@@ -196,7 +208,7 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 
 
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """``tvtf.cond(pred, *captured)`` to Relax's If over calls of the two branch functions."""
+    """Lowers ``tvtf.cond(pred, *captured)`` to Relax's If with a call of a branch function on each side."""
     predicate, *captured = bound.inputs
     varies = bool(bound.attrs.get("shapes"))
     ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if varies else call.ty
@@ -213,6 +225,7 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 
 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+    """Lowers a loop to the loop op; stacks that its body overwrites start as copies."""
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
     inputs = [_copied(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
     operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
@@ -232,13 +245,13 @@ def _kernel_value(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
 
 
 def _copied(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
-    """``x`` in memory of its own."""
+    """Copies ``x`` into memory of its own."""
     func, args, _ = gen_call_tir_inputs(lambda t: scalar(lambda _, value: value)(t), x)
     return out.emit(_kernel_value(legalizer.add("copy", func), args, x.ty), "own")
 
 
 def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds the stack's length from the tensor that holds it, then fills the stack."""
+    """Binds a symbolic dim to the stack's length, then creates the stack."""
     func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
     length = out.emit(_kernel_value(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length")
     _match_dims(out, length, [bound.attrs["size"]])
@@ -248,7 +261,7 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def _told_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Binds the dims from the vector that holds them, then makes the tensor without elements that has them."""
+    """Binds symbolic dims to the elements of a vector, then makes an empty tensor that carries these dims."""
     dims = list(bound.attrs["dims"])
     _match_dims(out, bound.inputs[0], dims)
     return _without_elements(legalizer, dims, call)
@@ -260,7 +273,7 @@ def _without_elements(legalizer: _Legalizer, dims: list[Any], call: relax.Call) 
 
 
 def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """As told dims, from a vector computed from the inputs' dims."""
+    """Like `_told_dims`, with the vector computed from the inputs' dims by a kernel."""
     dims = list(bound.attrs["dims"])
     func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
     vector = _kernel_value(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
@@ -269,7 +282,7 @@ def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
 
 
 def _match_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
-    """Lets dims be what an int64 vector holds."""
+    """Binds symbolic dims to the elements of an int64 vector."""
     shape = out.emit(_effect("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
     matched = relax.ShapeType(dims)
     out.bindings.append(relax.MatchCast(relax.Var("size", matched), shape, matched))
@@ -278,29 +291,29 @@ def _match_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
 
 
 def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
-    """A call that ends a dataflow block."""
+    """Returns a call of a VM builtin, which also ends a dataflow block."""
     return relax.Call(relax.ExternFunc(builtin), args, ret_ty=ty)
 
 
 def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Changes of stacks: into the buffer itself where the loop owns it."""
+    """Lowers a write to a stack; it happens in place where the loop owns the stack."""
     buffer, index, _ = bound.inputs
     if buffer not in legalizer.in_place.owned:
         return legalizer.kernel_call(call, bound)
     name = bound.primitive.name
-    made = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
-    kernel = legalizer.add(name, made)
+    func = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
+    kernel = legalizer.add(name, func)
     out.emit(void_call(kernel, bound.inputs, call.span), "_")
     return buffer
 
 
 def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """``tvtf.guard(ok, new, variable, ...)``: where it fails, the pending values are written, then a kernel raises."""
+    """Lowers ``tvtf.guard(ok, new, variable, ...)``: if not ``ok``, writes pending values, then a kernel raises."""
     ok, *operands = bound.inputs
     count = bound.attrs.get("shown", 0)
     shown, pending = operands[:count], operands[count:]
     if operands:
-        ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps can't have one in a branch
+        ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps fails on one in a branch
         failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *shown], pending, bound.attrs))
         ok = out.emit(failed, "checked")
     if shown:
@@ -313,25 +326,26 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 
 def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """``tvtf.write(new, variable)``: a kernel that copies; its value is the new one."""
+    """Lowers ``tvtf.write(new, variable)`` to a copying kernel; returns the new value."""
     new, variable = bound.inputs
     out.emit(void_call(legalizer.add("write", copy_kernel(new.ty)), [new, variable], call.span), "_")
     return new
 
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """A call of a Python function by the symbol that finds it."""
+    """Lowers a call of a Python function to a packed call by the symbol of its kind."""
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
     way = GRADIENT_SYMBOL if bound.attrs["backward"] else RECORD_SYMBOL if call in legalizer.recorded else CALL_SYMBOL
     return _on_host(out, call, way, [ranks, *bound.inputs], bound.primitive.pure)
 
 
 def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
-    """The calls of Python whose last result is used, by gradients: the number of what they recorded."""
+    """Returns the Python calls that a gradient uses: those whose last result, the number of their record, is read."""
     return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_in(f)}
 
 
 def _recorded_in(function: relax.Function) -> set[relax.Call]:
+    """Returns a function's differentiable Python calls whose record number is used."""
     bindings = [b for block in function.body.blocks for b in block.bindings]
     calls = {b.var: b.value for b in bindings if _differentiable_python(b.value)}
     if not calls:
@@ -353,18 +367,22 @@ def _differentiable_python(value: Any) -> bool:
 
 
 def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """A call of the primitive's NumPy kernel, by its name and attributes."""
-    text, dims = written(bound.attrs, lambda dim: legalizer.found[call].isdisjoint(tirx.analysis.undefined_vars(dim)))
+    """Lowers a call of a primitive's NumPy kernel to a packed call with its name and attributes."""
+    text, dims = written(
+        bound.attrs, lambda dim: legalizer.new_dims[call].isdisjoint(tirx.analysis.undefined_vars(dim))
+    )
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
     return _on_host(out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure)
 
 
-def found_dims(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
-    """The symbols of dims that each call is the first to have: running it tells them."""
-    return {call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _found_in(f)}
+def dims_bound_by(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
+    """Returns, for each call, the symbolic dims that its results bind first: they are known only after it ran."""
+    return {
+        call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _dims_bound_in(f)
+    }
 
 
-def _found_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
+def _dims_bound_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
     known = set().union(*(_symbols(param.ty) for param in function.params))
     for binding in (b for block in function.body.blocks for b in block.bindings):
         new = _symbols(binding.var.ty) - known
@@ -378,15 +396,15 @@ def _symbols(ty: ir.Type) -> set[tirx.Var]:
 
 
 def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure: bool) -> Any:
-    """A call of a function of the host by name; dims that its results alone have are bound from them."""
+    """Calls a host function by name; dims that only its results have are bound from them."""
     types = _tensor_types(call.ty)
     loose = relax.TupleType([_of_any_size(t) for t in types])
     if pure:
         value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[loose]), loose)
     else:
         value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[loose], span=call.span, ret_ty=loose)
-    found = out.emit(value, "found")
-    items = [_matched(out, found, i, t) for i, t in enumerate(types)]
+    results = out.emit(value, "found")
+    items = [_matched(out, results, i, t) for i, t in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
 
 
@@ -395,21 +413,21 @@ def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
 
 
 def _all_matched(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
-    """The items of a tuple of tensors of any size, as those of the sizes that they are told to have."""
-    found = out.emit(value, "found")
-    return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(ty.fields)])
+    """Casts the items of a tuple from tensors of unknown shape to their annotated shapes."""
+    results = out.emit(value, "found")
+    return relax.Tuple([_matched(out, results, i, t) for i, t in enumerate(ty.fields)])
 
 
-def _matched(out: Bindings, found: Any, index: int, ty: relax.TensorType) -> Any:
-    """An item of a tuple of tensors of any size, as one of the size that it is told to have."""
-    item = out.emit(relax.TupleGetItem(found, index), "item")
+def _matched(out: Bindings, results: Any, index: int, ty: relax.TensorType) -> Any:
+    """Casts one item of a tuple from a tensor of unknown shape to its annotated shape."""
+    item = out.emit(relax.TupleGetItem(results, index), "item")
     matched = relax.Var("matched", ty)
     out.bindings.append(relax.MatchCast(matched, item, ty))
     return matched
 
 
 def _failed(legalizer: _Legalizer, inside: Bindings, seen: list[Any], pending: list[Any], attrs: dict[str, Any]) -> Any:
-    """Does the assignments before a guard that failed; where it shows tensors, its kernel on the host raises here."""
+    """Writes the assignments before a failed guard; a guard that shows tensors raises here, by its host kernel."""
     _write_all(legalizer, inside, pending)
     if len(seen) > 1:
         args = [ir.StringImm("guard"), ir.StringImm(written(attrs)[0]), *seen]
@@ -424,11 +442,11 @@ def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any]) -> N
 
 
 def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
-    """``ok`` itself where it holds, else what ``otherwise(bindings)`` does and gives."""
-    kept, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
+    """Returns an If that is ``ok`` itself where it holds, else the result of ``otherwise(bindings)``."""
+    unchanged, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
     inside = Bindings()
     inside.bind(written, otherwise(inside))
-    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(kept, ok)])], kept)
+    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(unchanged, ok)])], unchanged)
     no = relax.SeqExpr([relax.BindingBlock(inside.bindings)], written)
     return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
 

@@ -1,8 +1,8 @@
-"""A loop of the virtual machine written as one kernel: a TIR `while` around the statements of its parts' kernels.
+"""Writes a loop of the virtual machine as one kernel: a TIR `while` around the statements of its functions' kernels.
 
-What a turn starts from lies in buffers that the next turn starts from again: on the stack where they are small, so that
-LLVM keeps scalars in registers. Buffers too large for that come from outside, so that they are allocated once, are part of
-the memory plan, and don't leak where the loop ends by an error.
+The carried values live in buffers that each iteration overwrites. Small buffers are on the stack, so that LLVM keeps
+scalars in registers. Larger ones are arguments of the kernel: they are allocated once, are part of the memory plan, and
+don't leak when the loop ends by an error.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.loop_op import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.codegen.argument_checks import has_asserts
 from tvtf.passes.codegen.inline_kernel import inlined, is_large
-from tvtf.passes.codegen.loop_invariants import lasting
+from tvtf.passes.codegen.loop_invariants import split_invariants
 from tvtf.passes.schedule.cpu import emit
 
 MAY_FAIL = "tvtf.may_fail"
 SAFE = "tvtf.inplace"
-"""Which outputs of a kernel may lie where an input lies: `[output, input]` positions; see `passes/memory/buffer_donation.py`."""
+"""Attribute: ``[output, input]`` positions that may share memory; set by `passes/memory/buffer_donation.py`."""
 POLL_WORK = 1 << 16
-"""Statements run between two looks at the clock: some 20 us."""
+"""Statements executed between two reads of the clock: about 20 us."""
 UNKNOWN_EXTENT = 64
-MOST_STATEMENTS = 5000
-"""A longer loop is left to the machine: LLVM compiles its kernels side by side, and each once."""
+"""Iterations assumed for a loop of unknown extent, when work is estimated."""
+MAX_STATEMENTS = 5000
+"""A longer loop stays in the virtual machine: LLVM then compiles its kernels in parallel, and each only once."""
 EMBEDDED = ("bool", "int32", "int64", "float32", "float64")
 
 Value = Any
@@ -38,21 +39,21 @@ Value = Any
 
 
 class NotNative(Exception):
-    """Something in a loop that kernels can't do."""
+    """Raised for a loop that can't be written as a kernel; the text names what prevents it."""
 
 
 class LoopKernel:
     """The kernel of a loop, and how to call it.
 
-    ``operands`` and then tensors of the types ``allocated`` are its arguments. Each of the ``results`` is the position of
-    one of these tensors, or, where the loop hands a value through (it may have written into it), the operand. Only
-    results in ``wanted`` are sure to be written.
+    Its arguments are ``operands``, then tensors of the types ``allocated``. Each of ``results`` is the position of one
+    of these tensors; for a carried value that the body returns unchanged (it may have written into it) it is the
+    operand. Only results in ``used_results`` are guaranteed to be written.
 
     Raises:
-      NotNative: the loop has to stay one of the virtual machine.
+      NotNative: the loop has to stay in the virtual machine.
     """
 
-    def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int], polls: bool) -> None:
+    def __init__(self, mod: tvm.IRModule, call: relax.Call, used_results: set[int], polls: bool) -> None:
         self.mod, self.polls = mod, polls
         self.inputs: dict[Any, Var] = {}
         self.outputs: list[Var] = []
@@ -62,30 +63,31 @@ class LoopKernel:
         self.dims: dict[Var, ir.Expr] = {}
         self.statements: list[Stmt | None] = []
         self.into: Var | None = None
-        self.results = self._write(call, wanted)
-        if sum(map(_length, self.statements)) > MOST_STATEMENTS:
+        self.results = self._write(call, used_results)
+        if sum(map(_length, self.statements)) > MAX_STATEMENTS:
             raise NotNative("its length")
         self.allocated = [_tensor_type(place) for place in [*self.outputs, *self.workspaces]]
         sizes = self._unbound_sizes()
         self.operands = [*self.inputs, *sizes]
         self.function = self._function(sizes)
 
-    def _write(self, call: relax.Call, wanted: set[int]) -> list[Any]:
-        given = list(call.args)[2 : 2 + carried_count(call)]
+    def _write(self, call: relax.Call, used_results: set[int]) -> list[Any]:
+        """Emits the loop; returns each result's output position or operand."""
+        carried = list(call.args)[2 : 2 + carried_count(call)]
         values = [self.value(x, {}) for x in list(call.args)[2:]]
-        state = self.loop(call, values, [k in wanted for k in range(len(given))])
+        state = self.loop(call, values, [k in used_results for k in range(len(carried))])
         results: list[Any] = []
-        for k, (buffer, operand) in enumerate(zip(state, given)):
+        for k, (buffer, operand) in enumerate(zip(state, carried)):
             if buffer is values[k]:
                 results.append(operand)
-            elif k in wanted:
+            elif k in used_results:
                 results.append(self._given_out(buffer))
             else:
                 results.append(operand)
         return results
 
     def _given_out(self, buffer: Var) -> int:
-        """The position of the output that holds a buffer at the end."""
+        """Returns the position of the output that holds a buffer at the end, adding a copy if there is none."""
         if buffer not in self.outputs:
             place = _buffer_like(buffer, "result")
             self.outputs.append(place)
@@ -94,6 +96,7 @@ class LoopKernel:
         return self.outputs.index(buffer)
 
     def _unbound_sizes(self) -> list[Var]:
+        """Returns the size variables in use that no buffer's shape binds: they become scalar parameters."""
         bound = {d for b in self._buffers() for d in b.ty.shape if isinstance(d, Var)}
         used: list[Var] = []
         for stmt in self.statements:
@@ -116,7 +119,7 @@ class LoopKernel:
         self.statements.append(stmt)
 
     def block(self, write: Callable[[], Any]) -> tuple[Stmt, Any]:
-        """The statements that ``write`` emits, and what it returns."""
+        """Returns the statements that ``write`` emits, and its result."""
         outer, self.statements = self.statements, []
         try:
             result = write()
@@ -125,7 +128,7 @@ class LoopKernel:
             self.statements = outer
 
     def place(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-        """A buffer of the kernel's own, on the stack where it is small."""
+        """Returns a new buffer of the kernel: on the stack if it is small, else a workspace argument."""
         buffer = emit.scratch(list(shape), dtype, name, "local")
         if not is_large(buffer):
             self.emit(emit.allocate(buffer))
@@ -139,6 +142,7 @@ class LoopKernel:
     # -- expressions
 
     def value(self, expr: Any, env: dict[Any, Value]) -> Value:
+        """Returns the buffer, scalar or tuple that an expression stands for, emitting what computes it."""
         if isinstance(expr, relax.Var) and expr in env:
             return env[expr]
         if isinstance(expr, relax.Var) and not env and isinstance(expr.ty, relax.TensorType):
@@ -158,7 +162,7 @@ class LoopKernel:
         raise NotNative(f"a {type(expr).__name__}")
 
     def input(self, expr: Any) -> Var:
-        """The parameter for a tensor from outside."""
+        """Returns the parameter for a tensor from outside the loop."""
         if expr not in self.inputs:
             if expr.ty.shape is None:
                 raise NotNative("a tensor of unknown rank")
@@ -177,6 +181,7 @@ class LoopKernel:
         return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        """Inlines a call of a loop, a function of the module, or a kernel."""
         if is_loop(call):
             operands = [self.value(x, env) for x in list(call.args)[2:]]
             return tuple(self.loop(call, operands, [False] * carried_count(call)))
@@ -194,6 +199,7 @@ class LoopKernel:
         return ()
 
     def kernel_call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
+        """Inlines a kernel; its result goes to the buffer chosen for it, else to a new one."""
         operands = list(self.value(call.args[1], env))
         if len(call.args) > 2:
             operands += map(self.scalar, call.args[2].values)
@@ -216,7 +222,7 @@ class LoopKernel:
         self.emit(body)
 
     def run(self, func: relax.Function, operands: Sequence[Value]) -> Value:
-        """A Relax function on values."""
+        """Inlines a Relax function on values."""
         env = dict(zip(func.params, operands, strict=True))
         outer = self.dims
         self.dims = _dims(func.params, operands)
@@ -225,6 +231,7 @@ class LoopKernel:
         return result
 
     def sequence(self, expr: Any, env: dict[Any, Value]) -> Value:
+        """Emits the bindings of a sequence, and returns its value."""
         if not isinstance(expr, relax.SeqExpr):
             return self.value(expr, env)
         for block in expr.blocks:
@@ -238,6 +245,7 @@ class LoopKernel:
     # -- control flow
 
     def branch(self, expr: relax.If, env: dict[Any, Value]) -> Value:
+        """Writes an If; each side copies its value to a common place."""
         chosen = self.value(expr.cond, env)
         sides = [self.block(partial(self.sequence, s, dict(env))) for s in (expr.true_branch, expr.false_branch)]
         merged = self.merged([value for _, value in sides])
@@ -246,7 +254,7 @@ class LoopKernel:
         return merged
 
     def merged(self, values: list[Value]) -> Value:
-        """Where the value of a branch goes."""
+        """Returns the buffer that both sides of a branch write their value to."""
         first, other = values
         if isinstance(first, tuple):
             return tuple(self.merged(list(pair)) for pair in zip(first, other, strict=True))
@@ -258,7 +266,11 @@ class LoopKernel:
             self.emit(_copy(source, target))
 
     def loop(self, call: relax.Call, values: list[Value], outside: list[bool]) -> list[Var]:
-        """The loop on ``values``; returns its state. State that is wanted ``outside`` is an output where it is large."""
+        """Writes the loop on ``values`` and returns its state.
+
+        Large state that is needed ``outside`` is an output of the kernel. The loop's form is
+        ``while going: going = condition(); if going: body()``, with invariant statements of the body in front of it.
+        """
         if any(t.shape is None for t in call.ty.fields):
             raise NotNative("a shape that changes")
         condition, body = (self.mod[part] for part in call.args[:2])
@@ -270,20 +282,21 @@ class LoopKernel:
         over = {k: overwriting(self.mod, body, k) for k, place in enumerate(state) if is_large(place)}
         self.places |= {var: state[k] for k, var in over.items() if var is not None}
         inputs = [*state, *values[count:]]
-        going, beat = self.place([], "bool", "going"), _Beat(self) if self.polls else None
+        going, polling = self.place([], "bool", "going"), _SignalPoll(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
         known = len(self.workspaces)
-        whole, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
-        before, rest = lasting(whole, self.workspaces[known:])
+        all_statements, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
+        before, rest = split_invariants(all_statements, self.workspaces[known:])
         self.statements += before
-        turn = emit.sequence(rest)
+        iteration = emit.sequence(rest)
         test, _ = self.block(lambda: self.emit(_copy(self.run(condition, inputs), going)))
-        poll = [] if beat is None else [beat.poll(POLL_WORK // max(1, _work(turn)))]
-        again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([turn, *poll]), None)
+        poll = [] if polling is None else [polling.poll(POLL_WORK // max(1, _work(iteration)))]
+        again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([iteration, *poll]), None)
         self.emit(tirx.While(tirx.BufferLoad(going, []), emit.sequence([test, again])))
         return state
 
     def started(self, value: Var, outside: bool) -> Var:
+        """Copies an initial value to a buffer that iterations overwrite: an output if large and needed outside."""
         if outside and is_large(value):
             place = _buffer_like(value, "state")
             self.outputs.append(place)
@@ -293,7 +306,7 @@ class LoopKernel:
         return place
 
     def carry(self, state: list[Var], values: Sequence[Var]) -> None:
-        """Move what a turn gave into the state, as if all at once."""
+        """Copies an iteration's results into the state, as a parallel move: results that are state are saved first."""
         moves = [(value, to) for value, to in zip(values, state, strict=True) if value is not to]
         staged = [(self.staged(value) if value in state else value, to) for value, to in moves]
         for value, to in staged:
@@ -305,28 +318,31 @@ class LoopKernel:
         return place
 
 
-class _Beat:
-    """Ctrl-C: every so many turns the clock is read, and once a second Python asked."""
+class _SignalPoll:
+    """Polling for Ctrl-C: the clock is read every few iterations, and Python is asked once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
-        self.turns, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
-        kernel.emit(emit.store(self.turns, tirx.IntImm("int32", 0), []))
+        self.iterations, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
+        kernel.emit(emit.store(self.iterations, tirx.IntImm("int32", 0), []))
         kernel.emit(emit.store(self.last, seconds(), []))
 
-    def poll(self, turns: int) -> Stmt:
+    def poll(self, iterations: int) -> Stmt:
+        """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations."""
         now = Var("now", "int64")
         ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
         later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
-        look = emit.sequence([emit.store(self.turns, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later])
-        if turns <= 1:
+        look = emit.sequence(
+            [emit.store(self.iterations, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later]
+        )
+        if iterations <= 1:
             return look
-        count = emit.store(self.turns, tirx.BufferLoad(self.turns, []) + 1, [])
-        due = tirx.GE(tirx.BufferLoad(self.turns, []), tirx.IntImm("int32", turns))
+        count = emit.store(self.iterations, tirx.BufferLoad(self.iterations, []) + 1, [])
+        due = tirx.GE(tirx.BufferLoad(self.iterations, []), tirx.IntImm("int32", iterations))
         return emit.sequence([count, tirx.IfThenElse(due, look, None)])
 
 
 def _hands_through(body: relax.Function, k: int) -> bool:
-    """Whether the ``k``-th result is the ``k``-th parameter."""
+    """Whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
@@ -337,21 +353,21 @@ def _hands_through(body: relax.Function, k: int) -> bool:
 
 
 def overwriting(mod: tvm.IRModule, body: relax.Function, k: int) -> relax.Var | None:
-    """The ``k``-th result of a loop's body, where its kernel may write it over the ``k``-th parameter.
+    """Returns the ``k``-th result of a loop's body if its kernel may overwrite the ``k``-th parameter, else None.
 
-    Nothing reads the parameter later, and the kernel reads it at most at the element that it writes.
+    It may if nothing reads the parameter later, and the kernel reads it only at the element that it writes.
     """
     if not isinstance(body.body.body, relax.Tuple):
         return None
     bindings = [b for block in body.body.blocks for b in block.bindings]
     param, fields = body.params[k], list(body.body.body.fields)
     users = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
-    made = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
-    if made is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[made]]):
+    position = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
+    if position is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[position]]):
         return None
-    if any(b.var.same_as(later.var) for b in users for later in bindings[made + 1 :]):
+    if any(b.var.same_as(later.var) for b in users for later in bindings[position + 1 :]):
         return None
-    return bindings[made].var if _is_safe(mod, bindings[made].value, param) else None
+    return bindings[position].var if _is_safe(mod, bindings[position].value, param) else None
 
 
 def _is_kernel_call(value: Any) -> bool:
@@ -359,7 +375,7 @@ def _is_kernel_call(value: Any) -> bool:
 
 
 def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
-    """Whether a kernel of one result reads an operand only where it writes."""
+    """Whether a kernel with one result reads an operand only at the element that it writes."""
     if isinstance(call.ty_args[0], relax.TupleType):
         return False
     operands = list(call.args[1].fields)
@@ -368,15 +384,15 @@ def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
 
 
 def _dims(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:
-    """What a function's symbolic dims are for the operands."""
-    found: dict[Var, ir.Expr] = {}
+    """Returns the values of a function's symbolic dims for some operands."""
+    dims: dict[Var, ir.Expr] = {}
     for param, operand in zip(params, operands, strict=True):
         if not isinstance(param.ty, relax.TensorType):
             raise NotNative("a parameter that is no tensor")
         for dim, actual in zip(param.ty.shape.values, operand.ty.shape, strict=True):
             if isinstance(dim, Var):
-                found.setdefault(dim, actual)
-    return found
+                dims.setdefault(dim, actual)
+    return dims
 
 
 def _pairs(value: Value, target: Value) -> list[tuple[Var, Var]]:
@@ -398,13 +414,13 @@ def _copy(source: Var, target: Var) -> Stmt:
 
 
 def _length(stmt: Stmt) -> int:
-    found: list[Stmt] = []
-    structural_walk(stmt, (Stmt, found.append))
-    return len(found)
+    statements: list[Stmt] = []
+    structural_walk(stmt, (Stmt, statements.append))
+    return len(statements)
 
 
 def _work(stmt: Any) -> int:
-    """About how many statements a statement runs."""
+    """Estimates how many statements a statement executes."""
     if isinstance(stmt, tirx.For):
         return (emit.static(stmt.extent) or UNKNOWN_EXTENT) * _work(stmt.body)
     if isinstance(stmt, tirx.While):

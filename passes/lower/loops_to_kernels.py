@@ -1,7 +1,7 @@
-"""Loops become kernels: a `while` in TIR, its state in registers or in memory that is allocated once.
+"""Turns loops into kernels: a `while` in TIR, with its state in registers or in memory that is allocated once.
 
-Runs on scheduled kernels. Where a condition or a body does something that no kernel does (it prints, calls Python, or
-makes a tensor whose size it computes), the loop stays one of the virtual machine, with the loops in it made kernels.
+Runs on scheduled kernels. A loop whose condition or body does something that no kernel can do (it prints, calls Python,
+or makes a tensor of computed size) stays in the virtual machine; the loops inside it become kernels.
 """
 
 from __future__ import annotations
@@ -21,32 +21,35 @@ from tvtf.passes.lower.loop_kernel import LoopKernel, NotNative
 
 
 def native_loops(mod: tvm.IRModule, polls: bool = True) -> tvm.IRModule:
-    """The module with each loop that kernels can do as one kernel; with ``polls``, it listens for Ctrl-C.
+    """Replaces each loop that can be one kernel; with ``polls``, the kernel checks for Ctrl-C.
 
-    Takes functions without dataflow blocks; what nothing calls any more is left out.
+    Takes functions without dataflow blocks; functions that aren't called any more are dropped.
     """
     return _Rewriter(mod, polls).run() if any(map(is_loop, all_calls(mod))) else mod
 
 
 class _Rewriter:
+    """One run over a module, from its entries to all functions that they reach."""
+
     def __init__(self, mod: tvm.IRModule, polls: bool) -> None:
         self.mod, self.polls = mod, polls
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
 
     def run(self) -> tvm.IRModule:
-        waiting = [name for name, func in self.mod.functions_items() if _is_entry(func)]
-        done: dict[ir.GlobalVar, Any] = {}
-        while waiting:
-            name = waiting.pop()
-            if name not in done:
+        """Rewrites the entries and everything that they reach."""
+        worklist = [name for name, func in self.mod.functions_items() if _is_entry(func)]
+        rewritten: dict[ir.GlobalVar, Any] = {}
+        while worklist:
+            name = worklist.pop()
+            if name not in rewritten:
                 func = self.kernels.get(name) or self.mod[name]
-                done[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
-                waiting.extend(_mentioned(done[name]))
-        return tvm.IRModule(done, attrs=self.mod.attrs)
+                rewritten[name] = _Function(self, func).rewritten() if isinstance(func, relax.Function) else func
+                worklist.extend(_mentioned(rewritten[name]))
+        return tvm.IRModule(rewritten, attrs=self.mod.attrs)
 
     def add(self, kernel: tirx.PrimFunc) -> ir.GlobalVar:
-        taken = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
-        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in taken)
+        used_names = {name.name_hint for name in [*self.mod.get_global_vars(), *self.kernels]}
+        name = next(name for name in (f"loop_{k}" if k else "loop" for k in count()) if name not in used_names)
         impure = relax.FuncType(kernel.ty.params, kernel.ty.ret, False)
         var = Bindings.typed(ir.GlobalVar(name), impure)
         self.kernels[var] = kernel
@@ -58,13 +61,13 @@ def _is_entry(func: ir.BaseFunc) -> bool:
 
 
 def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
-    found: list[ir.GlobalVar] = []
-    structural_walk(func.body, (ir.GlobalVar, found.append))
-    return found
+    names: list[ir.GlobalVar] = []
+    structural_walk(func.body, (ir.GlobalVar, names.append))
+    return names
 
 
 class _Function:
-    """One Relax function with its loops replaced."""
+    """Rewrites the loops of one Relax function."""
 
     def __init__(self, rewriter: _Rewriter, func: relax.Function) -> None:
         self.rewriter, self.func = rewriter, func
@@ -92,6 +95,7 @@ class _Function:
         return Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], expr.body), expr.ty)
 
     def binding(self, out: Bindings, binding: relax.Binding) -> None:
+        """Rewrites one binding, into branches and loops."""
         value = binding.value
         if isinstance(binding, relax.MatchCast):
             out.bindings.append(binding)
@@ -106,10 +110,11 @@ class _Function:
             out.again(binding, value)
 
     def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
-        whole = self.uses[var] > len(self.items[var])
-        wanted = range(carried_count(call)) if whole else self.items[var]
+        """Binds a loop as allocations and a kernel call; as it is where no kernel can do it."""
+        uses_tuple = self.uses[var] > len(self.items[var])
+        used_results = range(carried_count(call)) if uses_tuple else self.items[var]
         try:
-            kernel = LoopKernel(self.rewriter.mod, call, set(wanted), self.rewriter.polls)
+            kernel = LoopKernel(self.rewriter.mod, call, set(used_results), self.rewriter.polls)
         except NotNative:
             out.bind(var, call)
             return
@@ -117,7 +122,7 @@ class _Function:
         name = self.rewriter.add(kernel.function)
         out.emit(void_call(name, [*kernel.operands, *places], call.span), "_")
         self.fields[var] = [places[r] if isinstance(r, int) else r for r in kernel.results]
-        if whole:
+        if uses_tuple:
             out.bind(var, relax.Tuple(self.fields[var]))
 
 

@@ -1,4 +1,4 @@
-"""Code that can't call Python, in a library of its own or on a GPU: ops that would are refused by name, guards show no values."""
+"""Checks for code that runs without Python, in an exported library or on a GPU: refuses host ops, fixes messages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ON_A_GPU = "Python's arrays lie in the processor's memory: run it under tf.devic
 
 CALL = "call_python"
 ELIDED = "..."
-"""What a message says in place of a tensor's value."""
+"""Stands for a tensor's value in a message."""
 
 
-def without_python(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
-    """A pass that changes nothing, and raises UnimplementedError for an op that Python or NumPy computes."""
+def reject_host_ops(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
+    """Returns a pass that changes nothing, and raises UnimplementedError for an op computed by Python or NumPy."""
 
     def check(mod: tvm.IRModule) -> tvm.IRModule:
         for func in mod.functions.values():
@@ -40,6 +40,7 @@ def _bindings(func: Any) -> list[Any]:
 
 
 def _check(value: Any, why: str) -> None:
+    """Raises UnimplementedError for a call of Python or of a NumPy kernel."""
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
@@ -51,16 +52,17 @@ def _check(value: Any, why: str) -> None:
         )
 
 
-def fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module whose guards raise fixed messages: Python formats the tensors that a message shows, when a guard fails.
+def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
+    """Replaces guard messages that show tensors, which Python formats when a guard fails, by fixed ones.
 
-    The machine looks up every function that its code names when it starts: one call of Python, even in a branch that is never
-    taken, would keep the whole library from loading.
+    The VM looks up every function that its code names when it starts. One call of Python, even in a branch that is
+    never taken, would keep the whole library from loading.
     """
     return drop_dead(rewrite_functions(mod, _fixed_message))
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
+    """Replaces a guard that shows tensors by one with a fixed message."""
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):

@@ -1,7 +1,8 @@
-"""Dims that kernels take as scalars, told to fused kernels as their other dims are.
+"""Passes dims to fused kernels in one shape parameter, instead of some as scalars.
 
-FuseOps makes a scalar parameter of such a dim, and one shape of those that only occur within a dim, as in ``n + m``. FuseTIR
-defines a dim twice where there are both ("VarRemapGet(source) == nullptr", src/s_tir/transform/renew_defs.cc).
+FuseOps makes a scalar parameter of a dim that a kernel takes as a scalar, and one shape of dims that only occur within
+others, as in ``n + m``. FuseTIR fails on functions that have both, since it defines such a dim twice
+("VarRemapGet(source) == nullptr", src/s_tir/transform/renew_defs.cc).
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from tvtf.passes.analysis.rewriter import Bindings
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module, between FuseOps and FuseTIR, with scalar parameters moved into the shape at the end of the others."""
+    """Moves scalar parameters into the shape at the end of the parameters; runs between FuseOps and FuseTIR."""
     old = {var: f for var, f in mod.functions_items() if _has_both(f)}
     if not old:
         return mod
-    made = {var: _without_scalars(f) for var, f in old.items()}
-    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
+    rewritten = {var: _without_scalars(f) for var, f in old.items()}
+    named = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in rewritten.items()}
 
     def moved(call: relax.Call) -> relax.Call:
+        """Moves the scalar operands of a call into its last operand, the shape."""
         if not isinstance(call.op, ir.GlobalVar) or call.op not in named:
             return call
         *operands, dims = call.args
@@ -32,9 +34,9 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
         args = [*rest, relax.ShapeExpr([*dims.values, *scalars])]
         return relax.Call(named[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
-    others = {var: f for var, f in mod.functions_items() if var not in old}
-    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in others.items()}
-    return tvm.IRModule(changed | {named[var]: f for var, f in made.items()}, attrs=mod.attrs)
+    callers = {var: f for var, f in mod.functions_items() if var not in old}
+    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in callers.items()}
+    return tvm.IRModule(changed | {named[var]: f for var, f in rewritten.items()}, attrs=mod.attrs)
 
 
 def _is_scalar(param: relax.Var) -> bool:
@@ -49,6 +51,7 @@ def _has_both(function: Any) -> bool:
 
 
 def _without_scalars(function: relax.Function) -> relax.Function:
+    """Returns the function with its scalar parameters as dims of its last parameter, the shape."""
     *params, last = function.params
     scalars = [p for p in params if _is_scalar(p)]
     dims = relax.Var(last.name, relax.ShapeType([*last.ty.values, *scalars]))

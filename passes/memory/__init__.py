@@ -1,1 +1,1 @@
-"""Where values lie: donation of inputs, the memory plan, constants computed once, bounds on allocations."""
+"""Where values live: donation of inputs, the memory plan, hoisted constants, bounds on allocations."""

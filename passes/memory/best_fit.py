@@ -1,4 +1,4 @@
-"""Places in one block of memory for values that live for a while: best fit, largest first.
+"""Assigns offsets in one block of memory to values with known lifetimes: best fit, largest first.
 
 Source: Pisarchyk & Lee, Efficient Memory Management for Deep Neural Net Inference, 2020 (greedy by size).
 """
@@ -12,7 +12,7 @@ from tvtf.core.aligned_array import ALIGNMENT
 
 
 class Interval(NamedTuple):
-    """Bytes that are in use from one step to another, both included."""
+    """Bytes in use from one step to another, both included."""
 
     first: int
     last: int
@@ -23,30 +23,30 @@ class Interval(NamedTuple):
 
 
 def rounded(size: int) -> int:
-    """The size with what alignment of its neighbour takes."""
+    """Returns a size rounded up to the alignment, so that the next value is aligned, too."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def placed(intervals: Sequence[Interval]) -> list[int]:
-    """An offset for each interval, such that those in use at the same step don't overlap.
+    """Returns an offset for each interval, such that intervals in use at the same step don't overlap.
 
     >>> placed([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     [128, 0, 128]
     """
     offsets = [0] * len(intervals)
-    done: list[int] = []
+    assigned: list[int] = []
     for number in sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first)):
-        own = intervals[number]
-        taken = ((offsets[i], offsets[i] + intervals[i].size) for i in done if own.meets(intervals[i]))
-        offsets[number] = _best_gap(taken, own.size)
-        done.append(number)
+        interval = intervals[number]
+        occupied = ((offsets[i], offsets[i] + intervals[i].size) for i in assigned if interval.meets(intervals[i]))
+        offsets[number] = _best_gap(occupied, interval.size)
+        assigned.append(number)
     return offsets
 
 
-def _best_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
-    """The start of the smallest gap that is large enough, or the end of what is taken."""
+def _best_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
+    """Returns the start of the smallest gap that is large enough, else the end of the occupied range."""
     best, least, end = -1, 0, 0
-    for start, stop in sorted(taken):
+    for start, stop in sorted(occupied):
         gap = start - end
         if gap >= size and (best < 0 or gap < least):
             best, least = end, gap
@@ -55,12 +55,12 @@ def _best_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
 
 
 def extent(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
-    """Bytes of the block."""
+    """Returns the size of the block."""
     return max((o + i.size for i, o in zip(intervals, offsets)), default=0)
 
 
 def most_live(intervals: Iterable[Interval]) -> int:
-    """The largest sum of sizes in use at one step: no block can be smaller.
+    """Returns the largest sum of sizes in use at one step, a lower bound on the size of any block.
 
     >>> most_live([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
     192

@@ -1,8 +1,8 @@
-"""Donation: the new value of a Variable is written into the memory of the old one.
+"""Buffer donation: writes the new value of a Variable into the memory of the old one.
 
-``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory when the kernel that
-computes it reads the parameter only at the element it writes, nothing reads the parameter later, and nothing that can fail
-comes after. Otherwise the value gets memory of its own, and the caller swaps handles.
+``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory if the kernel
+that computes it reads the parameter only at the element that it writes, nothing reads the parameter later, and nothing
+that can fail comes after the write. Otherwise the value gets its own memory, and the caller swaps handles.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_k
 
 DONATE = "tvtf.donate"
 GIVEN = "tvtf.given"
-"""The positions of the outputs that ``main`` gives: what it leaves in a Variable's memory it need not."""
+"""Attribute: the positions of the outputs that ``main`` still returns; donated ones needn't be."""
 COPIED = "tvtf.copied"
-"""The parameter that a kernel copies and does no more, or -1."""
+"""Attribute: the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
-    """Notes on each unscheduled kernel which outputs may share memory with which inputs, and whether it only reshapes."""
+    """Marks kernels with the outputs that may share an input's memory, and whether they only copy or reshape.
+
+    Runs before scheduling, since `read_kernel` understands only unscheduled kernels.
+    """
     marked = mod.clone()
     for var, func in mod.functions.items():
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
@@ -45,7 +48,7 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
-    """The parameter that a kernel copies and does no more, or -1."""
+    """Returns the position of the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
     (stage, *more) = kernel.stages
     if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
         return -1
@@ -55,7 +58,7 @@ def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
 
 
 def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
-    """As `inplace_pairs`, of a kernel that begins with copies and reads what it copied no more."""
+    """Like `inplace_pairs`, for a kernel that first copies an operand and doesn't read it after that."""
     place = {param: i for i, param in enumerate(func.params)}
     return [
         [place[out], place[source]]
@@ -72,7 +75,7 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 
 
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
-    """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
+    """Returns the ``[output, input]`` positions of parameters where the input is read only at the element written."""
     results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
     written = {i for i, p in enumerate(func.params) if p in results}
     steps = [_step_of(member) for member in kernel.stages] if written else []
@@ -87,13 +90,14 @@ def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
 
 
 class _Step(NamedTuple):
-    """What a member of a kernel writes (None: what nobody knows), and each buffer it reads: whether only at its own point."""
+    """What a stage writes (None: unknown), and for each buffer that it reads, whether only at the element it writes."""
 
     written: Any
     reads: dict[Any, bool]
 
 
 def _step_of(member: Stage | Opaque) -> _Step:
+    """Returns what one stage writes and reads; a nest that isn't understood may access any element."""
     if isinstance(member, Opaque):
         return _Step(None, dict.fromkeys(variables(member.body), False))
     reads: dict[Any, bool] = {}
@@ -104,16 +108,16 @@ def _step_of(member: Stage | Opaque) -> _Step:
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
-    """A parameter may also be an unknown dim."""
+    """Whether both are buffers of one type; a parameter may also be a symbolic dim."""
     are_buffers = is_buffer_var(a) and is_buffer_var(b)
     return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
 def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
-    """Whether every path from ``source`` to a stage goes through the same element, and none starts after the write.
+    """Whether every path from ``source`` to a stage keeps to one element, and none starts after ``output`` is written.
 
-    A stage downstream that reads another element, or that comes after the one writing ``output``, could see new values once
-    the stages between are merged into it.
+    A downstream stage that reads another element, or that follows the stage writing ``output``, could see new values
+    once the stages in between are inlined into it.
     """
     downstream, written = {source}, False
     for step in steps:
@@ -128,25 +132,25 @@ def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
 
 
 def copies(body: Any) -> list[tuple[Any, Any]]:
-    """``(output, source)`` of each loop that copies one into the other, element by element."""
-    found: list[tuple[Any, Any]] = []
+    """Returns ``(output, source)`` of each loop that is annotated as an elementwise copy."""
+    pairs: list[tuple[Any, Any]] = []
 
     def visit(loop: tirx.For) -> None:
         if COPY in loop.annotations:
             stored: list[tirx.BufferStore] = []
             structural_walk(loop.body, (tirx.BufferStore, stored.append))
-            found.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
+            pairs.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
 
     structural_walk(body, (tirx.For, visit))
-    return found
+    return pairs
 
 
 def without_copies(body: Any, output: Any) -> Any:
-    """The statements without the loops that copy an operand into an output."""
+    """Returns the statements without the loops that copy an operand into an output."""
 
     def left(loop: tirx.For) -> Any:
-        own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
-        return tirx.Evaluate(tirx.IntImm("int32", 0)) if own else loop
+        is_copy = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if is_copy else loop
 
     return structural_map(body, (tirx.For, left))
 
@@ -158,10 +162,10 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
     )
 
 
-def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
-    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe.
+def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
+    """Applies the donations in ``main`` that are safe; its kernels write into allocated destinations by now.
 
-    What is donated is no result any more, unless it ``gives_all``: a GPU works on copies.
+    Donated values aren't returned any more, unless ``returns_all``: on a GPU, the kernels work on copies.
     """
     main = mod["main"]
     pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
@@ -178,21 +182,23 @@ def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
         for position, output in plan.needless_copies(chosen)
     }
     rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
-    donated["main"] = rewritten if gives_all else _without(rewritten, plan.settled(pairs, chosen))
+    donated["main"] = rewritten if returns_all else _without(rewritten, plan.settled(pairs, chosen))
     return donated
 
 
 def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
-    """``main`` where what is made only to be copied is taken itself: an assignment that no kernel could be fused with."""
+    """Removes copies of values that are read only by the copy: assignments that no kernel could be fused with."""
     plan = _Plan(mod, main)
     uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
         variables(main.body.body)
     )
-    found = [(position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)]
-    taken, values = {position for position, _ in found}, dict(pair for _, pair in found)
+    last_copies = [
+        (position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)
+    ]
+    removed, values = {position for position, _ in last_copies}, dict(pair for _, pair in last_copies)
     out = Bindings()
     for position, binding in enumerate(plan.bindings):
-        if position not in taken and binding.var not in values:
+        if position not in removed and binding.var not in values:
             out.again(binding, _replaced(binding.value, values))
     return out.function(main, _replaced(main.body.body, values))
 
@@ -202,20 +208,20 @@ def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
-    """A kernel that is called on one tensor as operand and as result, without the loop that copies it.
+    """Adds a variant of a kernel that is called with one tensor as operand and result, without the copy between them.
 
-    What it reads of the operand was that loop alone: LLVM may take its buffers for different ones, and use vectors.
+    That copy was all it read of the operand, so the variant is ``noalias`` and LLVM can vectorize it.
     """
     name = plan.bindings[position].value.op
     kernel = mod[name]
     body = without_copies(kernel.body, kernel.params[output])
-    own = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
-    mod[own] = kernel.with_body(body).with_attr("tirx.noalias", True)
-    return own
+    variant = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
+    mod[variant] = kernel.with_body(body).with_attr("tirx.noalias", True)
+    return variant
 
 
 class _Plan:
-    """What the straight line of ``main`` says about who reads and writes what, and when."""
+    """Alias analysis of ``main``'s straight-line code: when each value is written and last read, and what may fail."""
 
     def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
         self.mod = mod
@@ -231,6 +237,7 @@ class _Plan:
         self._use(len(self.bindings), main.body.body)
 
     def _scan(self, position: int, binding: Any) -> None:
+        """Records one binding's writes, uses and aliases, and whether it may fail."""
         value, is_kernel = binding.value, self._kernel(binding.value) is not None
         destinations = self._destinations(value)
         if (is_kernel and not destinations) or self._may_fail(value):
@@ -243,14 +250,14 @@ class _Plan:
             self.writes.setdefault(out, []).append(position)
 
     def _use(self, position: int, value: Any) -> None:
-        """Notes a use of a variable, and of every parameter whose memory it may be: loops and branches hand on operands."""
+        """Records a use of a variable and of each parameter that it may alias, through loops and branches."""
         for var in variables(value):
             self.last_use[var] = position
             for param in self.aliases.get(var, ()):
                 self.last_use[param] = position
 
     def _destinations(self, value: Any) -> list[Any]:
-        """The allocated arguments that a kernel call is the first to touch: what it writes."""
+        """Returns the allocations that a kernel call is the first to use: these it writes."""
         if self._kernel(value) is None:
             return []
         return [a for a in value.args if a not in self.writes and is_allocation(self.values.get(a))]
@@ -262,7 +269,7 @@ class _Plan:
         return func if isinstance(func, tirx.PrimFunc) else None
 
     def _may_fail(self, value: Any) -> bool:
-        """Branches hold guards, and so do loops: those with effects, or their kernels."""
+        """Whether a binding may raise: branches and loops contain guards, and some kernels do."""
         if isinstance(value, relax.If):
             return True
         kernel = self._kernel(value)
@@ -271,17 +278,18 @@ class _Plan:
         return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
     def root(self, var: Any) -> Any:
-        """The binding at the start of a chain of aliases."""
+        """Follows a chain of aliases to its start."""
         while isinstance(self.values.get(var), relax.Var):
             var = self.values[var]
         return var
 
     def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
-        taken: set[Any] = set()
+        """Yields the safe donations as ``(value, parameter)``; each value is donated once."""
+        donated: set[Any] = set()
         for output, parameter in pairs:
             var, param = self.root(self._output(output)), self.main.params[parameter]
-            if var not in taken and self.is_safe(var, param):
-                taken.add(var)
+            if var not in donated and self.is_safe(var, param):
+                donated.add(var)
                 yield var, param
 
     def _output(self, index: int) -> Any:
@@ -290,6 +298,7 @@ class _Plan:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
+        """Whether a value may be computed in a parameter's memory."""
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
@@ -304,18 +313,18 @@ class _Plan:
         return all((out, i) in safe for i in places)
 
     def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
-        """The outputs that lie where their caller looks for them: in the memory of one parameter."""
+        """Returns the outputs that end up in the memory of exactly one parameter, where the caller expects them."""
         outputs = [output for output, _ in pairs]
-        found = {
+        in_place = {
             out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
         }
-        return {output for output in found if outputs.count(output) == 1}
+        return {output for output in in_place if outputs.count(output) == 1}
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
 
     def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
-        """What the call there copies into, and the value: made in memory that only its kernel and this call see."""
+        """Yields the destination and the value if a call copies a value that nothing else reads."""
         call = self.bindings[position].value
         kernel = self._kernel(call)
         copied = int(kernel.attrs[COPIED]) if kernel is not None and COPIED in kernel.attrs else -1
@@ -328,19 +337,22 @@ class _Plan:
             yield out, source
 
     def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
-        """Calls (by position, with the result's among the operands) whose kernel copies a donated parameter into the result that takes its memory."""
+        """Yields calls whose kernel first copies a donated parameter into the result that now shares its memory.
+
+        Each is the call's position and the result's position among its operands.
+        """
         for var, param in chosen.items():
             (position,) = self.writes[var]
             call = self.bindings[position].value
             kernel = self._kernel(call)
             output = next(i for i, a in enumerate(call.args) if a.same_as(var))
-            given = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
-            if any(out.same_as(kernel.params[output]) and source in given for out, source in copies(kernel.body)):
+            donated = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
+            if any(out.same_as(kernel.params[output]) and source in donated for out, source in copies(kernel.body)):
                 yield position, output
 
 
 def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, ir.GlobalVar]) -> relax.Function:
-    """``main`` without the allocations of donated values, their variables replaced by the parameters."""
+    """Removes the allocations of donated values and replaces their variables by the parameters."""
 
     def replace(expr: Any) -> Any:
         return structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
@@ -354,20 +366,20 @@ def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, 
 
 
 def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
-    """The call of another kernel on the same operands."""
+    """Returns the call with another kernel on the same operands."""
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
 
 def _without(main: relax.Function, settled: set[int]) -> relax.Function:
-    """``main`` without some of the outputs in its tuple of results."""
+    """Removes outputs from ``main``'s tuple of results."""
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None
     if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
         return main
-    given = [i for i in range(len(last.value.fields)) if i not in settled]
+    returned = [i for i in range(len(last.value.fields)) if i not in settled]
     out = Bindings()
     out.bindings = bindings[:-1]
-    result = out.emit(relax.Tuple([last.value.fields[i] for i in given]), "outputs")
+    result = out.emit(relax.Tuple([last.value.fields[i] for i in returned]), "outputs")
     body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
     func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
-    return func.with_attr(GIVEN, given)
+    return func.with_attr(GIVEN, returned)

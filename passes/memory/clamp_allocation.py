@@ -1,4 +1,4 @@
-"""Allocations of more bytes than 64 bits count: TVM counts bits, so that the sizes of such would come out small."""
+"""Clamps the sizes of huge allocations: TVM counts them in bits, so larger ones would wrap around to small ones."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tvm.tirx import FloatImm, IntImm, PrimFunc, Select
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 
-MOST = 1 << 58
-"""Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
+MAX_BYTES = 1 << 58
+"""Bytes that no machine has: requesting them fails as any request for too much memory does."""
 
 
-def within_reach(size: Any) -> Any:
-    """A number of bytes, or `MOST` where it is more, also where it is too large for an integer.
+def clamped_size(size: Any) -> Any:
+    """Returns a number of bytes, or `MAX_BYTES` if it is larger, even where it overflows an integer.
 
     Example:
         >>> from tvm import tirx
-        >>> within_reach(tirx.const(1 << 62, "int64"))
+        >>> clamped_size(tirx.const(1 << 62, "int64"))
         T.int64(288230376151711744)
         >>> n = tirx.Var("n", "int64")
-        >>> within_reach(n * n)  # doctest: +ELLIPSIS
+        >>> clamped_size(n * n)  # doctest: +ELLIPSIS
         T.Select(T.Cast("float64", n) * T.Cast("float64", n) < T.float64(2...), n * n, T.int64(288230376151711744))
     """
     if isinstance(size, IntImm):
-        return tirx.const(size.value if 0 <= size.value < MOST else MOST, "int64")
-    return Select(floating(size) < FloatImm("float64", float(MOST)), size, tirx.const(MOST, "int64"))
+        return tirx.const(size.value if 0 <= size.value < MAX_BYTES else MAX_BYTES, "int64")
+    return Select(floating(size) < FloatImm("float64", float(MAX_BYTES)), size, tirx.const(MAX_BYTES, "int64"))
 
 
 def _bounded(call: Any) -> Any:
@@ -35,13 +35,13 @@ def _bounded(call: Any) -> Any:
         return call
     (size,) = call.args[0].values
     return relax.Call(
-        call.op, [relax.ShapeExpr([within_reach(size)]), *call.args[1:]], call.attrs, span=call.span, ret_ty=call.ty
+        call.op, [relax.ShapeExpr([clamped_size(size)]), *call.args[1:]], call.attrs, span=call.span, ret_ty=call.ty
     )
 
 
-@transform.module_pass(opt_level=0, name="WithinReach")
-def WithinReach(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-    """Apply `within_reach` to every allocation of a module's functions."""
+@transform.module_pass(opt_level=0, name="ClampAllocations")
+def ClampAllocations(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Applies `clamped_size` to every allocation of a module's functions."""
     result = mod.clone()
     for name, func in mod.functions.items():
         if not isinstance(func, PrimFunc):

@@ -1,7 +1,7 @@
-"""What depends on constants alone is computed once, before the first call: whole kernels, and packed copies of operands.
+"""Hoists work on constants (whole kernels, and packed copies of operands), to run once before the first call.
 
-``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. Their work moves
-into a second entry, ``prepare``, whose results are ``main``'s last parameters.
+``main`` carries ``tvtf.constants``, the positions of parameters that are the same tensors in every call. The hoisted
+work moves into a second entry, ``prepare``, whose results become ``main``'s last parameters.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def hoist(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with ``prepare`` beside ``main`` where ``main`` has constants; its kernels are scheduled already."""
+    """Splits ``prepare`` off ``main`` if it has constant parameters; its kernels are scheduled already."""
     main = mod["main"]
     positions = [int(position) for position in (main.attrs or {}).get(CONSTANTS, [])]
     return _Hoist(mod, main, positions).run() if positions else mod
 
 
-def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with what ``main`` computes from constants alone given out of dataflow blocks: FuseOps leaves it apart.
+def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
+    """Keeps kernels on constants out of fused groups, by making their results outputs of dataflow blocks.
 
-    Else each element of a result would compute it again. What is larger than all it is made of stays where it is used.
+    Fused into a consumer, they would be recomputed for each element of its result. A result that is larger than every
+    constant that it is computed from stays in its consumer.
     """
     main = mod["main"]
     bindings = [binding for block in main.body.blocks for binding in block.bindings]
     fixed = _small_constants(main, bindings)
     read = _variables([binding.value for binding in bindings if binding.var not in fixed])
     inner = [var for var in fixed & read if isinstance(var, relax.DataflowVar)]
-    given = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
-    apart = mod.clone()
-    if given:
-        outer = structural_map(main, (ir.Var, lambda var: given.get(var, var)))
-        apart.update_func(mod.get_global_var("main"), outer)
-    return apart
+    outputs = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
+    result = mod.clone()
+    if outputs:
+        outer = structural_map(main, (ir.Var, lambda var: outputs.get(var, var)))
+        result.update_func(mod.get_global_var("main"), outer)
+    return result
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
-    """Constant parameters, and what kernels make of constants alone that is no larger."""
+    """Returns constant parameters, and kernels' results on constants that are no larger than their largest operand."""
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     for binding in bindings if fixed else ():
         arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
@@ -60,27 +61,27 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
 
 
 def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
-    """Whether a kernel reads the same in every call: numbers that are written down, and at least one of ``fixed``."""
+    """Whether a kernel's operands are the same in every call: literals, and at least one of ``fixed``."""
     known = [a in fixed for a in arguments]
     return any(known) and all(is_known or isinstance(a, ir.GenericConst) for a, is_known in zip(arguments, known))
 
 
 def _elements(x: Any) -> float:
-    """How many a tensor has; infinitely many where only the run knows, or where it is no tensor."""
+    """Returns the number of elements, infinite where it isn't static."""
     shape = x.ty.shape.values if isinstance(x.ty, relax.TensorType) and x.ty.shape is not None else [None]
     return prod(int(dim) if isinstance(dim, tirx.IntImm) else inf for dim in shape)
 
 
 def _fixed(main: relax.Function) -> set[Any]:
-    """Constant parameters, and the kernels' results that ``prepare`` can compute: all that hoisting and packing build on.
+    """Returns the constant parameters, and the kernels' results that ``prepare`` can compute.
 
-    ``prepare`` gets constants alone, so what it allocates has no dim that only a call tells; a result that something else
-    than a kernel sees may be given out, so each call makes its own.
+    ``prepare`` gets constants only, so it can't allocate a result with a symbolic dim. A result that anything but a
+    kernel uses may be returned to the caller, so each call computes its own.
     """
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
-    kept = _used_elsewhere(main) if fixed else set()
+    escaping = _used_elsewhere(main) if fixed else set()
     for binding in _kernel_calls(main) if fixed else ():
-        can_be = binding.var not in kept and _elements(binding.var) < inf
+        can_be = binding.var not in escaping and _elements(binding.var) < inf
         if can_be and _is_made_of(list(binding.value.args[1].fields), fixed):
             fixed.add(binding.var)
     return fixed
@@ -91,7 +92,7 @@ def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
-    """Notes on each unscheduled kernel that ``main`` alone calls which operands are constants in all its calls."""
+    """Marks unscheduled kernels that only ``main`` calls with the operands that are constant in all their calls."""
     main = mod["main"]
     fixed = _fixed(main)
     calls: dict[Any, list[set[int]]] = {}
@@ -107,14 +108,14 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _called_elsewhere(mod: tvm.IRModule) -> set[Any]:
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
-    found: set[Any] = set()
+    names: set[Any] = set()
     for func in functions:
-        structural_walk(func.body, (ir.GlobalVar, found.add))
-    return found
+        structural_walk(func.body, (ir.GlobalVar, names.add))
+    return names
 
 
 class _Pack(NamedTuple):
-    """A kernel that fills a copy of constants: which arguments of the whole kernel it reads, and the copy's type."""
+    """A kernel that fills a packed copy of constants: the arguments that it reads, and the copy's type."""
 
     kernel: ir.GlobalVar
     reads: list[int]
@@ -122,6 +123,8 @@ class _Pack(NamedTuple):
 
 
 class _Hoist:
+    """One split of ``main`` into the work ``before`` all calls and the work ``after``, done in each."""
+
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
         self.mod, self.main = mod.clone(), main
         self.constants = [main.params[position] for position in positions]
@@ -131,6 +134,7 @@ class _Hoist:
         self.packs: dict[Any, relax.Var] = {}
 
     def run(self) -> tvm.IRModule:
+        """Splits the bindings, adds ``prepare``, and appends its results to ``main``'s parameters."""
         for block in self.main.body.blocks:
             for binding in block.bindings:
                 self._binding(binding)
@@ -143,6 +147,7 @@ class _Hoist:
         return self.mod
 
     def _binding(self, binding: relax.VarBinding) -> None:
+        """Moves a kernel on constants in front of all calls; packs the constants of others there."""
         call = binding.value
         if not is_kernel_call(call):
             self.after.again(binding, call)
@@ -152,7 +157,7 @@ class _Hoist:
             self.after.bind(binding.var, self._with_packs(call))
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
-        """The call, with each copy that its kernel makes of constants handed in."""
+        """Returns the call with its kernel's packed constants passed in."""
         name, arguments = call.args[0], list(call.args[1].fields)
         kernel, packs = self._split(name, len(arguments))
         if not packs:
@@ -174,6 +179,7 @@ class _Hoist:
         return self.split[name]
 
     def _new_split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
+        """Splits a kernel into the kernels that pack its constants, and the rest, which takes the copies as inputs."""
         func = self.mod[name]
         fixed = func.attrs[CONSTANT_OPERANDS] if func.attrs and CONSTANT_OPERANDS in func.attrs else []
         nests, rest = _copies(func, {func.params[int(i)] for i in fixed})
@@ -193,8 +199,9 @@ class _Hoist:
         return _Pack(kernel, reads, relax.TensorType(shape, str(buffer.ty.dtype.dtype)))
 
     def _add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
-        taken, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
-        while unique in taken:
+        """Adds a function under a unique name; returns its variable."""
+        used_names, unique, count = {var.name_hint for var in self.mod.get_global_vars()}, name, 0
+        while unique in used_names:
             count += 1
             unique = f"{name}_{count}"
         var = Bindings.typed(ir.GlobalVar(unique), func.ty)
@@ -202,19 +209,20 @@ class _Hoist:
         return var
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
-        own = {var: relax.Var(var.name, var.ty) for var in self.constants}
+        """Adds the function that computes what ``main`` needs from the constants."""
+        new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
         for binding in self.before.bindings:
-            own[binding.var] = out.emit(_replaced(binding.value, own), binding.var.name)
-        result = out.emit(relax.Tuple([own[var] for var in needed]), "prepared")
+            new_vars[binding.var] = out.emit(_replaced(binding.value, new_vars), binding.var.name)
+        result = out.emit(relax.Tuple([new_vars[var] for var in needed]), "prepared")
         body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
-        func = relax.Function([own[var] for var in self.constants], body, result.ty, True)
+        func = relax.Function([new_vars[var] for var in self.constants], body, result.ty, True)
         func = func.with_attrs({"global_symbol": PREPARE, **_force_pure(self.main)})
         self.mod.update_func(Bindings.typed(ir.GlobalVar(PREPARE), func.ty), func)
 
 
 def _shifted(func: tirx.PrimFunc, more: int) -> tirx.PrimFunc:
-    """The kernel's note on what may share memory, its results now standing behind more inputs."""
+    """Adjusts a kernel's in-place pairs to its new inputs, which stand in front of its results."""
     if SAFE not in func.attrs:
         return func
     return func.with_attr(SAFE, [[int(out) + more, int(source)] for out, source in func.attrs[SAFE]])
@@ -226,51 +234,52 @@ def _force_pure(main: relax.Function) -> dict[str, Any]:
 
 
 def is_kernel_call(value: Any) -> bool:
-    """A kernel on tensors of known shapes."""
+    """Whether a value is a kernel called on tensors only: symbolic dims would be a third argument."""
     return isinstance(value, relax.Call) and value.op == _CALL_TIR and len(value.args) == 2
 
 
 def _used_elsewhere(main: relax.Function) -> set[Any]:
-    """The variables that something else than a kernel sees."""
+    """Returns the variables that anything but a kernel uses."""
     values = [binding.value for block in main.body.blocks for binding in block.bindings]
     return _variables([main.body.body, *(value for value in values if not is_kernel_call(value))])
 
 
 def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:
-    """Buffers that a kernel fills from constants alone, with the statements that do, and the other statements."""
+    """Returns the buffers that a kernel fills from constants alone, with the statements that do, and the others."""
     if not isinstance(func.body, tvm.s_tir.SBlockRealize):
         return {}, []
     body = func.body.block.body
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    found: dict[Any, list[tirx.Stmt]] = {}
+    fills: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
             filling = [s for s in statements if allocation.buffer in _written(s)]
             if filling and all(_fills(s, allocation.buffer, fixed) for s in filling):
-                found[allocation.buffer] = filling
-    gone = [s for nest in found.values() for s in nest]
-    rest = [s for s in statements if not any(s.same_as(other) for other in gone)]
-    return found, [s for s in rest if not (isinstance(s, tirx.AllocBuffer) and s.buffer in found)]
+                fills[allocation.buffer] = filling
+    filling_statements = [s for nest in fills.values() for s in nest]
+    rest = [s for s in statements if not any(s.same_as(other) for other in filling_statements)]
+    return fills, [s for s in rest if not (isinstance(s, tirx.AllocBuffer) and s.buffer in fills)]
 
 
 def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
+    """Whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
-    own = [inner.buffer for inner in _allocations(statement)]
-    known = all(source in fixed or source in own or source.same_as(buffer) for source in reads)
-    return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *own}
+    local = [inner.buffer for inner in _allocations(statement)]
+    known = all(source in fixed or source in local or source.same_as(buffer) for source in reads)
+    return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *local}
 
 
 def _written(statement: tirx.Stmt) -> set[Any]:
-    found: set[Any] = set()
-    structural_walk(statement, (tirx.BufferStore, lambda store: found.add(store.buffer)))
-    return found
+    buffers: set[Any] = set()
+    structural_walk(statement, (tirx.BufferStore, lambda store: buffers.add(store.buffer)))
+    return buffers
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:
-    found: list[Any] = []
-    structural_walk(statement, (tirx.AllocBuffer, found.append))
-    return found
+    allocations: list[Any] = []
+    structural_walk(statement, (tirx.AllocBuffer, allocations.append))
+    return allocations
 
 
 def _kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt]) -> tirx.PrimFunc:
@@ -284,7 +293,7 @@ def _replaced(value: Any, by: dict[Any, Any]) -> Any:
 
 
 def _variables(values: list[Any]) -> set[Any]:
-    found: set[Any] = set()
+    names: set[Any] = set()
     for value in values:
-        structural_walk(value, (ir.Var, found.add))
-    return found
+        structural_walk(value, (ir.Var, names.add))
+    return names

@@ -1,7 +1,7 @@
-"""The arena: results of kernels that no caller sees have a place in one block of memory, planned once and kept from call to call.
+"""Plans memory: kernels' results that the caller doesn't see get offsets in one block, the arena, reused by every call.
 
-Every function's values of known size get offsets in its part of the block; a branch or loop body has its part among the
-values of the function that runs it. What a function returns, and what has unknown dims, is allocated as before.
+Each function's values of static size get offsets in its part of the block; the part of a branch or loop body lies among
+the values of the function that runs it. Results of functions and tensors with symbolic dims are allocated as before.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from tvtf.passes.memory.best_fit import Interval, extent, most_live, placed, rou
 
 PLACE = "tvtf.arena_tensor"
 RESHAPE = "tvtf.reshape"
-"""Marks a kernel that writes nothing but its results: whether all it does is to give its argument another shape."""
+"""Attribute of a kernel that writes only its results: whether all it does is reshape its argument."""
 SIZE, PARTS, LIVE = "tvtf.arena", "tvtf.arena_parts", "tvtf.live"
-"""Attributes of a function: bytes of its part, where the parts of functions it runs begin, and the largest sum of sizes in use at once."""
+"""Attributes of a function: the bytes of its part, the offsets of its callees' parts, and the peak of live bytes."""
 
 
 def plan_arena(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with the allocations that can be planned replaced by places in the arena."""
+    """Replaces the allocations that can be planned by places in the arena."""
     return _Planner(mod).run()
 
 
 class _Planner:
+    """One run over a module; a function is planned after those that it calls, whose sizes it needs."""
+
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.planned: dict[str, relax.Function] = {}
@@ -46,11 +48,12 @@ class _Planner:
     def function(self, name: str) -> relax.Function:
         if name not in self.planned:
             func = self.mod[name]
-            self.planned[name] = func  # what is met again while it is planned calls itself: left as it is
+            self.planned[name] = func  # a recursive function is left as it is
             self.planned[name] = self._plan(func, returns_flag=name in self.conditions)
         return self.planned[name]
 
     def _plan(self, func: relax.Function, returns_flag: bool) -> relax.Function:
+        """Plans one function: offsets of its values and of the parts of functions that it runs."""
         lives = Lives(self.mod, func, returns_flag)
         roots = list(lives.places)
         parts = [(position, callee, self._size(callee)) for position, callee in lives.callees]
@@ -71,7 +74,7 @@ class _Planner:
 
 
 class Lives:
-    """Which allocations of a straight line can be planned, and from which binding to which each is needed."""
+    """Lifetimes of the allocations in straight-line code that can be planned, and the calls of other functions."""
 
     def __init__(self, mod: tvm.IRModule, func: relax.Function, returns_flag: bool = False) -> None:
         self.mod = mod
@@ -82,28 +85,29 @@ class Lives:
         self.callees: list[tuple[int, str]] = []
         self._sizes: dict[Any, int] = {}
         self._roots: dict[Any, list[Any]] = {}
-        self._handed_on = self._seen_by_others(func)
+        self._escaping = self._escaping_variables(func)
         for position, binding in enumerate(self.bindings):
             self._scan(position, binding)
         if not returns_flag:
             for root in self._rooted(func.body.body):
                 self.places.pop(root, None)
 
-    def _seen_by_others(self, func: relax.Function) -> set[Any]:
-        """Variables whose memory goes into tuples, branches, loops and what may write into them, or out of the function."""
-        found = set(variables(func.body.body))
+    def _escaping_variables(self, func: relax.Function) -> set[Any]:
+        """Returns variables whose memory escapes: into tuples, branches, loops, calls that may write, or the result."""
+        escaping = set(variables(func.body.body))
         for binding in reversed(self.bindings):
             value = binding.value
             if isinstance(value, relax.Var):
-                found.update([value] if binding.var in found else ())
+                escaping.update([value] if binding.var in escaping else ())
             elif not self._only_writes_results(value):
-                found.update(variables(value))
-        return found
+                escaping.update(variables(value))
+        return escaping
 
     def _only_writes_results(self, value: Any) -> bool:
         return is_kernel_call(self.mod, value) and RESHAPE in (self.mod[value.op].attrs or ())
 
     def _scan(self, position: int, binding: relax.VarBinding) -> None:
+        """Extends lifetimes by one binding's uses."""
         value = binding.value
         if is_allocation(value):
             size = bytes_of(binding.var.ty)
@@ -123,11 +127,11 @@ class Lives:
             self._roots[binding.var] = used
 
     def _is_view(self, value: Any) -> bool:
-        """Whether a kernel call only gives a planned tensor another shape, and nobody writes into either later."""
+        """Whether a kernel call only reshapes a planned tensor, and neither escapes to code that may write into it."""
         if not self._only_writes_results(value) or not self.mod[value.op].attrs[RESHAPE]:
             return False
         roots = [self._rooted(x) for x in value.args]
-        return all(len(r) == 1 and self._handed_on.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
+        return all(len(r) == 1 and self._escaping.isdisjoint((x, *r)) for x, r in zip(value.args, roots))
 
     def _view(self, position: int, source: Any, result: Any) -> None:
         (root,) = self._roots[source]
@@ -137,7 +141,7 @@ class Lives:
         self.reshapes.add(position)
 
     def _rooted(self, value: Any) -> list[Any]:
-        """The allocations whose memory a value may be, in an order that is the same every time."""
+        """Returns the allocations that a value may alias, in a deterministic order."""
         return list(dict.fromkeys(root for var in variables(value) for root in self._roots.get(var, ())))
 
 
@@ -146,22 +150,22 @@ def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:
 
 
 def _loops(func: relax.Function) -> Iterator[relax.Call]:
-    found: list[relax.Call] = []
-    structural_walk(func.body, (relax.Call, found.append))
-    return (call for call in found if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
+    calls: list[relax.Call] = []
+    structural_walk(func.body, (relax.Call, calls.append))
+    return (call for call in calls if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
 
 
 def _callees(mod: tvm.IRModule, value: Any) -> list[str]:
-    found: list[ir.GlobalVar] = []
-    structural_walk(value, (ir.GlobalVar, found.append))
-    return [var.name_hint for var in found if isinstance(mod[var], relax.Function)]
+    names: list[ir.GlobalVar] = []
+    structural_walk(value, (ir.GlobalVar, names.append))
+    return [var.name_hint for var in names if isinstance(mod[var], relax.Function)]
 
 
 def variables(value: Any) -> list[Any]:
-    """Every variable in a value."""
-    found: list[Any] = []
-    structural_walk(value, (ir.Var, found.append))
-    return found
+    """Returns every variable in a value, with repetitions."""
+    names: list[Any] = []
+    structural_walk(value, (ir.Var, names.append))
+    return names
 
 
 def is_allocation(value: Any) -> bool:
@@ -171,7 +175,7 @@ def is_allocation(value: Any) -> bool:
 
 
 def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
-    """Whether a value is a kernel called on tensors it reads and writes."""
+    """Whether a value is a direct call of a kernel on the tensors that it reads and writes."""
     return (
         isinstance(value, relax.Call)
         and isinstance(value.op, ir.GlobalVar)
@@ -180,7 +184,7 @@ def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
 
 
 def bytes_of(ty: relax.TensorType) -> int | None:
-    """What a tensor takes in the arena, where its size is known."""
+    """Returns the bytes that a tensor takes in the arena, or None if its size isn't static."""
     dims = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
     sizes = [int(d) for d in dims if isinstance(d, tirx.IntImm)]
     item = -(-tvm.DataType(str(ty.dtype)).bits // 8)
@@ -188,6 +192,7 @@ def bytes_of(ty: relax.TensorType) -> int | None:
 
 
 def _rewritten(func: relax.Function, at: dict[Any, int], lives: Lives) -> relax.Function:
+    """Replaces planned allocations by places, and drops reshapes, whose results are views."""
     out = Bindings()
     out.bindings = [
         _place(binding, at[binding.var]) if binding.var in at else binding

@@ -1,1 +1,1 @@
-"""Schedules: how a kernel's loops are laid out on a machine."""
+"""Schedules: write a kernel's loops for a machine."""

@@ -1,8 +1,8 @@
-"""Choices: what a rule decides by its cost model, and what tuning may decide otherwise.
+"""Choices: what a rule decides by its cost model, and what tuning may decide instead.
 
-A rule asks ``choice("tile", default, options, label)``. Without decisions for the kernel at work the answer is the default,
-and nobody lists the options. Under `deciding` it is what was decided: a label among those of the options, so that whatever
-is decided, a rule only ever hears of what it offers itself.
+A rule calls ``choice("tile", default, options, label)``. Without decisions for the current kernel it returns the
+default and the options aren't listed. Under `deciding` it returns the option with the decided label. So a decision can
+only select among options that the rule offers itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class UnknownChoiceError(ValueError):
-    """A decision that no rule asks for, or for what no rule offers."""
+    """A decision for a choice that no rule asks for, or for an option that no rule offers."""
 
 
 class Question(NamedTuple):
-    """What a rule asked: the labels that it offered, the default's first, and the answer."""
+    """One choice that a rule asked for: the labels that it offered, the default's first, and the answer."""
 
     labels: tuple[str, ...]
     answer: str
@@ -31,42 +31,44 @@ class Question(NamedTuple):
 
 
 class Decisions:
-    """The labels decided for one kernel by the choices' names, and what its rules asked.
+    """The labels decided for one kernel by the choices' names, and the choices that its rules asked for.
 
-    A rule that asks the same again hears the same; other questions of one name are told apart by number. With ``lenient``
-    what isn't offered is as if it weren't decided: after one choice was changed, others may be among other options.
+    A rule that asks again with the same options gets the same answer; other questions with the same name get a number.
+    With ``lenient``, a decision that isn't offered is ignored: after one choice was changed, others may have other
+    options.
     """
 
     def __init__(self, given: Mapping[str, str] | None = None, lenient: bool = False) -> None:
-        self.given, self.lenient = dict(given or {}), lenient
+        self.decided, self.lenient = dict(given or {}), lenient
         self.asked: dict[str, Question] = {}
 
     @property
     def taken(self) -> dict[str, str]:
-        """The answers to all that was asked."""
+        """The answers to all questions."""
         return {name: question.answer for name, question in self.asked.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
+        """Returns the option with the decided label, the first one by default, and records the question."""
         labels = tuple(options)
-        own = self._own_name(name, labels)
-        wanted = self.given.get(own, labels[0])
-        if wanted not in options and self.lenient:
-            wanted = labels[0]
-        if wanted not in options:
-            raise UnknownChoiceError(f"{own} can't be {wanted!r}; the rules offer {', '.join(labels)}")
-        self.asked[own] = Question(labels, wanted)
-        return options[wanted]
+        unique = self._unique_name(name, labels)
+        label = self.decided.get(unique, labels[0])
+        if label not in options and self.lenient:
+            label = labels[0]
+        if label not in options:
+            raise UnknownChoiceError(f"{unique} can't be {label!r}; the rules offer {', '.join(labels)}")
+        self.asked[unique] = Question(labels, label)
+        return options[label]
 
-    def _own_name(self, name: str, labels: tuple[str, ...]) -> str:
-        own, number = name, 1
-        while own in self.asked and self.asked[own].labels != labels:
+    def _unique_name(self, name: str, labels: tuple[str, ...]) -> str:
+        unique, number = name, 1
+        while unique in self.asked and self.asked[unique].labels != labels:
             number += 1
-            own = f"{name} #{number}"
-        return own
+            unique = f"{name} #{number}"
+        return unique
 
     def check_all_asked(self) -> None:
-        """Raises UnknownChoiceError where something was decided that no rule asked for."""
-        unasked = sorted(self.given.keys() - self.asked.keys())
+        """Raises UnknownChoiceError if a decision was made that no rule asked for."""
+        unasked = sorted(self.decided.keys() - self.asked.keys())
         if unasked and not self.lenient:
             raise UnknownChoiceError(f"no rule asks for {', '.join(unasked)}")
 
@@ -80,7 +82,7 @@ _active = _Active()
 
 @contextmanager
 def deciding(decisions: Decisions) -> Iterator[Decisions]:
-    """Has rules that ask in this thread hear what was decided."""
+    """Makes `choice` in this thread follow decisions."""
     before, _active.decisions = _active.decisions, decisions
     try:
         yield decisions
@@ -89,7 +91,7 @@ def deciding(decisions: Decisions) -> Iterator[Decisions]:
 
 
 def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Callable[[T], str] = str) -> T:
-    """The default, or what was decided for this kernel among it and the options.
+    """Returns the default, or the decision for the current kernel among it and the options.
 
     >>> choice("rows", 4, lambda: [2, 8])
     4

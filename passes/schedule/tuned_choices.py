@@ -1,4 +1,4 @@
-"""Kernels and targets as records of tuning name them, and what the records decide for a kernel."""
+"""Names kernels and targets for tuning records, and looks up the record of a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FACTS = ("mcpu", "mattr", "mtriple", "num-cores")
 
 
 def describe(target: Target) -> str:
-    """What a target is to a schedule, in words that are the same on all machines.
+    """Describes the properties of a target that schedules depend on, in the same words on all machines.
 
     >>> describe(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 4, "mtriple": "x86_64-linux-gnu"}))
     'llvm mcpu=x86-64-v3 mtriple=x86_64-linux-gnu num-cores=4'
@@ -25,7 +25,7 @@ def describe(target: Target) -> str:
 
 
 def workload_key(func: PrimFunc) -> str:
-    """A kernel's structure, whatever its names are, and which operands are constants."""
+    """Returns a hash of a kernel's structure, independent of names, and the positions of its constant operands."""
     attrs = func.attrs
     constants = [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
     bare = PrimFunc(func.params, func.body, func.ty.ret)
@@ -34,5 +34,5 @@ def workload_key(func: PrimFunc) -> str:
 
 
 def record_for(func: PrimFunc, known: Mapping[str, Record]) -> Record | None:
-    """The record of a kernel; its key is computed only where there are any."""
+    """Returns the record of a kernel; its key is computed only if there are records."""
     return known.get(workload_key(func)) if known else None

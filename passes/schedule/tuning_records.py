@@ -1,8 +1,8 @@
-"""Records of tuning: the choices that made a kernel faster on a target, as lines of JSON in files that can be copied and joined.
+"""Tuning records: choices that made a kernel faster on a target, as JSON lines in files that can be merged.
 
-All ``*.jsonl`` files in a folder count together, and of several records for one kernel the one that gained most. They come
-from anywhere, so nothing in them is trusted: what isn't a record is refused with a warning, and choices are only ever among
-those that the rules for a kernel offer themselves (``tvtf.passes.schedule.choices``).
+All ``*.jsonl`` files in a folder are read; of several records for one kernel, the one with the largest gain counts.
+Files may come from anywhere and aren't trusted: a line that isn't a record is rejected with a warning, and choices
+select only among those that the rules for a kernel offer (``tvtf.passes.schedule.choices``).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from tvtf.core.thread_state import cache_folder
 
 VERSION = 1
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 LONGEST_TEXT = 1000
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 
 
 class Record(NamedTuple):
-    """A kernel (its ``key``, and words for people) on a target: the choices, and seconds without and with them."""
+    """A kernel (its ``key``, and a readable name) on a target: the choices, and the seconds without and with them."""
 
     target: str
     key: str
@@ -36,29 +36,29 @@ class Record(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """How many times as fast."""
+        """The speed-up factor."""
         return self.before / self.after
 
 
 def folder() -> Path:
-    """Where records lie: TVTF_TUNED (a folder, or one file), else ``tuned`` in the folder of compiled code."""
+    """Returns the path of records: TVTF_TUNED (a folder or a file), else ``tuned`` in the cache folder."""
     named = os.environ.get("TVTF_TUNED")
     return Path(named) if named else cache_folder() / "tuned"
 
 
 def records(target: str) -> dict[str, Record]:
-    """The best record of each kernel on a target, by its key."""
+    """Returns the best record of each kernel on a target, by its key."""
     return _read(_stamps(folder())).get(target, {})
 
 
 def digest(target: str) -> str:
-    """A digest of all choices on a target; nothing where there are none."""
+    """Returns a hash of all choices on a target, or an empty string if there are none."""
     chosen = {key: sorted(record.choices.items()) for key, record in sorted(records(target).items())}
     return hashlib.sha256(json.dumps(chosen).encode()).hexdigest() if chosen else ""
 
 
 def keep(found: Iterable[Record]) -> Path:
-    """Adds records to the folder's own file, or to the file that TVTF_TUNED names; gives the file."""
+    """Appends records to the folder's own file, or to the file that TVTF_TUNED names; returns its path."""
     home = folder()
     path = home if home.suffix == ".jsonl" or home.is_file() else home / "tuned.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,14 +66,14 @@ def keep(found: Iterable[Record]) -> Path:
         file.seek(0, os.SEEK_END)
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            if file.read() != b"\n":  # what a crash has left is a line of its own
+            if file.read() != b"\n":  # end a line that a crash left incomplete
                 file.write(b"\n")
         file.write("".join(line_of(record) + "\n" for record in found).encode())
     return path
 
 
 def line_of(record: Record) -> str:
-    """A record as a line of a file.
+    """Formats a record as a line of a file.
 
     >>> print(line_of(Record("llvm", "0a", "matmul", {"tile": "12 x 2"}, 2e-4, 1e-4)))
     {"tvtf_tuned": 1, "target": "llvm", "key": "0a", "kernel": "matmul", "choices": {"tile": "12 x 2"}, "before": 0.0002, "after": 0.0001}
@@ -82,30 +82,31 @@ def line_of(record: Record) -> str:
 
 
 def record_of(line: str) -> Record:
-    """The record in a line.
+    """Parses a line.
 
     Raises:
-      ValueError: the line holds none, or one of another version; the text says why.
+      ValueError: the line isn't a record, or has another version; the text says why.
     """
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not a line of JSON ({error})") from error
-    if not isinstance(found, dict) or found.pop("tvtf_tuned", None) != VERSION:
+    if not isinstance(fields, dict) or fields.pop("tvtf_tuned", None) != VERSION:
         raise ValueError(f"not a record of version {VERSION}")
-    if set(found) != set(Record._fields):
-        raise ValueError(f"a record has {', '.join(Record._fields)}, but this one {', '.join(map(str, found))}")
-    record = Record(**found)
+    if set(fields) != set(Record._fields):
+        raise ValueError(f"a record has {', '.join(Record._fields)}, but this one {', '.join(map(str, fields))}")
+    record = Record(**fields)
     _check(record)
     return record
 
 
 def _check(record: Record) -> None:
+    """Checks the fields of a record: sizes are bounded, since the file may be a stranger's."""
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
         raise ValueError("target, key and kernel must be short texts")
     choices: Any = record.choices
-    if not isinstance(choices, dict) or len(choices) > MOST_CHOICES:
-        raise ValueError(f"choices must be an object of at most {MOST_CHOICES} choices")
+    if not isinstance(choices, dict) or len(choices) > MAX_CHOICES:
+        raise ValueError(f"choices must be an object of at most {MAX_CHOICES} choices")
     if not all(_is_text(name) and _is_text(label) for name, label in choices.items()):
         raise ValueError("choices must be short texts")
     if not all(map(_is_time, (record.before, record.after))):
@@ -126,7 +127,7 @@ _known: dict[tuple[Stamp, ...], Known] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """The files of records, with what tells that one has changed; none where they can't be looked at."""
+    """Returns the record files with their modification times and sizes; none if they can't be read."""
     try:
         files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
         stats = [(path, path.stat()) for path in files]
@@ -139,7 +140,7 @@ def _stamps(home: Path) -> tuple[Stamp, ...]:
 
 
 def _read(stamps: tuple[Stamp, ...]) -> Known:
-    """Records by target and key, read anew when a file has changed."""
+    """Returns records by target and key; files are read again when one has changed."""
     if stamps not in _known:
         _known.clear()
         _known[stamps] = best(record for path, _, _ in stamps for record in _records_in(path))
@@ -147,7 +148,7 @@ def _read(stamps: tuple[Stamp, ...]) -> Known:
 
 
 def best(found: Iterable[Record]) -> Known:
-    """Of several records for one kernel the one that gained most."""
+    """Returns, of several records for one kernel, the one with the largest gain."""
     known: Known = {}
     for record in found:
         of_target = known.setdefault(record.target, {})
@@ -157,23 +158,24 @@ def best(found: Iterable[Record]) -> Known:
 
 
 def _records_in(path: Path) -> list[Record]:
-    found: list[Record] = []
-    refused: list[str] = []
+    """Reads the records of a file; lines that aren't records are rejected with one warning."""
+    accepted: list[Record] = []
+    rejected: list[str] = []
     try:
         for number, line in enumerate(_lines(path), 1):
             try:
-                found.append(record_of(line))
+                accepted.append(record_of(line))
             except ValueError as reason:
-                refused.append(f"line {number}: {reason}")
+                rejected.append(f"line {number}: {reason}")
     except (OSError, ValueError) as reason:
-        refused.append(str(reason))
-    if refused:
-        warnings.warn(f"refused {len(refused)} records of tuning in {path}: {refused[0]}", stacklevel=2)
-    return found
+        rejected.append(str(reason))
+    if rejected:
+        warnings.warn(f"refused {len(rejected)} records of tuning in {path}: {rejected[0]}", stacklevel=2)
+    return accepted
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines that aren't empty."""
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"the file is larger than {MOST_BYTES} bytes")
+    """Returns the lines that aren't empty."""
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"the file is larger than {MAX_BYTES} bytes")
     return [line for line in path.read_bytes().decode(errors="replace").split("\n") if line.strip()]

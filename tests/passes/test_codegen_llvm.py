@@ -13,7 +13,7 @@ from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen import llvm
-from tvtf.passes.codegen.argument_checks import TRUSTED, wary_kernels
+from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
 from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_by_size
 from tvtf.passes.codegen.vm import generate
@@ -157,14 +157,16 @@ def test_kernels_take_from_a_trusted_caller_only_the_memory_of_tensors():
         assert [name.partition(".")[2] for name in names] == ["handle"] * 3 + [""], names
 
 
-@pytest.mark.parametrize("maker, wary", [(TENSOR, set()), (DIM, set()), ("tvtf.call_python", {"read", "read late"})])
-def test_what_a_loop_carries_is_as_trusted_as_what_its_body_gives(maker, wary):
+@pytest.mark.parametrize(
+    "maker, checking", [(TENSOR, set()), (DIM, set()), ("tvtf.call_python", {"read", "read late"})]
+)
+def test_what_a_loop_carries_is_as_trusted_as_what_its_body_gives(maker, checking):
     code = Code(relax.ExecBuilder(), 0)
     state = code.copy(code.call(TENSOR, []))
     code.call("read", [state], VOID)
     code.copy(code.call(TUPLE_ITEM, [code.call(MAKE_TUPLE, [code.call(maker, [])])]), state)
     code.call("read late", [state], VOID)
-    assert wary_kernels(code, ()) == wary
+    assert checking_kernels(code, ()) == checking
 
 
 def test_kernels_of_unknown_dims_read_them_from_a_trusted_caller():

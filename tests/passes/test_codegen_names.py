@@ -8,7 +8,7 @@ from schedule_programs import HOST, compiled, tensor
 from tvm import te, tirx
 
 from tvtf.ops.kernels.special import let, libm, real
-from tvtf.passes.codegen.let_bindings import NamesFirst, with_names_first
+from tvtf.passes.codegen.let_bindings import HoistLets, with_hoisted_lets
 from tvtf.passes.schedule.cpu import schedule
 
 SIZES = [1, 5, 21]
@@ -17,7 +17,7 @@ SIZES = [1, 5, 21]
 def kernel(expression, size):
     x = tensor((size,), "float64")
     y = te.compute(x.shape, lambda i: expression(x(i), i), "y")
-    return with_names_first(schedule(te.create_prim_func([x, y]).with_attr("global_symbol", "main"), HOST))
+    return with_hoisted_lets(schedule(te.create_prim_func([x, y]).with_attr("global_symbol", "main"), HOST))
 
 
 def run(expression, array):
@@ -102,7 +102,7 @@ def test_stores_of_a_vector_share_what_they_name():
     stores = tirx.SeqStmt([tirx.BufferStore(y, named[0], [lane]), tirx.BufferStore(z, named[1], [lane])])
     body = tirx.For(lane, 0, tirx.IntImm("int64", 8), tirx.ForKind.VECTORIZED, stores)
     bound = []
-    tvm_ffi.structural_walk(with_names_first(tirx.PrimFunc([x, y, z], body)).body, (tirx.Bind, bound.append))
+    tvm_ffi.structural_walk(with_hoisted_lets(tirx.PrimFunc([x, y, z], body)).body, (tirx.Bind, bound.append))
     assert len(bound) == 1
 
 
@@ -122,6 +122,6 @@ def test_a_module_without_names_stays_as_it_is():
     x = tensor((7,))
     func = te.create_prim_func([x, te.compute(x.shape, lambda i: x[i] + 1.0)])
     mod = tvm.IRModule({"main": func}).with_attr("mark", 7)
-    found = NamesFirst(mod)
+    found = HoistLets(mod)
     assert tvm_ffi.structural_equal(found["main"], func)
     assert found.attrs["mark"] == 7

@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import MOST_NAMES, asks_in_loops, has_few_names, only
+from tvtf.passes.codegen.selective_passes import MAX_NAMES, has_few_bindings, has_invariant_branches, only
 
 
 @T.prim_func(s_tir=True)
@@ -44,7 +44,7 @@ def asks_in_an_inner_loop(x: T.Buffer((16,), "float32"), n: T.int32):
     [(asks_once, True), (asks_each_turn, False), (asks_what_it_reads, False), (asks_in_an_inner_loop, True)],
 )
 def test_questions_with_one_answer_in_a_loop(func, asks):
-    assert asks_in_loops(func) is asks
+    assert has_invariant_branches(func) is asks
 
 
 def test_a_pass_sees_only_what_it_is_for():
@@ -56,7 +56,7 @@ def test_a_pass_sees_only_what_it_is_for():
         return tvm.IRModule({name: func.with_attr("noted", True) for name, func in mod.functions_items()})
 
     mod = tvm.IRModule({"once": asks_once, "each": asks_each_turn})
-    done = only(noted, asks_in_loops)(mod)
+    done = only(noted, has_invariant_branches)(mod)
     assert seen == ["once"] and done["once"].attrs["noted"] and "noted" not in done["each"].attrs
     assert len(done.functions) == 2 and only(noted, lambda _: False)(mod).same_as(mod)
 
@@ -66,7 +66,7 @@ def test_many_names():
         binds = [tirx.Bind(tirx.Var(f"v{i}", "int64"), tirx.IntImm("int64", i)) for i in range(count)]
         return tirx.PrimFunc([], tirx.SeqStmt([*binds, tirx.Evaluate(0)]))
 
-    assert has_few_names(function(MOST_NAMES)) and not has_few_names(function(MOST_NAMES + 1))
+    assert has_few_bindings(function(MAX_NAMES)) and not has_few_bindings(function(MAX_NAMES + 1))
 
 
 def test_a_long_chain_gives_what_its_ops_give_one_by_one(own_cache):

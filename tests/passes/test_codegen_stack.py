@@ -8,7 +8,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import reduce
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.llvm import lower_kernels
-from tvtf.passes.codegen.stack_buffers import MOST_BYTES, with_local_stack
+from tvtf.passes.codegen.stack_buffers import MAX_BYTES, with_local_stack
 from tvtf.passes.schedule.cpu import emit, schedule
 
 
@@ -32,7 +32,7 @@ def test_the_highest_tile_of_a_product_whose_rows_end_in_a_part_of_a_vector_allo
 
 
 def test_what_is_large_empty_or_shared_stays_where_it_is():
-    large = emit.scratch([MOST_BYTES], "float32", "large", "local")
+    large = emit.scratch([MAX_BYTES], "float32", "large", "local")
     empty = emit.scratch([0], "float32", "empty", "local")  # LLVM refuses it on the stack
     shared = emit.scratch([4], "float32", "shared")
     small = emit.scratch([4], "float32", "small", "local")

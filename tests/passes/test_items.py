@@ -3,11 +3,11 @@
 import numpy as np
 from tvm import relax, transform
 
-from tvtf.passes.lower.hoist_tuple_items import TakeItems
+from tvtf.passes.lower.hoist_tuple_items import HoistTupleItems
 
 FUSION = [
     relax.transform.LegalizeOps(),
-    TakeItems,
+    HoistTupleItems,
     relax.transform.AnnotateTIROpPattern(),
     relax.transform.FuseOps(),
     relax.transform.FuseTIR(),

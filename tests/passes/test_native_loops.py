@@ -139,7 +139,7 @@ def test_a_loop_that_makes_stacks_stays_in_bytecode_and_those_in_it_do_not():
 
 
 def test_a_loop_too_long_stays_in_bytecode(monkeypatch):
-    monkeypatch.setattr("tvtf.passes.lower.loop_kernel.MOST_STATEMENTS", 10)
+    monkeypatch.setattr("tvtf.passes.lower.loop_kernel.MAX_STATEMENTS", 10)
     assert loops_of(fibonacci, tf.constant(1), tf.constant(1)) == (1, 0)
 
 

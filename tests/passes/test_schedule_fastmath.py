@@ -18,7 +18,7 @@ from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import table
 from tvtf.dtypes import float32
 from tvtf.ops.kernels import approx, scalar
-from tvtf.passes.codegen.let_bindings import with_names_first
+from tvtf.passes.codegen.let_bindings import with_hoisted_lets
 from tvtf.passes.schedule.cpu import schedule
 
 UNOPTIMIZED = Target({**HOST.attrs, "kind": "llvm", "opt-level": 0})
@@ -89,7 +89,7 @@ def unary(name: str, dtype: str, target: Target) -> tirx.PrimFunc:
     x = tensor(arguments(name, dtype).shape, dtype)
     y = scalar.elementwise(lambda t, value: getattr(t, name)(value), [x], {})
     func = te.create_prim_func([x, y]).with_attr("global_symbol", name)
-    return with_names_first(schedule(func, target))
+    return with_hoisted_lets(schedule(func, target))
 
 
 def computed(name: str, dtype: str, target: Target = HOST) -> np.ndarray:
@@ -134,7 +134,7 @@ def binary(name: str, x: np.ndarray, y: np.ndarray, target: Target = HOST) -> np
     a, b = tensor(x.shape, str(x.dtype)), tensor(y.shape, str(y.dtype), name="y")
     result = te.compute(a.shape, lambda i: getattr(scalar, name)(a(i), b(i)))
     func = te.create_prim_func([a, b, result]).with_attr("global_symbol", "main")
-    library = compiled({"main": with_names_first(schedule(func, target))}, target)
+    library = compiled({"main": with_hoisted_lets(schedule(func, target))}, target)
     out = tvm.runtime.tensor(np.full(x.shape, 77, x.dtype))
     library["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(y), out)
     return out.numpy()
@@ -236,7 +236,7 @@ def test_no_element_is_computed_by_the_c_library() -> None:
         func = te.create_prim_func([*operands, primitive.lower(*operands)], index_dtype_override="int64")
         scheduled = schedule(func.with_attr("global_symbol", primitive.name), HOST)
         assert scheduled.attrs["tirx.is_scheduled"], primitive.name
-        kernels[primitive.name] = with_names_first(scheduled)
+        kernels[primitive.name] = with_hoisted_lets(scheduled)
     assert len(kernels) > 40
     assert callers(compiled(kernels, UNOPTIMIZED).inspect_source("ll")) == set(ALLOWED)
 

@@ -11,7 +11,7 @@ from schedule_programs import HOST, TARGETS, compiled, run_te, tensor, values
 from tvm import te, tirx
 
 from tvtf.passes.schedule.cpu import emit, schedule
-from tvtf.passes.schedule.cpu.transpose import turned_block
+from tvtf.passes.schedule.cpu.transpose import transposed_tile
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
 TYPES = ["float32", "float64", "float16", "bfloat16", "int8"]
@@ -65,9 +65,9 @@ def test_what_a_condition_guards_is_not_read_ahead() -> None:
 
 @pytest.mark.parametrize(("lanes", "rows"), [(2, 2), (4, 3), (8, 8), (16, 16), (16, 5)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_turned_block(lanes: int, rows: int, dtype: str) -> None:
+def test_transposed_tile(lanes: int, rows: int, dtype: str) -> None:
     source, target = (tirx.decl_buffer((lanes, lanes), dtype, name) for name in ("source", "target"))
-    body = turned_block(
+    body = transposed_tile(
         lambda row, lane: emit.load(source, [emit.index(row), lane]),
         lambda column, lane, item: emit.store(target, item, [emit.index(column), lane]),
         (rows, lanes),

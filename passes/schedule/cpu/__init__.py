@@ -1,12 +1,29 @@
-"""Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorised, tiled loops.
+"""Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorized, tiled loops.
 
-A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), rows of copies kept `apart`, and what is left
-is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`, `periods`, `rare`), reductions and
-contractions with their epilogues (`reduction`, on `plan`, `ways`, `tile`, `column`, `pack`, `transpose`, `tasks`, `slices`, `panels`, `steps`),
-convolutions (`images`, `windows`, `edges`, `clips`, `winograd`, `winograd_filter`, chains of them in `bands`, strided ones' gradients in `phases`,
-groups' results `joined`, those of few channels `spread`), chains such as softmax row by row (`rows`) or many short rows at once (`stacked`), and
-attention block by block (`blocks`, its gradient in `strips`), without what a causal mask hides (`triangle`).
-Every size comes from the target (`target`).
+Four words name the parts of a kernel, from small to large:
+
+- tile: results that a core holds in vector registers while it sums their terms (`tile`, `lane_tile`);
+- panel: a piece of an operand that is packed (copied) in the order in which tiles read it (`pack`);
+- block: the tiles, rows or terms whose operands stay in a cache meanwhile. Blocks of an image's rows are called bands
+  (`conv_bands`), those of attention's rows strips (`row_strips`), those of a sum's terms steps (`reduction_steps`);
+- chunk: what one task of a thread does, one or more blocks. Chunks of a sum's terms are called slices
+  (`split_reduction`).
+
+A function is read as a list of stages (`kernel`). Cheap elementwise stages are inlined (`inline`), and copies are
+padded against cache conflicts (`cache_conflicts`). The rest is grouped (`groups`), and each group becomes one nest:
+
+- elementwise stages over one box of points: `elementwise`, on `loop_box`, `transposed_reads`, `short_axis`, `chunks`,
+  `periods`, `slow_path_lanes`;
+- reductions and contractions with their epilogues: `reduction`, planned by `tile_plan` and `vector_axis`, written by
+  `tasks`, `tile`, `lane_tile`, `pack`, `transpose`, and if they are large by `split_reduction`, `panels`,
+  `reduction_steps`;
+- convolutions: `padded_images`, `windows`, `depthwise_filter_grad`, `border_clips`, `winograd`, `winograd_filter`;
+  chains of them in `conv_bands`, gradients of strided ones in `interleaved_results`, grouped ones in `diagonal_axes`
+  and `grouped_conv_lanes`;
+- chains such as softmax: `rows` row by row, `short_row_lanes` many short rows at once;
+- attention: `attention_blocks`, its gradient in `row_strips`, without the masked parts (`triangle`).
+
+Every size is derived from the target (`target`).
 """
 
 from __future__ import annotations
@@ -21,13 +38,13 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc, Stmt
 
 from tvtf.passes.schedule.choices import Decisions, deciding
-from tvtf.passes.schedule.cpu.cache_conflicts import with_rows_apart
+from tvtf.passes.schedule.cpu.cache_conflicts import with_padded_rows
 from tvtf.passes.schedule.cpu.emit import with_scalar_calls
 from tvtf.passes.schedule.cpu.empty_extents import without_empty
 from tvtf.passes.schedule.cpu.groups import emit_groups
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Kernel, read_kernel
-from tvtf.passes.schedule.cpu.slow_path_lanes import with_rare_cases
+from tvtf.passes.schedule.cpu.slow_path_lanes import with_slow_paths
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.tuned_choices import describe, record_for
 from tvtf.passes.schedule.tuning_records import Record, records
@@ -36,16 +53,16 @@ SCHEDULED = "tirx.is_scheduled"
 
 
 def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None) -> PrimFunc:
-    """Return `func` with its loops written for a CPU; a function in an unknown form comes back as it is.
+    """Returns `func` with its loops written for a CPU; a function in an unknown form is returned unchanged.
 
     Args:
         func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, with int64 extents as Relax has them
-            (a function with int32 loops comes back as it is). Dims may be symbolic.
-        target: a target of kind `llvm`; `mcpu` and `num-cores` decide vectors, tiles and threads.
-        decisions: what to choose other than the rules would, and what they ask; by default they decide.
+            (a function with int32 loops is returned unchanged). Dims may be symbolic.
+        target: a target of kind `llvm`; `mcpu` and `num-cores` determine vectors, tiles and threads.
+        decisions: choices that replace the rules' own; by default the rules choose.
 
     Raises:
-        UnknownChoiceError: something was decided that the rules for this function don't offer.
+        UnknownChoiceError: a decision isn't offered by the rules for this function.
 
     Example:
         >>> from tvm import te, tirx
@@ -64,18 +81,18 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
         body = _body(kernel, target)
     if decisions:
         decisions.check_all_asked()
-    # Relax passes that look for reshapes insist on a root block.
+    # Relax passes that look for reshapes require a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
 
 
 def _body(kernel: Kernel, target: Target) -> Stmt:
-    stages, kernel = with_rows_apart(inlined(kernel), kernel)
-    return with_rare_cases(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
+    stages, kernel = with_padded_rows(inlined(kernel), kernel)
+    return with_slow_paths(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """A module pass: `schedule` for every PrimFunc that no earlier pass has scheduled, as it was tuned for the target."""
+    """Returns a module pass that schedules every PrimFunc not scheduled yet, by its tuning record if it has one."""
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
@@ -89,12 +106,12 @@ def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named
 
 
 def _as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
-    """A kernel scheduled as its record says, where there is one that says what rules understand."""
+    """Schedules a kernel by its tuning record, or by the rules where there is none that they accept."""
     record = record_for(func, known)
     if record is None:
         return schedule(func, target)
     try:
         return schedule(func, target, Decisions(record.choices))
-    except Exception as reason:  # it may come from anywhere, and must not break a compilation
+    except Exception as reason:  # a record may come from anywhere, and must not break a compilation
         warnings.warn(f"the record of tuning for {record.kernel} is not used: {reason}", stacklevel=2)
         return schedule(func, target)

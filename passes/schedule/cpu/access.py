@@ -1,4 +1,4 @@
-"""How an expression walks through memory when a loop variable steps: strides, reuse, cost."""
+"""Access patterns: how an expression moves through memory when a loop variable steps (strides, reuse), and its cost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, variables
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
 CHEAP_CALLS = {"tirx.isnan"}
 CALL_OPERATIONS = 12
+"""Operations that a call of a math function counts as."""
 
 
 def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
-    """The row-major offset of an element."""
+    """Returns the row-major offset of an element."""
     offset: ir.Expr = tirx.IntImm("int64", 0)
     for place, extent in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * as_expr(extent) + place
@@ -28,33 +29,33 @@ def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
 
 
 def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
-    """By how much an offset grows when a variable grows by one; None where it isn't linear in it."""
+    """Returns by how much an offset grows when a variable grows by one; None if the offset isn't linear in it."""
     if var not in variables(offset):
         return tirx.IntImm("int64", 0)
-    found = sym.detect_linear_equation(offset, [var])
-    return simplified(found[0]) if len(found) == 2 else None
+    coefficients = sym.detect_linear_equation(offset, [var])
+    return simplified(coefficients[0]) if len(coefficients) == 2 else None
 
 
 def load_stride(load: TensorLoad, var: Var) -> int | None:
-    """The stride of a load along a variable where it is a known constant."""
+    """Returns the stride of a load along a variable, or None where it isn't constant."""
     step = stride(flat_offset(load.source, list(load.indices)), var)
     return None if step is None else static(step)
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:
-    """True where consecutive values of a variable read one element or consecutive ones."""
+    """Whether consecutive values of a variable read the same element or consecutive ones."""
     return load_stride(load, var) in (0, 1)
 
 
 def free_variables(value: ir.Expr) -> set[Var]:
-    """Variables an expression uses other than to index a load (bounds tests, iota)."""
+    """Returns the variables that an expression uses other than in indices of loads (bounds tests, iota)."""
     zero = tirx.IntImm("int64", 0)
     bare = structural_map(value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices))))
     return variables(bare)
 
 
 def operations(value: ir.Expr, enough: int | None = None) -> int:
-    """Arithmetic operations of one evaluation; a call to a math function counts as a dozen. No more than ``enough`` are counted."""
+    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``enough``."""
     count = 0
 
     def visit(node: ir.Expr) -> Any:
@@ -76,18 +77,18 @@ def _operations_of(node: ir.Expr) -> int:
 
 
 def points(axes: tuple[Axis, ...]) -> int | None:
-    """How many points some loops visit, where that is known."""
+    """Returns how many points some loops visit, or None if an extent isn't static."""
     sizes = [axis.size for axis in axes if axis.size is not None]
     return prod(sizes) if len(sizes) == len(axes) else None
 
 
 def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
-    """The loads of one buffer in a stage."""
+    """Returns a stage's loads of one buffer."""
     return [load for load in stage.loads if load.source.same_as(buffer)]
 
 
 def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
-    """True where stepping through two nested axes moves an offset as stepping through one axis would."""
+    """Whether stepping through two nested axes moves an offset as stepping through one merged axis would."""
     far, near = stride(offset, outer.var), stride(offset, inner.var)
     if far is None or near is None:
         return False

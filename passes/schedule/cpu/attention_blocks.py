@@ -1,7 +1,8 @@
-"""Attention and its like: contractions that feed each other within a block of rows, which stays in the cache.
+"""Attention and similar chains: contractions that feed each other within a block of rows that stays in the cache.
 
-Stages that need nothing of each other but what lies in the same block are run block by block; in a block they are
-scheduled like a kernel of their own on one core. What only the block needs (scores, probabilities) never exists whole.
+Stages that need each other's values only within one block of rows run block by block; within a block they are scheduled
+like a kernel of their own on one core. Values that only the block needs (scores, probabilities) are never stored as a
+whole.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from tvtf.passes.schedule.cpu.emit import static
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
 from tvtf.passes.schedule.cpu.row_strips import emit_strips, rounds, strips_of
-from tvtf.passes.schedule.cpu.substage import held_part, part_of, redirected
+from tvtf.passes.schedule.cpu.substage import part_buffer, part_of, redirected
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, shortened
 from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand, terms_of
 
-LEAST_ROWS, MOST_ROWS = 32, 128
-TASKS_A_CORE = 2
+MIN_ROWS, MAX_ROWS = 32, 128
+TASKS_PER_CORE = 2
 Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """A run of stages whose first `depth` axes number their rows; `order` tells how each result lies in memory."""
+    """A run of stages whose first `depth` axes number their rows; `order` holds each result's axes in memory order."""
 
     stages: tuple[Stage, ...]
     order: tuple[tuple[Axis, ...], ...]
@@ -44,58 +45,60 @@ class Blocks:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last row axis is cut into blocks: rows of one block use some operand together."""
+        """Whether the last row axis is cut into blocks: the rows of one block share some operand."""
         return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
 
 
 def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
-    """The longest run that begins at a stage and reuses a contraction's results, or None."""
+    """Returns the longest run of stages from `start` that reuses a contraction's results, or None."""
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
     for stop in range(len(stages), start + 2, -1):
-        found = _as_blocks(stages[start:stop])
-        if found is not None:
-            return found
+        blocks = _as_blocks(stages[start:stop])
+        if blocks is not None:
+            return blocks
     return None
 
 
 def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
+    """Returns a run of stages as blocks, with as many row axes as all of them share, or None."""
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
         return None
-    own = [stage.buffer for stage in plain]
-    ordered = [_rows_first(stage, own) for stage in plain]
+    buffers = [stage.buffer for stage in plain]
+    ordered = [_rows_first(stage, buffers) for stage in plain]
     depth = min(len(stage.spatial) for stage in plain)
-    while depth and not all(_stays_in_row(stage, ordered[0], own, depth) for stage in ordered):
+    while depth and not all(_stays_in_row(stage, ordered[0], buffers, depth) for stage in ordered):
         depth -= 1
-    found = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
-    return found if depth and _is_static(found) else None
+    blocks = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
+    return blocks if depth and _is_static(blocks) else None
 
 
-def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
-    """The stage with its axes in the order in which it reads another's result of as many, so that rows come first."""
+def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
+    """Returns the stage with its axes in the order of the result that it reads, so that rows come first."""
     for load in stage.loads:
-        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
+        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, buffers):
             axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
             if None not in axes and len(set(axes)) == len(axes):
                 return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
     return stage
 
 
-def _stays_in_row(stage: Stage, first: Stage, own: Sequence[Var], depth: int) -> bool:
+def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
+    """Whether a stage has the same rows as the first one, and reads the run's results in its own row only."""
     pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
         return False
     return all(
         all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
         for load in stage.loads
-        if _is_any(load.source, own)
+        if _is_any(load.source, buffers)
     )
 
 
-def _is_any(buffer: Var, others: Sequence[Var]) -> bool:
-    return any(buffer.same_as(other) for other in others)
+def _is_any(buffer: Var, buffers: Sequence[Var]) -> bool:
+    return any(buffer.same_as(other) for other in buffers)
 
 
 def _is_place(place: ir.Expr, axis: Axis) -> bool:
@@ -103,7 +106,7 @@ def _is_place(place: ir.Expr, axis: Axis) -> bool:
 
 
 def _is_static(blocks: Blocks) -> bool:
-    """Whether a block's sizes are known, and rows are left to store."""
+    """Whether a block's sizes are static, and each row has something to store."""
     inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
     last = blocks.rows[-1].size
     if any(axis.size is None for axis in inner):
@@ -117,7 +120,7 @@ def _shares_an_operand(stage: Stage, depth: int) -> bool:
 
 
 def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
-    """A parallel loop over blocks; `emit_all` writes what one block does."""
+    """Writes a parallel loop over blocks; `emit_all` writes one block."""
 
     def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
         return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
@@ -134,7 +137,7 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTar
 
 
 class Piece(NamedTuple):
-    """Blocks of `size` rows up to number `stop`, with the axes that those need."""
+    """Blocks up to number `stop`, of `size` rows each, with the axis extents that they need."""
 
     blocks: Blocks
     stop: int
@@ -142,7 +145,7 @@ class Piece(NamedTuple):
 
 
 def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
-    """Whole blocks, and a shorter one that is left; the later see more of a triangle."""
+    """Yields whole blocks, then a shorter remainder; later blocks see more of a causal mask's triangle."""
     rows = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
     local = [stage.buffer for stage in blocks.stages if stage.buffer not in needed]
     for _first, stop, count in rounds(int(blocks.rows[-1].extent), size, has_triangle(blocks.stages, rows)):
@@ -151,21 +154,21 @@ def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
 
 
 def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
-    """The block that a number stands for."""
+    """Writes the block with a given number, by a chain of tests on the number."""
     *lead, number = places
-    first, *others = pieces
-    found = block(first.blocks, [*lead, number * size], first.size)
-    return (others and emit.when(number < first.stop, found, _piece(others, places, size, block))) or found
+    first, *rest = pieces
+    first_block = block(first.blocks, [*lead, number * size], first.size)
+    return (rest and emit.when(number < first.stop, first_block, _piece(rest, places, size, block))) or first_block
 
 
 def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
-    """Rows of a block, and how many blocks: for the second-level cache, and so that every core has work."""
+    """Returns rows per block and the number of blocks: rows fit the level-2 cache, and every core gets work."""
     extent = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
-    most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)
-    others = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
-    if others * -(-extent // most) < TASKS_A_CORE * target.cores:
-        most = min(most, LEAST_ROWS)
+    most = min(MAX_ROWS, max(MIN_ROWS, target.level2_bytes // 8 // row_bytes), extent)
+    outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
+    if outer_rows * -(-extent // most) < TASKS_PER_CORE * target.cores:
+        most = min(most, MIN_ROWS)
     size = -(-extent // -(-extent // most))
     return size, -(-extent // size)
 
@@ -183,8 +186,9 @@ def _block(
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    held = [held_part(stage, blocks.depth, rows) for stage in blocks.stages]
-    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, held, strict=True)}
+    """Writes one block: all stages on parts of the results, by strips if the rows are too many."""
+    parts = [part_buffer(stage, blocks.depth, rows) for stage in blocks.stages]
+    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, parts, strict=True)}
     stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
     inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
     strips = strips_of(stages, target) if rows is None else None

@@ -1,4 +1,4 @@
-"""Terms of a convolution that lie in its border of zeros, left out: each tile sums over what is inside for any of its results."""
+"""Leaves out terms of a convolution that read its zero border: a tile sums over what is inside for any result."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from tvtf.passes.schedule.cpu.reduction import walk_as_one
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import row_sizes
 
-# Of all terms: less isn't worth loops whose extents only the run knows.
-LEAST_SAVED = 0.04
-# LLVM writes out loops over few terms of known extents.
-LEAST_TERMS = 128
-# Else the loop of a clip's axis is one with the next, which would be very short by itself.
-LEAST_INNER_TERMS = 16
+# Share of all terms below which clipping isn't worth loops of extents known only at run time.
+MIN_SAVED = 0.04
+# LLVM unrolls loops over fewer terms of static extents.
+MIN_TERMS = 128
+# Below this, the clipped axis's loop is merged with the next one, and would be very short by itself.
+MIN_INNER_TERMS = 16
 
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
-    """The stage, told which of its terms are zeros of a border that one of `sources` adds."""
+    """Returns the stage with the clips that a zero border added by one of `sources` makes, where they pay."""
     if not _is_sum_of_products(stage):
         return stage
-    found = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
+    clips = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
     tile = row_sizes(stage, target)
-    return replace(stage, clips=tuple(clip for clip in found if _pays(clip, stage, tile)))
+    return replace(stage, clips=tuple(clip for clip in clips if _pays(clip, stage, tile)))
 
 
 def clips_of(stage: Stage, source: Stage) -> tuple[Clip, ...]:
-    """All terms that a source's border makes zeros; none where some are of another kind."""
-    found = _clips(stage, source) if _is_sum_of_products(stage) else []
-    known = [clip for clip in found if clip is not None]
-    return tuple(known) if len(known) == len(found) else ()
+    """Returns the clips for all terms that a source's border makes zero; none if one isn't of the known form."""
+    clips = _clips(stage, source) if _is_sum_of_products(stage) else []
+    known = [clip for clip in clips if clip is not None]
+    return tuple(known) if len(known) == len(clips) else ()
 
 
 def _is_sum_of_products(stage: Stage) -> bool:
@@ -47,17 +47,21 @@ def _is_sum_of_products(stage: Stage) -> bool:
 
 
 def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
-    """What each border of a source makes zeros: None where that is of another kind."""
-    own = access.reads_of(stage, source.buffer)
-    inside = inside_of(source) if len(own) == 1 and is_choice(source.value) and is_zero(source.value.args[2]) else None
+    """Returns the clip for each border of a source, None for one that isn't of the known form."""
+    source_loads = access.reads_of(stage, source.buffer)
+    inside = (
+        inside_of(source)
+        if len(source_loads) == 1 and is_choice(source.value) and is_zero(source.value.args[2])
+        else None
+    )
     if inside is None:
         return []
-    places = zip(own[0].indices, source.spatial, strict=True)
+    places = zip(source_loads[0].indices, source.spatial, strict=True)
     return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
 
 
 def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
-    """Where each axis of a padded copy is no border; None where its test is of another kind."""
+    """Returns the range of each axis of a padded copy that isn't border; None if its test has another form."""
     test = source.value.args[0]
     tests = comparisons(test)
     if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
@@ -76,13 +80,13 @@ def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
 
 
 def _nodes(test: ir.Expr) -> list[ir.Expr]:
-    found: list[ir.Expr] = []
-    structural_walk(test, (ir.Expr, found.append))
-    return found
+    nodes: list[ir.Expr] = []
+    structural_walk(test, (ir.Expr, nodes.append))
+    return nodes
 
 
 def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
-    """How a place depends on one axis of results and one of terms."""
+    """Returns the clip for an index that depends on one result axis and one term axis, else None."""
     used = variables(place)
     results = [axis for axis in stage.spatial if axis.var in used]
     terms = [axis for axis in stage.reduce if axis.var in used]
@@ -97,8 +101,9 @@ def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
 
 
 def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
+    """Whether a clip saves enough terms, and its axis stays a loop of its own."""
     position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
     inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
-    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < LEAST_INNER_TERMS
-    is_written_out = count is not None and count < LEAST_TERMS
-    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= LEAST_SAVED
+    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < MIN_INNER_TERMS
+    is_written_out = count is not None and count < MIN_TERMS
+    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= MIN_SAVED

@@ -1,4 +1,4 @@
-"""Rows of a kernel's own copies that lie so far apart that they drive each other out of the first-level cache."""
+"""Pads the rows of a kernel's own copies whose distance would make them evict each other from the level-1 cache."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, reads, replac
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES, has_reused_operand
 
 LINE_BYTES = 64
-# Rows whose distance is a multiple of such a part of a page meet in few sets.
+# Rows whose distance is a multiple of 1/4 page map to few cache sets.
 PARTS_OF_A_PAGE = 4
 
 
-def apart(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
-    """The extents of a copy, its last axis longer by a line where rows would meet.
+def padded_extents(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
+    """Returns the extents of a copy, with a cache line added to its last axis where rows would conflict.
 
-    >>> apart([emit.index(9), emit.index(512)], 4)
+    >>> padded_extents([emit.index(9), emit.index(512)], 4)
     [T.int64(9), T.int64(528)]
     """
     row = emit.static(extents[-1])
@@ -29,12 +29,12 @@ def apart(extents: Sequence[ir.Expr], item_bytes: int) -> list[ir.Expr]:
     return [*extents[:-1], emit.index(row + LINE_BYTES // item_bytes)]
 
 
-def with_rows_apart(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
-    """Stages and kernel with longer rows in the copies that contractions read."""
+def with_padded_rows(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[list[Stage | Opaque], Kernel]:
+    """Returns stages and kernel with padded rows in the copies that contractions read."""
     moved: dict[Var, Var] = {}
     for stage in stages:
         if isinstance(stage, Stage) and stage.spatial and _is_copy(stage, stages, kernel):
-            extents = apart([axis.extent for axis in stage.spatial], stage.item_bytes)
+            extents = padded_extents([axis.extent for axis in stage.spatial], stage.item_bytes)
             if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
                 moved[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
     local = tuple(moved.get(buffer, buffer) for buffer in kernel.local)
@@ -49,6 +49,7 @@ def _is_copy(stage: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> 
 
 
 def _with_buffers(stage: Stage | Opaque, moved: dict[Var, Var]) -> Stage | Opaque:
+    """Returns a stage that reads and writes the padded buffers."""
     if isinstance(stage, Opaque):
         return stage
     value = stage.value

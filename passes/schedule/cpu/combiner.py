@@ -1,4 +1,4 @@
-"""What a reduction does with two partial results, found in its update expression."""
+"""Derives how a reduction combines two partial results from its update expression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
 
 
 def combiner(stage: Stage) -> Combine | None:
-    """`(partial, partial) -> partial`, or None where the update isn't a combination of old value and new item."""
+    """Returns `(partial, partial) -> partial`; None if the update isn't a combination of old value and new item."""
     item = reduced_item(stage)
     if item is None:
         return None
@@ -30,13 +30,13 @@ def combiner(stage: Stage) -> Combine | None:
 
 
 def reduced_item(stage: Stage) -> ir.Expr | None:
-    """The expression whose values are reduced: the smallest one that every other new term is made of."""
+    """Returns the expression that is reduced: the smallest one that all new terms of the update are made of."""
     terms = _new_terms(stage)
     return min(terms, key=lambda term: len(str(term)), default=None)
 
 
 def is_zero(value: ir.Expr | None) -> bool:
-    """Whether an expression is the float 0."""
+    """Whether an expression is the float constant 0."""
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
@@ -45,6 +45,7 @@ def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 
 
 def _new_terms(stage: Stage) -> list[ir.Expr]:
+    """Returns the largest expressions of an update that don't read the old value."""
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:

@@ -1,6 +1,6 @@
-"""Two axes of a contraction that are one of its result, as the groups of a convolution: each sum is stored in its place.
+"""Contractions with two axes that are one axis of the result, as for groups of a convolution: stores sums in place.
 
-A stage that reads sums at `[..., p // size, p % size]` becomes their epilogue; no sum is copied.
+A stage that reads the sums at `[..., p // size, p % size]` becomes their epilogue, so that no sum is copied.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, loads, 
 
 @dataclass(frozen=True)
 class Joined:
-    """`whole` as an `ending` on the axes of its sums; of those, the one at `first` and the next are one of the whole."""
+    """`result` as an `ending` on the axes of its sums; their axes `first` and `first + 1` are one of the result."""
 
-    whole: Stage
+    result: Stage
     ending: Stage
     first: int
     size: int
@@ -32,24 +32,24 @@ class Joined:
 
 
 def joined_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> list[Joined]:
-    """The results whose sums nobody else reads."""
-    found = [joined for sums in stages if isinstance(sums, Stage) for joined in _readers(sums, stages, kernel)]
-    return found if len({joined.whole.buffer for joined in found}) == len(found) else []
+    """Returns the results whose sums nothing else reads."""
+    results = [joined for sums in stages if isinstance(sums, Stage) for joined in _readers(sums, stages, kernel)]
+    return results if len({joined.result.buffer for joined in results}) == len(results) else []
 
 
-def with_endings(stages: Sequence[Stage | Opaque], found: Sequence[Joined]) -> list[Stage | Opaque]:
-    """The stages with endings in the place of wholes."""
-    endings = {joined.whole.buffer: joined.ending for joined in found}
+def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[Joined]) -> list[Stage | Opaque]:
+    """Returns the stages with results replaced by their endings."""
+    endings = {joined.result.buffer: joined.ending for joined in joined_results}
     return [endings.get(stage.buffer, stage) if isinstance(stage, Stage) else stage for stage in stages]
 
 
-def stored(body: Stmt, found: Sequence[Joined]) -> Stmt:
-    """What the endings store, stored into the wholes."""
-    known = {joined.ending.buffer: joined for joined in found}
+def stored(body: Stmt, joined_results: Sequence[Joined]) -> Stmt:
+    """Redirects the endings' stores to the results."""
+    known = {joined.ending.buffer: joined for joined in joined_results}
 
     def store(node: BufferStore) -> BufferStore:
         joined = known.get(node.buffer)
-        return node if joined is None else BufferStore(joined.whole.buffer, node.value, joined.places(node.indices))
+        return node if joined is None else BufferStore(joined.result.buffer, node.value, joined.places(node.indices))
 
     return tvm_ffi.structural_map(body, (BufferStore, store))
 
@@ -58,45 +58,46 @@ def _readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> l
     if not sums.reduce or not kernel.is_local(sums.buffer):
         return []
     readers = [stage for stage in stages if stage is not sums and reads(stage, sums.buffer)]
-    found = [_joined(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
-    known = [joined for joined in found if joined is not None]
+    results = [_joined(sums, reader, kernel) for reader in readers if isinstance(reader, Stage)]
+    known = [joined for joined in results if joined is not None]
     return known if len(known) == len(readers) else []
 
 
-def _joined(sums: Stage, whole: Stage, kernel: Kernel) -> Joined | None:
-    """The reader of sums on their axes, where it visits each once."""
-    if whole.reduce or kernel.is_local(whole.buffer) or len(sums.spatial) != len(whole.spatial) + 1:
+def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
+    """Returns the reader of sums on their axes, if it visits each sum once."""
+    if result.reduce or kernel.is_local(result.buffer) or len(sums.spatial) != len(result.spatial) + 1:
         return None
-    own = [load for load in loads(whole.value) if load.source.same_as(sums.buffer)]
-    for first in range(len(whole.spatial)):
+    sum_loads = [load for load in loads(result.value) if load.source.same_as(sums.buffer)]
+    for first in range(len(result.spatial)):
         inner = sums.spatial[first + 1].size
-        if inner is not None and inner > 1 and _matches(sums, whole, first) and all(
-            _reads_parts(load, whole, first, inner) for load in own
+        if inner is not None and inner > 1 and _matches(sums, result, first) and all(
+            _reads_parts(load, result, first, inner) for load in sum_loads
         ):  # fmt: skip
-            return Joined(whole, _ending(sums, whole, first, inner), first, inner)
+            return Joined(result, _ending(sums, result, first, inner), first, inner)
     return None
 
 
-def _matches(sums: Stage, whole: Stage, first: int) -> bool:
-    """Whether both visit the same points."""
+def _matches(sums: Stage, result: Stage, first: int) -> bool:
+    """Whether both stages visit the same points."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
-    pairs = zip(extents, (axis.extent for axis in whole.spatial), strict=True)
-    return all(emit.static(emit.simplified(own - other)) == 0 for own, other in pairs)
+    pairs = zip(extents, (axis.extent for axis in result.spatial), strict=True)
+    return all(emit.static(emit.simplified(extent - other)) == 0 for extent, other in pairs)
 
 
-def _reads_parts(load: TensorLoad, whole: Stage, first: int, size: int) -> bool:
-    *before, joined = (axis.var for axis in whole.spatial[: first + 1])
+def _reads_parts(load: TensorLoad, result: Stage, first: int, size: int) -> bool:
+    *before, joined = (axis.var for axis in result.spatial[: first + 1])
     parts = [tirx.floordiv(joined, emit.index(size)), tirx.floormod(joined, emit.index(size))]
-    wanted = [*before, *parts, *(axis.var for axis in whole.spatial[first + 1 :])]
-    return all(map(tvm_ffi.structural_equal, load.indices, wanted))
+    expected = [*before, *parts, *(axis.var for axis in result.spatial[first + 1 :])]
+    return all(map(tvm_ffi.structural_equal, load.indices, expected))
 
 
-def _ending(sums: Stage, whole: Stage, first: int, size: int) -> Stage:
+def _ending(sums: Stage, result: Stage, first: int, size: int) -> Stage:
+    """Returns the reader rewritten on the axes of its sums."""
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     here: list[ir.Expr] = [axis.var for axis in axes]
-    value = replace_loads(whole.value, sums.buffer, lambda _indices: emit.load(sums.buffer, here))
+    value = replace_loads(result.value, sums.buffer, lambda _indices: emit.load(sums.buffer, here))
     places = [*here[:first], here[first] * size + here[first + 1], *here[first + 2 :]]
-    value = substitute(value, {axis.var: at for axis, at in zip(whole.spatial, places, strict=True)})
-    buffer = emit.scratch([axis.extent for axis in axes], whole.dtype, "joined")
-    return Stage(buffer, axes, (), None, value, whole.constants)
+    value = substitute(value, {axis.var: at for axis, at in zip(result.spatial, places, strict=True)})
+    buffer = emit.scratch([axis.extent for axis in axes], result.dtype, "joined")
+    return Stage(buffer, axes, (), None, value, result.constants)

@@ -1,4 +1,4 @@
-"""Elementwise nests: one pass over memory, parallel outside, vectors inside, no cliff at odd sizes."""
+"""Elementwise nests: one pass over memory, parallel outside, vectors inside; odd sizes take little longer."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Stage, is_choice, simplified_places, substitute
 from tvtf.passes.schedule.cpu.loop_box import Loop, Point, merged_loops, on_same_axes, stores_at
-from tvtf.passes.schedule.cpu.parallel_threshold import is_little, is_parallel
+from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel, is_small_box
 from tvtf.passes.schedule.cpu.periods import emit_periods, periods_of
 from tvtf.passes.schedule.cpu.short_axis import emit_short, shares_work
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.transposed_reads import emit_turned, turned_operands
+from tvtf.passes.schedule.cpu.transposed_reads import emit_transposed, transposed_operands
 
-TASKS_A_CORE = 16
+TASKS_PER_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def emit_elementwise(
     stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
 ) -> Stmt:
-    """Write stages that share one box of points as a single nest; `fixed` holds the value of some axes.
+    """Writes stages that share one box of points as a single nest; `fixed` holds the values of some axes.
 
-    A part of a kernel, however little, runs again and again: it says itself whether it is `parallel`.
+    For a part of a kernel the caller decides whether it is `parallel`: even a small part runs many times.
     """
     aligned, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned, fixed)
     if parallel is None:
-        little = is_little(aligned[0].spatial)
+        little = is_small_box(aligned[0].spatial)
         return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed, little))
     return _emit(aligned, loops, target, parallel, fixed)
 
@@ -41,13 +41,14 @@ def emit_elementwise(
 def _emit(
     stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, little: bool = False
 ) -> Stmt:
+    """Writes a nest in its best form: short axes, transposed tiles, periods, or plain vectors."""
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
-    turned = None if little else turned_operands(stages, loops)
-    if turned is not None:
-        return emit_turned(stages, turned, target, parallel, fixed)
+    transposed = None if little else transposed_operands(stages, loops)
+    if transposed is not None:
+        return emit_transposed(stages, transposed, target, parallel, fixed)
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
@@ -64,17 +65,17 @@ def _emit(
         return _inner(stages, inner, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
-    return emit.fused(extents, task, parallel, TASKS_A_CORE * target.cores)
+    return emit.fused(extents, task, parallel, TASKS_PER_CORE * target.cores)
 
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
-    """In how many pieces to cut the innermost loop so that every core has work."""
-    wanted = 4 * target.cores
+    """Returns how many chunks to cut the innermost loop into so that every core has work."""
+    enough_tasks = 4 * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
-    if rows is None or rows >= wanted:
+    if rows is None or rows >= enough_tasks:
         return 1
     extent = static(inner.extent)
-    return wanted if extent is None else max(1, min(wanted, extent // (4 * lanes)))
+    return enough_tasks if extent is None else max(1, min(enough_tasks, extent // (4 * lanes)))
 
 
 def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr) -> Stmt:
@@ -89,18 +90,18 @@ def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: i
 def vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
-    """Whole vectors (those of one chunk), then what is left over (in the last chunk)."""
+    """Writes whole vectors (those of one chunk), then the remainder (in the last chunk)."""
     size = static(extent)
-    whole = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
-    step = _ceil_div(whole, chunks)
+    vector_count = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
+    step = _ceil_div(vector_count, chunks)
     start = chunk * step
-    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), whole - start), index(0))
+    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), vector_count - start), index(0))
     main = (
         None
-        if whole == 0
+        if vector_count == 0
         else emit.loop(count, lambda number: emit.vectorized(lanes, lambda lane: body((start + number) * lanes + lane)))
     )
-    rest = _leftover(body, extent, whole, lanes)
+    rest = _leftover(body, extent, vector_count, lanes)
     last = True if chunks == 1 else chunk == chunks - 1
     return emit.sequence([main, None if rest is None else emit.when(last, rest)])
 
@@ -111,10 +112,10 @@ def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
     return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
 
 
-def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, whole: int | ir.Expr, lanes: int) -> Stmt | None:
+def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, vector_count: int | ir.Expr, lanes: int) -> Stmt | None:
     size = static(extent)
     if size is None:
-        return emit.loop(extent - whole * lanes, lambda place: body(whole * lanes + place))
+        return emit.loop(extent - vector_count * lanes, lambda place: body(vector_count * lanes + place))
     rest = size % lanes
     return None if rest == 0 else emit.vectorized(rest, lambda lane: body(index(size - rest) + lane))
 
@@ -136,7 +137,7 @@ def _segment(piece: Segment, inner: Loop, point: Point, lanes: int) -> Stmt:
 
 
 def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
-    """Cut the innermost loop at the bounds its conditions test, so that vectors never ask."""
+    """Cuts the innermost loop where its bounds tests change, so that vectors contain no tests; None if it can't."""
     if len(inner.axes) != 1 or inner.axes[0].size is None:
         return None
     var, size = inner.axes[0].var, inner.axes[0].size
@@ -157,18 +158,18 @@ def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
 
 
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
-    """All tests of order in an expression."""
-    found: list[ir.Expr] = []
-    structural_walk(value, (COMPARISONS, found.append))
-    return found
+    """Returns all order comparisons in an expression."""
+    tests: list[ir.Expr] = []
+    structural_walk(value, (COMPARISONS, tests.append))
+    return tests
 
 
 def bound_of(test: ir.Expr, var: Var) -> int | None:
-    """The smallest value of `var` at which the test's answer changes."""
-    found = sym.detect_linear_equation(test.a - test.b, [var])
-    if len(found) != 2:
+    """Returns the smallest value of `var` at which a test's answer changes, or None."""
+    coefficients = sym.detect_linear_equation(test.a - test.b, [var])
+    if len(coefficients) != 2:
         return None
-    slope, offset = static(emit.simplified(found[0])), static(emit.simplified(found[1]))
+    slope, offset = static(emit.simplified(coefficients[0])), static(emit.simplified(coefficients[1]))
     if slope not in (1, -1) or offset is None:
         return None
     zero_at = -offset if slope == 1 else offset
@@ -177,6 +178,7 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
 
 
 def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
+    """Returns a value with the tests of `var` replaced by their answers at `start`."""
     analyzer = sym.Analyzer()
 
     def decide(test: ir.Expr) -> ir.Expr:
@@ -185,7 +187,7 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
     def take(call: ir.Expr) -> ir.Expr:
-        """What a choice comes to: branches that are not taken may be many, and none of them is looked at."""
+        """Follows decided choices to the branch taken, without visiting the others, which may be many."""
         while is_choice(call) and isinstance(call.args[0], COMPARISONS):
             answer = static(decide(call.args[0]))
             if answer is None:
@@ -193,5 +195,5 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
             call = call.args[1] if answer else call.args[2]
         return call
 
-    taken = structural_map(value, (ir.Call, take), order="pre")
-    return simplified_places(structural_map(taken, (COMPARISONS, decide)), analyzer)
+    resolved = structural_map(value, (ir.Call, take), order="pre")
+    return simplified_places(structural_map(resolved, (COMPARISONS, decide)), analyzer)

@@ -1,4 +1,4 @@
-"""Loops and statements, written directly: the small vocabulary all rules share."""
+"""Builders of loops and statements, shared by all rules."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt,
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 Body = Callable[[ir.Expr], Stmt]
-# LLVM code generation of apache-tvm 0.27 knows these for scalars only.
+# LLVM code generation of apache-tvm 0.27 supports these for scalars only.
 SCALAR_CALLS = {"tirx.sinh", "tirx.cosh", "tirx.fmod"}
 
 
 def index(value: int) -> tirx.IntImm:
-    """A constant index."""
+    """Returns a constant index."""
     return tirx.IntImm("int64", value)
 
 
 def as_expr(value: int | ir.Expr) -> ir.Expr:
-    """An extent as an expression."""
+    """Returns an extent as an expression."""
     return index(value) if isinstance(value, int) else value
 
 
 def static(value: int | ir.Expr) -> int | None:
-    """An extent's value where it is known while compiling."""
+    """Returns an extent's value if it is static, else None."""
     if isinstance(value, int):
         return value
     return int(value) if isinstance(value, tirx.IntImm) else None
 
 
 def simplified(value: ir.Expr) -> ir.Expr:
-    """An index or extent in its simplest form."""
+    """Returns an index or extent in its simplest form."""
     return sym.Analyzer().simplify(value)
 
 
 def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name: str = "i") -> Stmt:
-    """A loop over [0, extent), or just its body where it runs once."""
+    """Returns a loop over [0, extent), or just its body if it runs once."""
     if static(extent) == 1:
         return body(index(0))
     var = Var(name, "int64")
@@ -46,24 +46,24 @@ def loop(extent: int | ir.Expr, body: Body, kind: ForKind = ForKind.SERIAL, name
 
 
 def unrolled(extent: int, body: Body) -> Stmt:
-    """A loop written out step by step."""
+    """Returns an unrolled loop."""
     return loop(extent, body, ForKind.UNROLLED, "u")
 
 
 def vectorized(lanes: int, body: Body) -> Stmt:
-    """One vector instruction's worth of points."""
+    """Returns a vectorized loop over `lanes` points."""
     return loop(lanes, body, ForKind.VECTORIZED, "lane")
 
 
 def nest(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Serial loops over several extents, outermost first."""
+    """Returns serial loops over several extents, outermost first."""
     if not extents:
         return body([])
     return loop(extents[0], lambda first: nest(extents[1:], lambda rest: body([first, *rest])))
 
 
 def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt]) -> Stmt:
-    """Unrolled loops over several extents, outermost first."""
+    """Returns unrolled loops over several extents, outermost first."""
     if not extents:
         return body([])
     return unrolled(extents[0], lambda first: unrolled_nest(extents[1:], lambda rest: body([first, *rest])))
@@ -72,9 +72,9 @@ def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt])
 def fused(
     extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
 ) -> Stmt:
-    """One parallel loop over the product of the extents, or the serial nest.
+    """Returns one parallel loop over the product of the extents, or the serial nest.
 
-    With so many tasks as are `enough` the extents that are left are loops in each.
+    Once there are `enough` tasks, the remaining extents are loops inside each task.
     """
     if not parallel:
         return nest(extents, body)
@@ -89,7 +89,10 @@ def fused(
 
 
 def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
-    """Where one of `count` parts of [0, extent) begins, and how much it is: no two differ by more than one."""
+    """Returns the start and size of one of `count` parts of [0, extent); sizes differ by at most one.
+
+    Rounded up instead, nine tiles in eight parts would be 2, 2, 2, 2, 1 and three empty ones, most of them on one core.
+    """
     if count == 1:
         return number * extent, extent
     if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:
@@ -99,7 +102,7 @@ def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Exp
 
 
 def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
-    """The product of extents."""
+    """Returns the product of extents."""
     known = [size for size in map(static, extents) if size is not None]
     if len(known) == len(extents):
         return index(prod(known))
@@ -107,14 +110,14 @@ def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
 
 
 def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
-    """The point of a row-major box that a flat index stands for."""
+    """Returns the point of a row-major box that a flat index stands for."""
     point: list[ir.Expr] = []
     place = flat
     for position, extent in reversed(list(enumerate(extents))):
         is_first = all(static(outer) == 1 for outer in extents[:position])
         point.append(place if is_first else tirx.floormod(place, as_expr(extent)))
         inner = static(volume(extents[position:]))
-        if inner is None:  # by one size at a time: TVM's simplifier joins such parts again, and no others
+        if inner is None:  # divide by one size at a time: TVM's simplifier merges only such quotients again
             place = tirx.floordiv(place, as_expr(extent))
         elif inner != 1:
             place = tirx.floordiv(flat, index(inner))
@@ -122,7 +125,7 @@ def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
 
 
 def sequence(parts: Sequence[Stmt | None]) -> Stmt:
-    """Statements one after another; empty ones are left out."""
+    """Returns statements one after another, without empty ones."""
     flat: list[Stmt] = []
     for part in parts:
         flat.extend(part.seq if isinstance(part, SeqStmt) else [] if part is None else [part])
@@ -132,7 +135,7 @@ def sequence(parts: Sequence[Stmt | None]) -> Stmt:
 
 
 def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -> Stmt | None:
-    """A branch, decided now where the condition is known."""
+    """Returns a branch, or one side of it where the condition is constant."""
     if isinstance(condition, tirx.IntImm):
         condition = bool(int(condition))
     if isinstance(condition, bool):
@@ -141,32 +144,32 @@ def when(condition: ir.Expr | bool, body: Stmt, otherwise: Stmt | None = None) -
 
 
 def scratch(shape: Sequence[int | ir.Expr], dtype: str, name: str, scope: str = "global") -> Var:
-    """A buffer of a kernel's own; put `allocate(buffer)` before its first use."""
+    """Returns a buffer that the kernel allocates; put `allocate(buffer)` before its first use."""
     return tirx.decl_buffer([as_expr(extent) for extent in shape], dtype, name, scope=scope)
 
 
 def allocate(buffer: Var) -> Stmt:
-    """The statement that makes a scratch buffer."""
+    """Returns the statement that allocates a scratch buffer."""
     return tirx.AllocBuffer(buffer)
 
 
 def store(buffer: Var, value: ir.Expr, indices: Sequence[ir.Expr]) -> Stmt:
-    """`buffer[indices] = value`."""
+    """Returns `buffer[indices] = value`."""
     return BufferStore(buffer, value, list(indices))
 
 
 def load(buffer: Var, indices: Sequence[ir.Expr]) -> ir.Expr:
-    """`buffer[indices]`."""
+    """Returns `buffer[indices]`."""
     return BufferLoad(buffer, list(indices))
 
 
-def lane_chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
-    """Cut [0, extent) into (start, lanes) vectors; the last one may be shorter."""
+def vector_spans(extent: int, lanes: int) -> list[tuple[int, int]]:
+    """Cuts [0, extent) into (start, lanes) spans of vectors; the last one may be shorter."""
     return [(start, min(lanes, extent - start)) for start in range(0, extent, lanes)]
 
 
 def with_scalar_calls(body: Stmt) -> Stmt:
-    """Make a vector loop a plain one where it calls a function that has no vector form."""
+    """Turns vector loops that call a function without a vector form into serial ones."""
 
     def plain(node: For) -> For:
         if node.kind != ForKind.VECTORIZED or not _calls_scalar_function(node):

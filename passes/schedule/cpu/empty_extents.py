@@ -1,4 +1,4 @@
-"""Extents known to be zero: what computes nothing is left out, so that no plan divides by them."""
+"""Removes stages over empty extents, so that no plan divides by zero."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, with_va
 
 
 def without_empty(kernel: Kernel) -> Kernel:
-    """The kernel without stages of no points; a sum of no terms becomes what it starts from."""
-    kept = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _any_empty(stage.spatial)]
-    return replace(kernel, stages=tuple(stage if isinstance(stage, Opaque) else _filled(stage) for stage in kept))
+    """Returns the kernel without stages of no points; a sum of no terms becomes its initial value."""
+    nonempty = [stage for stage in kernel.stages if isinstance(stage, Opaque) or not _any_empty(stage.spatial)]
+    return replace(kernel, stages=tuple(stage if isinstance(stage, Opaque) else _filled(stage) for stage in nonempty))
 
 
 def _any_empty(axes: tuple[Axis, ...]) -> bool:
@@ -30,7 +30,7 @@ def _filled(stage: Stage) -> Stage:
 
 
 def _without_load(load: TensorLoad) -> ir.Expr:
-    """Bounds tests keep every load from an empty buffer from being run."""
+    """Replaces a load from an empty buffer by zero: bounds tests keep it from ever running."""
     return tirx.const(0, str(load.ty.dtype)) if _is_empty(load.source) else load
 
 

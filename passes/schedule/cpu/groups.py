@@ -1,4 +1,4 @@
-"""Which stages share a nest: an elementwise box, a reduction with its epilogue, or a chain run row by row."""
+"""Groups stages that share a nest: an elementwise box, a reduction with its epilogue, or a chain run row by row."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | Winograd
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
-    """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
+    """Writes all stages, nest after nest; `in_block` says that they are the stages of one block already."""
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
     if not in_block:
         stages, kernel = with_spread_groups(stages, kernel, target)
-    whole = [] if in_block else joined_of(stages, kernel)
-    if whole:
-        return stored(emit_groups(with_endings(stages, whole), kernel, target), whole)
+    joined_results = [] if in_block else joined_of(stages, kernel)
+    if joined_results:
+        return stored(emit_groups(with_endings(stages, joined_results), kernel, target), joined_results)
     phases = None if in_block else phases_of(stages, kernel)
     if phases is not None:
         return phases.stored(emit_groups(phases.put_into(stages), kernel, target, in_block=True))
@@ -62,22 +62,22 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     needed = buffers_needed(groups, kernel)
     sources = [stage for group in groups if isinstance(group, Group) for stage in group.stages if not stage.reduce]
     nests = [_emit_group(group, kernel, needed, target, sources) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in own_buffers(stages, kernel, needed)), *nests])
+    return emit.sequence([*(emit.allocate(buffer) for buffer in local_buffers(stages, kernel, needed)), *nests])
 
 
 def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
-    """The results that must be in memory."""
+    """Returns the results that must be stored in memory."""
     return {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
 
 
-def own_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
-    """The buffers that a kernel makes: those needed, and those that opaque nests write."""
+def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
+    """Returns the buffers that a kernel allocates: those needed, and those that opaque nests write."""
     written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
     return [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
-    """Cut the stages into blocks, chains, and reductions or boxes with what can run in their nest."""
+    """Cuts the stages into blocks, chains, and reductions or boxes with the stages that can run in their nest."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -94,45 +94,49 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
 
 
 def _run_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
-    """A block or a chain that begins at a stage and ends before windows do."""
+    """Returns a block or chain of stages that begins at a position and ends before windows do, or None."""
     later = range(position + 1, len(stages))
     stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
     return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Join a padded copy with its convolution or gradient and a short axis with the pass over it; take others by Winograd's method."""
-    found: list[Member] = []
+    """Merges pairs of groups, and takes convolutions by Winograd's method where that is faster.
+
+    Pairs are a padded copy with its convolution or gradient, and a short axis with the pass over its results.
+    """
+    merged: list[Member] = []
     for position, group in enumerate(groups):
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
-        taken = _joined(source, group, groups[position + 1 :], kernel, target)
-        if taken is not None and taken.source is not None:
-            found.pop()
-        found.append(taken or group)
-    return found
+        merged_group = _joined(source, group, groups[position + 1 :], kernel, target)
+        if merged_group is not None and merged_group.source is not None:
+            merged.pop()
+        merged.append(merged_group or group)
+    return merged
 
 
 def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
 ) -> Edges | Images | Windows | Winograd | WinogradFilter | Chunks | None:
+    """Returns the special form of a group with the padded copy or short axis before it, or None."""
     if not isinstance(group, Group):
         return None
-    others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
+    later_members = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
     if group.first.spread is not None:
-        return as_windows(source, group.stages, others, kernel, target)
-    winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, others, kernel, target)
-    winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
+        return as_windows(source, group.stages, later_members, kernel, target)
+    winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, later_members, kernel, target)
+    winograd = winograd or as_winograd_filter(source, group.stages, later_members, kernel, target)
     if winograd is not None:
         return winograd
     if source is None:
-        return as_windows(None, group.stages, others, kernel, target) if group.first.reduce else None
-    pair = source, group.stages, others, kernel
+        return as_windows(None, group.stages, later_members, kernel, target) if group.first.reduce else None
+    pair = source, group.stages, later_members, kernel
     return as_chunks(*pair) or as_windows(*pair, target) or as_edges(*pair, target) or as_images(*pair, target)
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
-    """Put an elementwise stage with the stage before it where both visit the same points."""
+    """Adds an elementwise stage to the last group if both visit the same points, else starts a new group."""
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
         groups.append(stage)
@@ -161,7 +165,7 @@ def _members(group: Member) -> tuple[Stage, ...]:
 
 
 def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
-    """True where a result must be in memory: an output, read by another group, or shared inside its own nest."""
+    """Whether a result must be stored: it is an output, or read by another group, or shared inside its own nest."""
     if not kernel.is_local(stage.buffer):
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
@@ -178,11 +182,12 @@ def _group_reads(group: Member, buffer: Var) -> bool:
 
 
 def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
-    """True for a buffer no understood stage writes: an opaque nest does."""
+    """Whether no stage writes a buffer, so that an opaque nest must."""
     return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 
 def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget, sources: Sequence[Stage]) -> Stmt:
+    """Writes one group by the rule for its kind."""
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):

@@ -1,4 +1,4 @@
-"""Inlining: an elementwise stage melts into its readers where computing it again is cheaper than storing it."""
+"""Inlines elementwise stages into their readers where recomputing a value is cheaper than storing it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHEAP_OPERATIONS = 8
 
 
 def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """The stages that remain when every worthwhile elementwise stage is inlined."""
+    """Returns the stages that remain when every worthwhile elementwise stage is inlined."""
     stages = list(kernel.stages)
     position = 0
     while position < len(stages):
@@ -25,6 +25,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
+    """Whether a stage can and should be inlined into all of its readers."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
@@ -36,9 +37,9 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
 
 
 def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
-    """True for what can be done with a contraction's results while they are in registers."""
-    made = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
-    return any(has_reused_operand(other) for other in made)
+    """Whether a stage can be computed from a contraction's results while they are in registers."""
+    reductions = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
+    return any(has_reused_operand(other) for other in reductions)
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
@@ -51,7 +52,7 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
 
 
 def is_reindexing(stage: Stage) -> bool:
-    """True for a reshape, transpose, broadcast, cast or constant: nothing is computed."""
+    """Whether a stage is a reshape, transpose, broadcast, cast or constant, which computes nothing."""
     return (
         _operations(stage) <= 1
         and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
@@ -65,7 +66,7 @@ def _has_call(stage: Stage) -> bool:
 
 
 def _operations(stage: Stage) -> int:
-    """As far as inlining asks: what was inlined into a stage may be hundreds of others."""
+    """Counts operations up to the limit that inlining needs: a stage may have had hundreds inlined into it."""
     return access.operations(stage.value, access.CALL_OPERATIONS)
 
 

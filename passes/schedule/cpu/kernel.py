@@ -1,4 +1,4 @@
-"""A PrimFunc seen as a list of stages: what rules read, inline and group before any loop is written."""
+"""Reads a PrimFunc as a list of stages, which rules inline, group and write as loops."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.core.variable_lock import cached_property
 
 CONSTANT_OPERANDS = "tvtf.constant_operands"
-"""Attribute of a function: the positions of its parameters that are the same tensors in every call."""
+"""Attribute of a function: the positions of parameters that are the same tensors in every call."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One loop of a stage: its variable and its extent (a constant or an expression of shape variables)."""
+    """One loop of a stage: its variable and its extent (a constant or an expression of symbolic dims)."""
 
     var: Var
     extent: ir.Expr
 
     @property
     def size(self) -> int | None:
-        """The extent where it is known while compiling."""
+        """The extent if it is static, else None."""
         return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
 
 
 @dataclass(frozen=True)
 class Clip:
-    """Terms that are zeros unless `low <= result * by_result + term * by_term < high`."""
+    """A set of terms that are zero unless `low <= result * by_result + term * by_term < high`."""
 
     result: Axis
     term: Axis
@@ -42,7 +42,7 @@ class Clip:
     high: int
 
     def bounds(self, first: int | ir.Expr, count: int) -> tuple[int | ir.Expr, int | ir.Expr]:
-        """The first term that counts for any of `count` results from `first` on, and the one after the last; floor division."""
+        """Returns the range of terms that count for any of `count` results from `first` on."""
         last = first + (count - 1)
         start = self.low - last * self.by_result + (self.by_term - 1)
         stop = self.high - first * self.by_result + (self.by_term - 1)
@@ -50,32 +50,33 @@ class Clip:
 
     @property
     def inner(self) -> tuple[int, int]:
-        """The terms that count for every result: from the first one on, up to another."""
+        """The range of terms that count for every result."""
         size, reach = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
         first = min(size, max(0, -(-self.low // self.by_term)))
         return first, max(first, min(size, (self.high - 1 - reach) // self.by_term + 1))
 
     def counts(self, point: dict[Var, ir.Expr]) -> ir.Expr:
-        """Whether the term counts at a point."""
+        """Returns whether the term counts at a point, as an expression."""
         place = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
         return tirx.all(place >= self.low, place < self.high)
 
     def saved(self, size: int) -> float:
-        """Which part of the terms needn't be summed by tiles of so many results."""
+        """Returns the share of terms that tiles of `size` results needn't sum."""
         results, terms = self.result.size or 1, self.term.size or 1
         tiles = [(first, min(size, results - first)) for first in range(0, results, size)]
-        kept = sum(count * max(0, min(stop, terms) - max(start, 0))
+        summed = sum(count * max(0, min(stop, terms) - max(start, 0))
                    for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip
-        return 1 - kept / (results * terms)
+        return 1 - summed / (results * terms)
 
 
 @dataclass(frozen=True)
 class Stage:
     """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
 
-    `constants` are buffers that hold the same values in every call: a packed copy of one is made only once. `clips` tell
-    which terms needn't be summed, `edges` which must not: what they would read isn't there. With `spread`, the operand that
-    doesn't depend on that axis of terms is read as one of so many neighbours for all of them: the one of the term's number.
+    `constants` are buffers that hold the same values in every call, so that a packed copy is made only once. Terms
+    outside `clips` needn't be summed; terms outside `edges` mustn't be, since what they would read doesn't exist. With
+    `spread`, an axis of terms, the operand that doesn't depend on it is read as a run of neighbours, of which each term
+    takes the one with its own number.
     """
 
     buffer: Var
@@ -106,20 +107,20 @@ class Stage:
         return tuple(loads(self.value))
 
     def at(self, indices: list[ir.Expr]) -> ir.Expr:
-        """The value of an elementwise stage at a point."""
+        """Returns the value of an elementwise stage at a point."""
         return substitute(self.value, {axis.var: index for axis, index in zip(self.spatial, indices, strict=True)})
 
 
 @dataclass(frozen=True)
 class Opaque:
-    """A loop nest the rules don't understand: kept in order and run as it was written."""
+    """A loop nest in a form that isn't read: kept in order and run as it is written."""
 
     body: Stmt
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """All stages of a PrimFunc in order of execution, and the buffers that live only inside it."""
+    """All stages of a PrimFunc in order of execution, and the buffers that exist only inside it."""
 
     stages: tuple[Stage | Opaque, ...]
     local: tuple[Var, ...]
@@ -129,7 +130,7 @@ class Kernel:
 
 
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
-    """Replace variables by expressions; names bound inside are made anew, since LLVM code has each only once."""
+    """Replaces variables by expressions; variables bound inside get new ones, since LLVM code binds each only once."""
     values = {**values, **_fresh_names(node)}
     if not values:
         return node
@@ -143,37 +144,37 @@ def _fresh_names(node: ir.Expr | Stmt) -> dict[Var, Var]:
 
 
 def replace_loads(node: ir.Expr, buffer: Var, value: Callable[[list[ir.Expr]], ir.Expr]) -> ir.Expr:
-    """Replace each load from `buffer` by `value(indices)`."""
+    """Replaces each load from `buffer` by `value(indices)`."""
     return structural_map(
         node, (TensorLoad, lambda load: value(list(load.indices)) if load.source.same_as(buffer) else load)
     )
 
 
 def loads(node: ir.Expr) -> list[TensorLoad]:
-    """All loads in an expression, inner ones first."""
-    found: list[TensorLoad] = []
-    structural_walk(node, (TensorLoad, lambda load: found.append(load)))
-    return found
+    """Returns all loads in an expression, inner ones first."""
+    result: list[TensorLoad] = []
+    structural_walk(node, (TensorLoad, lambda load: result.append(load)))
+    return result
 
 
 def reads(member: Stage | Opaque, buffer: Var) -> bool:
-    """True where a stage or a nest loads from a buffer."""
-    found = loads(member.body) if isinstance(member, Opaque) else member.loads
-    return any(load.source.same_as(buffer) for load in found)
+    """Whether a stage or a nest loads from a buffer."""
+    all_loads = loads(member.body) if isinstance(member, Opaque) else member.loads
+    return any(load.source.same_as(buffer) for load in all_loads)
 
 
 def variables(node: ir.Expr) -> set[Var]:
-    """All variables in an expression."""
-    found: set[Var] = set()
-    structural_walk(node, (Var, lambda var: found.add(var)))
-    return found
+    """Returns all variables in an expression."""
+    result: set[Var] = set()
+    structural_walk(node, (Var, lambda var: result.add(var)))
+    return result
 
 
 def has_calls(node: ir.Expr) -> bool:
-    """Whether an expression calls functions, or chooses among values."""
-    found: list[ir.Expr] = []
-    structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
-    return bool(found)
+    """Whether an expression calls functions or selects among values."""
+    calls: list[ir.Expr] = []
+    structural_walk(node, ((ir.Call, tirx.Select), lambda call: calls.append(call)))
+    return bool(calls)
 
 
 def is_choice(value: ir.Expr) -> bool:
@@ -181,9 +182,10 @@ def is_choice(value: ir.Expr) -> bool:
 
 
 def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
-    """A value whose indices and choices of places are in their simplest form.
+    """Returns a value with its indices and index tests simplified.
 
-    What it computes stays: TVM's simplifier takes ``x - x`` for 0, which it is not where x is NaN (see `codegen/floats.py`).
+    The arithmetic is left alone: TVM's simplifier turns ``x - x`` into 0, which is wrong for NaN (see
+    `codegen/floats.py`).
     """
 
     def load(node: TensorLoad) -> ir.Expr:
@@ -201,7 +203,7 @@ def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:
-    """The stages of a function as TE lowering and FuseTIR write it, or None for another form."""
+    """Reads a function as TE lowering and FuseTIR write it; None for another form."""
     root = func.body
     if not isinstance(root, SBlockRealize) or root.iter_values:
         return None
@@ -223,7 +225,7 @@ def _constants(func: PrimFunc) -> frozenset[Var]:
 
 
 def _has_long_indices(stage: Stage) -> bool:
-    """True for the int64 indices Relax uses; TE written with Python ints alone has int32 ones."""
+    """Whether indices are int64, as in Relax; TE written with plain Python ints has int32 indices."""
     return all(str(axis.var.ty.dtype) == "int64" for axis in stage.axes)
 
 
@@ -232,6 +234,7 @@ def _statements(body: Stmt) -> Iterator[Stmt]:
 
 
 def _read_nest(nest: Stmt) -> Stage | Opaque | None:
+    """Reads one loop nest as a stage, or as an opaque nest; None if it has blocks that can't be removed."""
     loops: list[For] = []
     body = nest
     while isinstance(body, For):
@@ -245,6 +248,7 @@ def _read_nest(nest: Stmt) -> Stage | Opaque | None:
 
 
 def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
+    """Reads the block of a perfect loop nest as a stage, or returns None."""
     block = realize.block
     if not _is_plain(loops, realize) or not isinstance(block.body, BufferStore):
         return None
@@ -265,11 +269,12 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
 
 
 def _is_scalar(block: SBlock, loops: list[For]) -> bool:
-    """Whether a block stores one element of a tensor of no dims; TE gives it an axis of one point."""
+    """Whether a block stores one element of a tensor of rank 0; TE may give it an axis of one point."""
     return not loops and not list(block.body.indices) and len(block.iter_vars) <= 1 and block.init is None
 
 
 def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
+    """Whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers."""
     block = realize.block
     if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
@@ -285,18 +290,19 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
 
 
 def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
+    """Returns the spatial axes in the order of the buffer's dims; constant indices become axes of one point."""
     axes: list[Axis] = []
-    left = list(spatial)
+    unmatched = list(spatial)
     for index in indices:
         if _is_zero(index):
             axes.append(Axis(Var("unit", "int64"), tirx.IntImm("int64", 1)))
             continue
-        found = next((iter_var for iter_var in left if iter_var.var.same_as(index)), None)
-        if found is None:
+        match = next((iter_var for iter_var in unmatched if iter_var.var.same_as(index)), None)
+        if match is None:
             return None
-        left.remove(found)
-        axes.append(Axis(found.var, found.dom.extent))
-    return tuple(axes) if not left else None
+        unmatched.remove(match)
+        axes.append(Axis(match.var, match.dom.extent))
+    return tuple(axes) if not unmatched else None
 
 
 def _is_zero(value: ir.Expr) -> bool:
@@ -304,7 +310,7 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _without_blocks(node: Stmt) -> Stmt | None:
-    """Loops and stores only: iteration variables substituted, `init` guarded by the first reduction step."""
+    """Returns loops and stores only: iteration variables substituted, `init` guarded by the first reduction step."""
     if isinstance(node, For):
         body = _without_blocks(node.body)
         return (
@@ -321,6 +327,7 @@ def _without_blocks(node: Stmt) -> Stmt | None:
 
 
 def _block_body(realize: SBlockRealize) -> Stmt | None:
+    """Returns a block's statements with its axes substituted, or None for a block that allocates or nests others."""
     block = realize.block
     if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
         return None
@@ -340,11 +347,11 @@ def _guarded_init(block: SBlock) -> Stmt:
 
 
 def _has_blocks(node: Stmt) -> bool:
-    found: list[SBlock] = []
-    structural_walk(node, (SBlock, lambda block: found.append(block)))
-    return bool(found)
+    blocks: list[SBlock] = []
+    structural_walk(node, (SBlock, lambda block: blocks.append(block)))
+    return bool(blocks)
 
 
 def with_value(stage: Stage, value: ir.Expr) -> Stage:
-    """The same stage computing another expression."""
+    """Returns the stage with another value."""
     return replace(stage, value=value)

@@ -1,4 +1,4 @@
-"""The register tile whose vectors run along a result axis: each lane is a result of its own."""
+"""Register tiles whose vectors run along a result axis: each lane is a result of its own."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from tvtf.passes.schedule.cpu.tile import (
     update_value,
 )
 
-# What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
-# cycles: without this, a matrix of 48 MiB arrives at 23 GB/s instead of 47 (of 50 that plain sums of it reach).
+# Hardware prefetching ends at 4 KiB pages, and comes too late where each line is used for few cycles. Without this, a
+# matrix of 48 MiB arrives at 23 GB/s instead of 47 (plain sums of it reach 50).
 BYTES_AHEAD = 8192
-# An exponential is about twenty operations.
+# Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
 OPERATIONS_OF_A_DEAR_END = 16
-# Arguments of llvm.prefetch: to read, to keep in all caches, data.
+# Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
-Chunk = tuple[int, int]
-"""The first lane of a vector, and how many it has."""
+Span = tuple[int, int]
+"""The first lane of a vector, and its number of lanes."""
 Body = Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]
-"""What to do for a row, the number of a vector in it, a lane, and the point that these are."""
+"""Writes one vector: given the row, the vector's number in it, the lane, and the point that these stand for."""
 
 
 @dataclass(frozen=True)
 class ColumnTile:
-    """Rows x vectors of results, one pass over the reduced terms.
+    """Rows x vectors of results, summed in one pass over the terms.
 
-    Of `padded` operands a last vector is summed with so many lanes and only stored in part.
+    If operands are `padded`, the last vector of a row is summed with that many lanes, and only its results are stored.
     """
 
     stage: Stage
@@ -64,57 +64,60 @@ class ColumnTile:
         return self.tile.offsets(self.order)
 
     @cached_property
-    def stored(self) -> list[Chunk]:
-        return emit.lane_chunks(self.tile.sizes[self.vector.var], self.lanes)
+    def stored(self) -> list[Span]:
+        return emit.vector_spans(self.tile.sizes[self.vector.var], self.lanes)
 
     @cached_property
-    def summed(self) -> list[Chunk]:
+    def summed(self) -> list[Span]:
         if not self.padded:
             return self.stored
         return [(first, self.lanes if count == self.lanes else self.padded) for first, count in self.stored]
 
     @cached_property
-    def held(self) -> Accumulators:
+    def accumulators(self) -> Accumulators:
         lanes = self.lanes if self.padded else min(self.lanes, self.tile.sizes[self.vector.var])
         return Accumulators.of(self.stage, prod(self.sizes), len(self.stored), lanes)
 
     def write(
         self, ranges: Sequence[Range] | None, start: Stage | None, finish: Finish, streamed: TensorLoad | None = None
     ) -> Stmt:
-        """All of the tile.
+        """Writes the tile.
 
-        `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
-        Without `ranges` nothing is added to that. What `streamed` will read soon is fetched beforehand.
+        Args:
+            ranges: the terms to sum; None sums nothing.
+            start: the stage that holds partial results to continue from; without it, the reduction's init.
+            finish: the epilogue.
+            streamed: an operand to prefetch.
         """
         sums = None if ranges is None else self._sums(ranges, streamed)
-        return emit.sequence([emit.allocate(self.held.buffer), self._first(start), sums, self._last(finish)])
+        return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
 
     def _each(
         self,
         body: Body,
-        chunks: list[Chunk],
+        spans: list[Span],
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Something for every vector, of those rows that count."""
+        """Writes something for every vector, of those rows that count."""
 
         def row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
-            return emit.sequence([emit.when(counts(point), self._vectors(body, chunks, number, point))])
+            return emit.sequence([emit.when(counts(point), self._vectors(body, spans, number, point))])
 
         return over_rows(self.sizes, row)
 
-    def _vectors(self, body: Body, chunks: list[Chunk], row: ir.Expr, point: Point) -> Stmt:
+    def _vectors(self, body: Body, spans: list[Span], row: ir.Expr, point: Point) -> Stmt:
         def vector(number: ir.Expr, lane: ir.Expr) -> Stmt:
             place = self.tile.base[self.vector.var] + number * self.lanes + lane
             return body(row, number, lane, {**point, self.vector.var: place})
 
-        return _along(chunks, vector)
+        return _along(spans, vector)
 
     def _first(self, start: Stage | None) -> Stmt:
         def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             value = self.stage.init if start is None else _partial(start, point)
-            return self.held.store(value, row, number, lane)
+            return self.accumulators.store(value, row, number, lane)
 
         return self._each(store, self.summed)
 
@@ -123,24 +126,24 @@ class ColumnTile:
             return self._spread_sums(ranges, self.stage.spread)
         return over_edges(ranges, self.stage.edges, partial(self._step, streamed))
 
-    def _step(self, streamed: TensorLoad | None, places: Point, asked: Sequence[Clip] = ()) -> Stmt:
-        """One term of every result; of those whose edges are `asked` only where it counts."""
+    def _step(self, streamed: TensorLoad | None, places: Point, tested: Sequence[Clip] = ()) -> Stmt:
+        """Writes one term of every result; if edges are `tested`, only where the term counts."""
 
         def add(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = update_value(self.stage, self.held.load(row, number, lane), {**point, **places})
-            return self.held.store(value, row, number, lane)
+            value = update_value(self.stage, self.accumulators.load(row, number, lane), {**point, **places})
+            return self.accumulators.store(value, row, number, lane)
 
         def counts(point: Point) -> ir.Expr | bool:
-            return tirx.all(*(edge.counts({**point, **places}) for edge in asked)) if asked else True
+            return tirx.all(*(edge.counts({**point, **places}) for edge in tested)) if tested else True
 
-        ahead = range(self.held.vectors) if streamed is not None else ()
+        ahead = range(self.accumulators.vectors) if streamed is not None else ()
         fetched = [_fetched(streamed, {**self.tile.base, **places}, number * self.lanes) for number in ahead]
         return emit.sequence([*fetched, self._each(add, self.summed, counts=counts)])
 
     def _spread_sums(self, ranges: Sequence[Range], spread: Axis) -> Stmt:
-        """The sums where the `spread` operand gives each item to all of its neighbours.
+        """Sums where the `spread` operand gives each item to all of its neighbours.
 
-        All terms of the last range are summed with what one shuffle makes of each vector, before the next shuffle.
+        Each shuffle of a vector is used for all terms of the last range before the next shuffle is made.
         """
         left = [part for part in ranges if part.axis is not spread]
 
@@ -154,44 +157,51 @@ class ColumnTile:
         return over_ranges(left[:-1], lambda outer: emit.sequence([numbered(outer, number) for number in numbers]))
 
     def _spread_row(self, places: Point, number: int, offsets: list[ir.Expr]) -> Stmt:
+        """Writes the spread sums of one row."""
         point, row = {**row_point(self.tile, self.order, offsets), **places}, row_number(self.sizes, offsets)
         start = point[self.vector.var]
         vectors = [
             _spread_sum(
                 self.stage,
-                self.held,
+                self.accumulators,
                 {**point, self.vector.var: start + first},
                 number,
-                self.held.place(row, chunk, 0),
+                self.accumulators.place(row, vector, 0),
                 count,
             )
-            for chunk, (first, count) in enumerate(self.stored)
+            for vector, (first, count) in enumerate(self.stored)
         ]
         return emit.sequence(vectors)
 
     def _last(self, finish: Finish) -> Stmt:
         if finish.operations >= OPERATIONS_OF_A_DEAR_END:
             return self._ended_row_by_row(finish)
-        held = self.held
-        return self._each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), self.stored)
+        accumulators = self.accumulators
+        return self._each(
+            lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point), self.stored
+        )
 
     def _ended_row_by_row(self, finish: Finish) -> Stmt:
-        """A dear epilogue as a loop over the rows: written out for each, it takes the registers that still hold results."""
-        held = self.held
-        kept = replace(held, buffer=emit.scratch(held.buffer.ty.shape, finish.stage.dtype, "kept", "local"))
+        """Writes an expensive epilogue as a loop over rows: unrolled, it would need registers that hold results."""
+        accumulators = self.accumulators
+        saved = replace(
+            accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, finish.stage.dtype, "kept", "local")
+        )
 
         def keep(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
-            return kept.store(held.load(row, number, lane), row, number, lane)
+            return saved.store(accumulators.load(row, number, lane), row, number, lane)
 
         def end(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            return finish.at(kept.load(row, number, lane), point)
+            return finish.at(saved.load(row, number, lane), point)
 
         ended = self._each(end, self.stored, over_rows=emit.nest)
-        return emit.sequence([emit.allocate(kept.buffer), self._each(keep, self.stored), ended])
+        return emit.sequence([emit.allocate(saved.buffer), self._each(keep, self.stored), ended])
 
 
-def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, place: ir.Expr, count: int) -> Stmt:
-    """One vector of sums; in an image's border only where the term counts."""
+def _spread_sum(
+    stage: Stage, accumulators: Accumulators, point: Point, number: int, place: ir.Expr, count: int
+) -> Stmt:
+    """Writes one vector of sums; at an image's border, only where the term counts."""
     item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
     if is_choice(item):
         counts, item = substitute(item.args[0], point), item.args[1]
@@ -199,16 +209,20 @@ def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, pla
 
     def read(load: TensorLoad) -> ir.Expr:
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
-        whole = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
-        return whole if stage.spread is None or stage.spread.var in variables(load) else tirx.Shuffle([whole], order)
+        neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
+        return (
+            neighbours
+            if stage.spread is None or stage.spread.var in variables(load)
+            else tirx.Shuffle([neighbours], order)
+        )
 
     here = [tirx.Ramp(emit.simplified(place), index(1), count)]
-    summed = emit.store(held.buffer, emit.load(held.buffer, here) + read(item.a) * read(item.b), here)
+    summed = emit.store(accumulators.buffer, emit.load(accumulators.buffer, here) + read(item.a) * read(item.b), here)
     return emit.sequence([emit.when(counts, summed)])
 
 
 def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Tell the memory of a vector that will be read some steps later."""
+    """Prefetches a vector that is read some steps later."""
     *outer, last = substitute(load, point).indices
     ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
     place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
@@ -219,12 +233,12 @@ def _partial(start: Stage, point: Point) -> ir.Expr:
     return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
 
 
-def _along(chunks: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """All vectors of a row: the whole ones, then a shorter last one."""
-    lanes = chunks[0][1]
-    whole = sum(1 for _start, count in chunks if count == lanes)
-    main = emit.unrolled(whole, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
-    if whole == len(chunks):
+def _along(spans: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
+    """Writes all vectors of a row: the whole ones, then a shorter last one."""
+    lanes = spans[0][1]
+    whole_vectors = sum(1 for _start, count in spans if count == lanes)
+    main = emit.unrolled(whole_vectors, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    if whole_vectors == len(spans):
         return main
-    rest = emit.vectorized(chunks[-1][1], lambda lane: body(index(whole), lane))
+    rest = emit.vectorized(spans[-1][1], lambda lane: body(index(whole_vectors), lane))
     return emit.sequence([main, rest])

@@ -1,4 +1,4 @@
-"""The loops over one box of points that some stages share: as few as all accesses allow."""
+"""The loops over a box of points that stages share, with axes merged where all accesses allow it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Point = dict[Var, ir.Expr]
 
 @dataclass(frozen=True)
 class Loop:
-    """Neighbouring axes that every access walks as one."""
+    """Neighbouring axes merged to one loop, since every access walks them as one."""
 
     axes: tuple[Axis, ...]
 
@@ -25,13 +25,13 @@ class Loop:
         return emit.volume([axis.extent for axis in self.axes])
 
     def point(self, place: ir.Expr) -> Point:
-        """The value of each axis at a place of the merged loop."""
+        """Returns the value of each axis at a place of the merged loop."""
         places = emit.unflatten(place, [axis.extent for axis in self.axes])
         return {axis.var: value for axis, value in zip(self.axes, places, strict=True)}
 
 
 def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
-    """Rename the axes of all stages to those of the first."""
+    """Renames the axes of all stages to those of the first."""
     axes = stages[0].spatial
     return [stages[0], *(_renamed(stage, axes) for stage in stages[1:])]
 
@@ -42,7 +42,7 @@ def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
 
 
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merge neighbouring axes where all loads and stores are as contiguous as one axis."""
+    """Merges neighbouring axes where every load and store walks them as one axis."""
     loops: list[Loop] = []
     offsets = _offsets(stages)
     bare = set().union(*(access.free_variables(stage.value) for stage in stages))
@@ -57,9 +57,9 @@ def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
 
 
 def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
-    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
-    found += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
-    return found
+    offsets = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
+    offsets += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
+    return offsets
 
 
 def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:
@@ -71,7 +71,7 @@ def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) ->
 
 
 def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
-    """What stages that share a box store at one of its points."""
+    """Returns the stores of stages that share a box, at one of its points."""
     return emit.sequence([_store(stage, point) for stage in stages])
 
 

@@ -1,4 +1,4 @@
-"""Loop nests that no rule reads: run as they are written, but long loops of independent steps at their top in parallel."""
+"""Loop nests that aren't read as stages: run as written, but long outer loops of independent iterations in parallel."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tvtf.passes.schedule.cpu.kernel import substitute
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 STEPS_OF_A_TASK = 1 << 14
+"""Iterations that one chunk takes."""
 
 
 def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
-    """The nest with what can be done at once done by all cores."""
+    """Returns the nest with its outermost long, independent loops split over all cores."""
     if target.cores == 1:
         return body
     if isinstance(body, SeqStmt):
@@ -33,6 +34,8 @@ def _is_long(loop: For) -> bool:
 
 
 def _in_tasks(loop: For) -> Stmt:
+    """Splits a loop into chunks of a fixed number of iterations."""
+
     def task(number: ir.Expr) -> Stmt:
         first = number * STEPS_OF_A_TASK
         count = tirx.min(loop.extent - first, index(STEPS_OF_A_TASK))

@@ -1,4 +1,4 @@
-"""Packing: a contiguous copy of an operand, panel by panel, in the order a tiled reduction reads it."""
+"""Packing: a contiguous copy of an operand, panel by panel, in the order in which a tiled reduction reads it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, with_value
-from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_little
+from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_small_box
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
-from tvtf.passes.schedule.cpu.transpose import turned_block
+from tvtf.passes.schedule.cpu.transpose import transposed_tile
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
-STEPS_A_BLOCK = 8
-# A block to turn over is held in registers twice.
-LANES_OF_A_BLOCK = 16
+STEPS_PER_CHUNK = 8
+# A tile to transpose is held in registers twice.
+LANES_OF_A_TILE = 16
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes of which `width` count."""
+    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes, the first `width` of them used."""
 
     buffer: Var
     load: TensorLoad
@@ -39,7 +39,7 @@ class Panel:
     lanes: int
 
     def at(self) -> ir.Expr:
-        """The packed element that stands for the load."""
+        """Returns the packed element that replaces the load."""
         panel, lane = (
             tirx.floordiv(self.vector.var, index(self.width)),
             tirx.floormod(self.vector.var, index(self.width)),
@@ -52,32 +52,32 @@ class Panel:
 
     @property
     def count(self) -> int:
-        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to turn over."""
-        return -(-self.size // (self.lanes if self.is_turned else self.width))
+        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to transpose."""
+        return -(-self.size // (self.lanes if self.is_transposed else self.width))
 
     @property
     def step(self) -> int:
         """How many places of the last axis are copied together."""
         last = self.axes[-1].size if self.axes else None
-        return 1 if last is None else min(last, self.lanes if self.is_turned else STEPS_A_BLOCK)
+        return 1 if last is None else min(last, self.lanes if self.is_transposed else STEPS_PER_CHUNK)
 
     @property
     def is_contiguous(self) -> bool:
         return access.load_stride(self.load, self.vector.var) == 1
 
     @property
-    def is_turned(self) -> bool:
-        """True where memory runs along the last axis, not along the panel."""
+    def is_transposed(self) -> bool:
+        """Whether the operand is contiguous along the last axis, not along the panel, and is transposed by packing."""
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
             return False
-        if is_little((self.vector, *self.axes)):
+        if is_small_box((self.vector, *self.axes)):
             return False
         return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """The stage reading packed operands, and the statements that pack them."""
+    """Returns the stage reading packed operands, and the statements that pack them."""
     statements: list[Stmt] = []
     for packing in plan.packed:
         panel = _panel(stage, packing, target)
@@ -86,18 +86,18 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
     return stage, statements
 
 
-def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
-    """The stage reading a copy of the operand that is to be turned, and the statements that make it."""
-    load = plan.turned
+def transposed(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
+    """Returns the stage reading a copy of the plan's `transposed` operand, and the statements that make it."""
+    load = plan.transposed
     if load is None:
         return stage, []
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
-    own = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
+    new_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
     places = [axis.var for axis in (*axes, plan.vector)]
-    buffer = emit.scratch([axis.extent for axis in own], str(load.source.ty.dtype.dtype), "turned")
-    value = substitute(load, dict(zip(places, (axis.var for axis in own), strict=True)))
-    copy = emit_elementwise([Stage(buffer, tuple(own), (), None, value)], target)
+    buffer = emit.scratch([axis.extent for axis in new_axes], str(load.source.ty.dtype.dtype), "turned")
+    value = substitute(load, dict(zip(places, (axis.var for axis in new_axes), strict=True)))
+    copy = emit_elementwise([Stage(buffer, tuple(new_axes), (), None, value)], target)
 
     def swap(other: TensorLoad) -> TensorLoad:
         return emit.load(buffer, places) if tvm_ffi.structural_equal(other, load) else other
@@ -107,11 +107,12 @@ def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stm
 
 
 def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
+    """Returns the panel for an operand, its pitch rounded up to whole vectors."""
     load, along, width = packing.load, packing.axis, packing.width
     used = variables(access.flat_offset(load.source, list(load.indices)))
     axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))
     item = load.ty.dtype.bits // 8
-    lanes = min(target.lanes(item), LANES_OF_A_BLOCK)
+    lanes = min(target.lanes(item), LANES_OF_A_TILE)
     pitch = -(-width // lanes) * lanes
     shape = _without_page_stride([axis.extent for axis in axes], pitch * item)
     buffer = emit.scratch([-(-int(along.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed")
@@ -119,7 +120,7 @@ def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
 
 
 def _without_page_stride(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
-    """One place more along the last axis where panels would lie whole pages apart."""
+    """Adds one place to the last axis where panels would be whole pages apart, and conflict in the cache."""
     rows = emit.static(emit.volume(extents))
     if not extents or rows is None or rows * row_bytes % PAGE_BYTES:
         return extents
@@ -134,38 +135,42 @@ def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
 
 
 def _pack(panel: Panel, parallel: bool) -> Stmt:
-    """A parallel loop over blocks of all panels; the last block of an axis goes over some of the one before again."""
+    """Writes a parallel loop over chunks of all panels; an axis's last chunk overlaps the one before, to be whole."""
     points = access.points((panel.vector, *panel.axes))
     parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
     last = panel.axes[-1].extent if panel.axes else index(1)
     outer = [axis.extent for axis in panel.axes[:-1]]
-    blocks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
+    chunks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
 
     def task(places: list[ir.Expr]) -> Stmt:
-        *around, block = places if panel.is_turned else [*places[:-2], places[-1], places[-2]]
+        *around, chunk = places if panel.is_transposed else [*places[:-2], places[-1], places[-2]]
         number = around.pop()
-        start = emit.simplified(tirx.min(block * panel.step, last - panel.step))
+        start = emit.simplified(tirx.min(chunk * panel.step, last - panel.step))
         point = {axis.var: place for axis, place in zip(panel.axes, around, strict=False)}
-        return _block(panel, number, point, start)
+        return _chunk(panel, number, point, start)
 
-    order = [panel.count, blocks] if panel.is_turned else [blocks, panel.count]
+    order = [panel.count, chunks] if panel.is_transposed else [chunks, panel.count]
     return emit.fused([*outer, *order], task, parallel)
 
 
-def _block(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
-    """A few places of the last axis of one piece, whether it is whole or the last one."""
-    size = panel.lanes if panel.is_turned else panel.width
-    whole, rest = divmod(panel.size, size)
-    write = _turned if panel.is_turned else _wide
+def _chunk(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+    """Writes one chunk: a few places of the last axis of one piece, which may be the shorter last piece."""
+    size = panel.lanes if panel.is_transposed else panel.width
+    whole_pieces, rest = divmod(panel.size, size)
+    write = _transposed if panel.is_transposed else _wide
     full = write(panel, number, point, start, size)
     if not rest:
         return full
-    last = _turned(panel, number, point, start, rest) if panel.is_turned else _copy(panel, number, point, start, rest)
-    return last if not whole else emit.when(number < whole, full, last)
+    last = (
+        _transposed(panel, number, point, start, rest)
+        if panel.is_transposed
+        else _copy(panel, number, point, start, rest)
+    )
+    return last if not whole_pieces else emit.when(number < whole_pieces, full, last)
 
 
 def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    """A whole panel, with what follows it in memory where that makes whole vectors."""
+    """Copies a whole panel, with the items after it in memory where that makes whole vectors."""
     exact = _copy(panel, number, point, start, width)
     if width == panel.pitch or not panel.is_contiguous or panel.size < panel.pitch:
         return exact
@@ -174,33 +179,35 @@ def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 
 
 def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
-    chunks = emit.lane_chunks(width, panel.lanes)
+    """Copies some places of a panel, in vectors along its width."""
+    spans = emit.vector_spans(width, panel.lanes)
     last = panel.axes[-1:]
 
     def row(place: ir.Expr) -> Stmt:
         here = {**point, **{axis.var: place for axis in last}}
-        return emit.sequence([_copy_vector(panel, number, here, *chunk) for chunk in chunks])
+        return emit.sequence([_copy_vector(panel, number, here, *span) for span in spans])
 
     return emit.loop(panel.step, lambda step: row(start + step))
 
 
-def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
+def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
+    """Copies a square of a panel by a transposed tile."""
     last, vectors = panel.axes[-1].var, panel.width // panel.lanes
-    whole, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
+    panel_number, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
     if panel.size <= panel.width:
-        whole, first = index(0), number * panel.lanes
+        panel_number, first = index(0), number * panel.lanes
 
     def read(row: int, lane: ir.Expr) -> ir.Expr:
-        return _item(panel, whole, {**point, last: start + lane}, first + row)
+        return _item(panel, panel_number, {**point, last: start + lane}, first + row)
 
     def write(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-        return _store(panel, whole, {**point, last: start + column}, first + lane, item)
+        return _store(panel, panel_number, {**point, last: start + column}, first + lane, item)
 
-    return turned_block(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
+    return transposed_tile(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
-    """Some lanes, and zeros up to the end of their vector: what lies there is multiplied, though never stored."""
+    """Copies some lanes and fills their vector with zeros: those lanes are multiplied, though never stored."""
     filled = emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
     if lanes == panel.lanes:
         return filled

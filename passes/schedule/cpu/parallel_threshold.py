@@ -1,4 +1,4 @@
-"""When several threads pay: a parallel region costs 5 to 10 microseconds, so small kernels stay serial."""
+"""Decides when several threads pay: a parallel region costs 5 to 10 microseconds, so small kernels stay serial."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 WORTHWHILE_CYCLES = 40_000
-# A register tile loads each operand once for many results, which the count below doesn't know.
+# Register tiles load each operand once for many results, which the count of cycles below ignores.
 WORTHWHILE_CYCLES_OF_TILES = 4 * WORTHWHILE_CYCLES
 CYCLES_PER_LOADED_VECTOR = 2
-# So many times more or less, and it is no question: a busy machine would answer it for all others.
+# Beyond this factor above or below the threshold it is no choice for tuning: a busy machine could decide it wrongly.
 CLEAR_CASE = 16
 LITTLE = 2048
-"""Points that are done within a microsecond one by one: code that is quicker takes some 100 ms longer to compile."""
+"""Points that run within a microsecond one by one; faster code for them would take some 100 ms longer to compile."""
 
 
 def is_parallel(
     stages: Sequence[Stage], target: CpuTarget, write: Callable[[bool], Stmt], least: int = WORTHWHILE_CYCLES
 ) -> Stmt:
-    """The parallel or the serial nest; both behind a test where only the run knows the size."""
+    """Returns the parallel or the serial nest; both behind a run-time test if the size is symbolic."""
     if target.cores == 1:
         return write(False)
     cycles = total_cycles(stages, target)
@@ -33,13 +33,14 @@ def is_parallel(
     if known is not None:
         is_near = least < known * CLEAR_CASE and known < least * CLEAR_CASE
         return write(choice("parallel", known > least, lambda: (False, True) if is_near else ()))
-    # As floats: from a test of integers TVM concludes in the serial nest that a dim is 0, and fails where that divides.
+    # In floats: from an integer test TVM concludes that a dim is 0 in the serial nest, and fails where that is a
+    # divisor.
     is_large = cycles.astype("float64") > tirx.const(float(least), "float64")
     return tirx.IfThenElse(is_large, write(True), write(False))
 
 
 def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
-    """A rough count of cycles on one core."""
+    """Estimates the cycles of some stages on one core."""
     total: ir.Expr = emit.index(0)
     for stage in stages:
         total = total + stage_cycles(stage, target)
@@ -47,14 +48,14 @@ def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
 
 
 def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
-    """Points times operations and loads, at one vector operation a cycle."""
+    """Estimates a stage's cycles: points times operations and loads, at one vector operation per cycle."""
     lanes = target.lanes(stage.item_bytes)
     each = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
     points = emit.volume([axis.extent for axis in stage.axes])
     return tirx.floordiv(points * each, emit.index(lanes)) + 1
 
 
-def is_little(axes: tuple[Axis, ...]) -> bool:
-    """Whether loops are known to visit so few points that the shortest code is as good as any."""
+def is_small_box(axes: tuple[Axis, ...]) -> bool:
+    """Whether loops visit so few points that the shortest code is as good as any."""
     points = access.points(axes)
     return points is not None and points <= LITTLE

@@ -1,4 +1,4 @@
-"""Repeated rows and repeated elements: an axis that operands are read along in periods, walked period by period."""
+"""Axes along which operands repeat rows or elements periodically: walked period by period, without divisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
 
 @dataclass(frozen=True)
 class Periods:
-    """An axis as `count` periods of `length` places; the stages read by their `number` and the `place` in them."""
+    """An axis as `count` periods of `length` places; stages read by the period's `number` and the `place` in it."""
 
     stages: tuple[Stage, ...]
     axis: Var
@@ -33,7 +33,7 @@ class Periods:
 
 
 def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
-    """The periods of the innermost loop, where it is one axis and all operands have the same."""
+    """Returns the periods of the innermost loop, if it is one axis and all operands have the same period."""
     axis = inner.axes[0]
     if len(inner.axes) != 1 or axis.size is None:
         return None
@@ -52,7 +52,7 @@ def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
 
 
 def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
-    """By what constants a variable is divided; None among them where it is divided in another way."""
+    """Returns the constants that a variable is divided by; None is among them if it is divided in another way."""
     if not _divisions(value, var):
         return set()
     left = _divisions(_simplified(value, {var: size}), var)
@@ -60,12 +60,13 @@ def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
 
 
 def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
-    found: list[FloorDiv | FloorMod] = []
-    structural_walk(value, ((FloorDiv, FloorMod), found.append))
-    return [division for division in found if var in variables(division)]
+    divisions: list[FloorDiv | FloorMod] = []
+    structural_walk(value, ((FloorDiv, FloorMod), divisions.append))
+    return [division for division in divisions if var in variables(division)]
 
 
 def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
+    """Returns a value with its divisions simplified, given the sizes of some variables."""
     analyzer = sym.Analyzer()
     for var, size in sizes.items():
         analyzer.bind(var, ir.Range(index(0), index(size)))
@@ -77,18 +78,19 @@ def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
 
 
 def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
-    """The periods of one chunk: places along vectors, or places of many periods where one is short."""
+    """Writes the periods of one chunk: vectors along places, or places of several periods if one is short."""
     step = -(-periods.count // chunks)
     first = chunk * step
-    own = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
+    chunk_periods = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
     if _is_repeated(periods, lanes):
-        whole = tirx.floordiv(own, index(lanes)) if chunks != 1 else index(own // lanes)
-        blocks = emit.loop(whole, lambda block: _repeated(periods, point, first + block * lanes, lanes))
+        whole_vectors = tirx.floordiv(chunk_periods, index(lanes)) if chunks != 1 else index(chunk_periods // lanes)
+        blocks = emit.loop(whole_vectors, lambda block: _repeated(periods, point, first + block * lanes, lanes))
         left = emit.loop(
-            own - whole * lanes, lambda n: _period(periods, point, first + whole * lanes + n, lanes, vectors)
+            chunk_periods - whole_vectors * lanes,
+            lambda n: _period(periods, point, first + whole_vectors * lanes + n, lanes, vectors),
         )
         return emit.sequence([blocks, left])
-    return emit.loop(own, lambda number: _period(periods, point, first + number, lanes, vectors))
+    return emit.loop(chunk_periods, lambda number: _period(periods, point, first + number, lanes, vectors))
 
 
 def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
@@ -99,7 +101,7 @@ def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors
 
 
 def _is_repeated(periods: Periods, lanes: int) -> bool:
-    """Whether a few places of a period have the same value: so that one vector of values gives several of results."""
+    """Whether all places of a short period have the same value: one vector of values then gives several of results."""
     (stage, *more) = periods.stages
     fills = periods.length < lanes and lanes % periods.length == 0
     is_last = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)
@@ -107,11 +109,12 @@ def _is_repeated(periods: Periods, lanes: int) -> bool:
 
 
 def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stmt:
+    """Writes several short periods: one vector of values, spread over the results by shuffles."""
     (stage,) = periods.stages
-    held = emit.scratch([lanes], stage.dtype, "values", "local")
+    values = emit.scratch([lanes], stage.dtype, "values", "local")
 
     def value(lane: ir.Expr) -> Stmt:
-        return emit.store(held, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
+        return emit.store(values, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
 
     def stored(part: int) -> Stmt:
         order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
@@ -119,7 +122,7 @@ def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stm
         *outer, _last = stage.spatial
         at = [*(point[axis.var] for axis in outer), tirx.Ramp(start, index(1), lanes)]
         return emit.store(
-            stage.buffer, tirx.Shuffle([emit.load(held, [tirx.Ramp(index(0), index(1), lanes)])], order), at
+            stage.buffer, tirx.Shuffle([emit.load(values, [tirx.Ramp(index(0), index(1), lanes)])], order), at
         )
 
-    return emit.sequence([emit.allocate(held), emit.vectorized(lanes, value), *map(stored, range(periods.length))])
+    return emit.sequence([emit.allocate(values), emit.vectorized(lanes, value), *map(stored, range(periods.length))])

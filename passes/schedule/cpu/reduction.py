@@ -1,4 +1,4 @@
-"""Reductions of every kind (sums, maxima, matrix products, convolutions) with the elementwise work that ends them."""
+"""Reductions of every kind (sums, maxima, matrix products, convolutions) with their epilogues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.combiner import combiner
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute
-from tvtf.passes.schedule.cpu.pack import packed, turned
+from tvtf.passes.schedule.cpu.pack import packed, transposed
 from tvtf.passes.schedule.cpu.panels import panels_of, run_panels
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 from tvtf.passes.schedule.cpu.split_reduction import run_slices, slices_of
@@ -32,11 +32,11 @@ def emit_reduction(
     fixed: Point | None = None,
     of_slices: bool = False,
 ) -> Stmt | None:
-    """Write a reduction and the stages that finish each of its results; None where no plan fits.
+    """Writes a reduction and the stages that finish each of its results; None if no plan fits.
 
     `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
-    reduction itself is among them where its result is needed in memory. `fixed` holds the value of some result axes.
-    With `of_slices` it sums what slices of another left, and isn't sliced itself.
+    reduction itself is among them if its result is needed in memory. `fixed` holds the values of some result axes.
+    With `of_slices` it sums the partial results of slices, and isn't sliced itself.
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
@@ -45,7 +45,7 @@ def emit_reduction(
         return None
     if fixed:
         plan = replace(plan, packed=(), padded=0)
-    stage, copy = turned(merged, plan, target)
+    stage, copy = transposed(merged, plan, target)
     work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
     write = partial(_emit, work, fixed=fixed, can_be_sliced=not of_slices)
     if parallel is not None:
@@ -55,6 +55,7 @@ def emit_reduction(
 
 
 def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
+    """Writes a planned reduction in slices, in panels, or as tasks over tiles."""
     slices = 0 if fixed or not can_be_sliced else slices_of(work, parallel)
     if slices and work.combine is not None:
         sliced, final = run_slices(work, work.combine, slices)
@@ -69,7 +70,7 @@ def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) 
 
 
 def merged_reduction(stage: Stage) -> Stage:
-    """The same reduction with neighbouring reduction axes joined where all terms walk through memory as one."""
+    """Merges neighbouring reduction axes where all terms walk through memory as along one."""
     stage = without_units(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
         if walk_as_one(stage, outer, inner):
@@ -78,14 +79,14 @@ def merged_reduction(stage: Stage) -> Stage:
 
 
 def without_units(stage: Stage) -> Stage:
-    """The same reduction without axes of one term, where others are left."""
+    """Removes reduction axes of one term, unless that leaves none."""
     axes = tuple(axis for axis in stage.reduce if axis.size != 1)
     units = {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1}
     return replace(stage, reduce=axes, value=substitute(stage.value, units)) if axes and units else stage
 
 
 def walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    """Whether two neighbouring axes of terms can be one."""
+    """Whether two neighbouring axes of terms can be merged."""
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
@@ -101,11 +102,11 @@ def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
-    """True where an elementwise stage reads a reduction's result at the very point it writes."""
+    """Whether an elementwise stage reads a reduction's results only at the point that it writes."""
     reads = access.reads_of(stage, source.buffer)
-    own = [axis.var for axis in stage.spatial]
+    axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(
-        len(read.indices) == len(own)
+        len(read.indices) == len(axis_vars)
         and all(_same(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
         for read in reads
     )

@@ -1,7 +1,7 @@
-"""A block whose stages go over rows too many for the cache: strip by strip, with sums over all rows added up on the way.
+"""Blocks with too many rows for the cache: runs strip by strip, accumulating sums over all rows.
 
-Gradients of attention are so: scores and what is made of them exist for a strip of queries only, and the cotangents of
-keys and values grow from strip to strip.
+Attention's gradient has this form: scores and values derived from them exist for one strip of queries at a time, and
+the cotangents of keys and values grow from strip to strip.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from tvm.tirx import Stmt, Var
 from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.emit import index
 from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Stage, replace_loads, substitute
-from tvtf.passes.schedule.cpu.substage import held_part, load_part, part_of, redirected
+from tvtf.passes.schedule.cpu.substage import load_part, part_buffer, part_of, redirected
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.triangle import has_triangle, is_zero, shortened
 
-LEAST_ROWS, MOST_ROWS, LEAST_STRIPS = 32, 128, 4
-MOST_VERSIONS = 4
+MIN_ROWS, MAX_ROWS, MIN_STRIPS = 32, 128, 4
+MAX_VERSIONS = 4
 EmitAll = Callable[[Sequence[Stage], Kernel], Stmt]
 
 
 @dataclass(frozen=True)
 class Strips:
-    """Stages of one value a row (`members`), sums over rows (`sums`, each with its axis of rows), in order, and what comes then."""
+    """Stages with one value per row (`members`), sums over rows (`sums`), both in order, and the stages `after` them.
+
+    `rows` holds each member's axis of rows.
+    """
 
     members: tuple[Stage, ...]
     rows: tuple[Axis, ...]
@@ -40,7 +43,7 @@ class Strips:
         return int(self.rows[0].extent)
 
     def is_sum(self, stage: Stage) -> bool:
-        return any(stage is own for own in self.sums)
+        return any(stage is total for total in self.sums)
 
     @property
     def has_triangle(self) -> bool:
@@ -48,19 +51,20 @@ class Strips:
 
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
-    """The strips of a block's stages where it pays to cut it: some of what it holds is too large, or a triangle."""
-    found = _read(stages)
-    if found is None or not found.sums or found.extent < 2 * LEAST_ROWS:
+    """Returns the strips of a block's stages if cutting it pays: some value is too large, or there is a triangle."""
+    strips = _read(stages)
+    if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
         return None
-    return found if found.has_triangle or _largest(found) > target.level2_bytes // 2 else None
+    return strips if strips.has_triangle or _largest(strips) > target.level2_bytes // 2 else None
 
 
 def _largest(strips: Strips) -> int:
-    own = [stage for stage in strips.members if not strips.is_sum(stage)]
-    return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in own)
+    row_stages = [stage for stage in strips.members if not strips.is_sum(stage)]
+    return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in row_stages)
 
 
 def _read(stages: Sequence[Stage]) -> Strips | None:
+    """Sorts a block's stages into stages of single rows, sums over rows, and later ones; None if they mix."""
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
     single: list[Stage] = []
@@ -79,13 +83,13 @@ def _read(stages: Sequence[Stage]) -> Strips | None:
     return Strips(tuple(stages[number] for number in rows), tuple(rows.values()), tuple(sums), tuple(after))
 
 
-def _reads_any(stage: Stage, others: Sequence[Stage]) -> bool:
-    return any(access.reads_of(stage, other.buffer) for other in others)
+def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
+    return any(access.reads_of(stage, other.buffer) for other in stages)
 
 
-def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
-    """The axis along which a stage goes over the rows of others' results, its first axis where it reads none."""
-    read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in own)]
+def _row(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
+    """Returns the axis of a stage that matches the rows of other results; its first axis if it reads none."""
+    read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
     first = {load.indices[0] for load in read}
     axis = stage.spatial[0] if stage.spatial and not read else None
     if len(first) == 1:
@@ -98,26 +102,26 @@ def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
 
 
 def emit_strips(strips: Strips, kernel: Kernel, emit_all: EmitAll) -> Stmt:
-    """Zeros, then strip after strip, then what needs whole sums."""
+    """Writes zeros to the sums, then strip after strip, then the stages that need whole sums."""
     zeros = [replace(stage, reduce=(), init=None, value=tirx.const(0, stage.dtype)) for stage in strips.sums]
-    held = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
-    size = min(MOST_ROWS, max(LEAST_ROWS, -(-strips.extent // LEAST_STRIPS)))
+    allocations = [emit.allocate(stage.buffer) for stage in strips.sums if kernel.is_local(stage.buffer)]
+    size = min(MAX_ROWS, max(MIN_ROWS, -(-strips.extent // MIN_STRIPS)))
     body = [_strips(strips, kernel, size, emit_all, *each) for each in rounds(strips.extent, size, strips.has_triangle)]
     rest = [emit_all(strips.after, kernel)] if strips.after else []
-    return emit.sequence([*held, *(emit_all([stage], Kernel((stage,), ())) for stage in zeros), *body, *rest])
+    return emit.sequence([*allocations, *(emit_all([stage], Kernel((stage,), ())) for stage in zeros), *body, *rest])
 
 
 def rounds(extent: int, size: int, has_triangle: bool) -> list[tuple[int, int, int]]:
-    """In how many versions to write the blocks of an axis: for each its first block, the one after its last, and their size."""
-    whole, rest = divmod(extent, size)
-    versions = min(whole, MOST_VERSIONS) if has_triangle else min(whole, 1)
-    stops = [-(-whole * version // versions) for version in range(1, versions + 1)]
-    found = [(first, stop, size) for first, stop in zip([0, *stops], stops, strict=False)]
-    return [*found, (whole, whole + 1, rest)] if rest else found
+    """Returns the versions in which an axis's blocks are written: first block, end, and rows per block of each."""
+    whole_blocks, rest = divmod(extent, size)
+    versions = min(whole_blocks, MAX_VERSIONS) if has_triangle else min(whole_blocks, 1)
+    stops = [-(-whole_blocks * version // versions) for version in range(1, versions + 1)]
+    versions_of_blocks = [(first, stop, size) for first, stop in zip([0, *stops], stops, strict=False)]
+    return [*versions_of_blocks, (whole_blocks, whole_blocks + 1, rest)] if rest else versions_of_blocks
 
 
 def _strips(strips: Strips, kernel: Kernel, size: int, emit_all: EmitAll, first: int, stop: int, rows: int) -> Stmt:
-    """Strips `first` to `stop`, whose number of rows alone tells the last from the others."""
+    """Writes strips `first` to `stop`; only the number of rows distinguishes the last from the others."""
     last = (stop - 1) * size + rows - 1
     return emit.loop(
         stop - first,
@@ -126,20 +130,21 @@ def _strips(strips: Strips, kernel: Kernel, size: int, emit_all: EmitAll, first:
 
 
 def _strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, rows: int, last: int) -> Stmt:
+    """Writes one strip of rows, and adds its sums to the totals."""
     needed = _needed(strips, kernel)
     local = [stage.buffer for stage in strips.members if stage.buffer not in needed]
     added = [stage.buffer for stage in strips.sums]
     members = shortened(strips.members, [axis.var for axis in strips.rows], last, local, added)
-    known = {stage.buffer: held_part(stage, 1, rows) for stage in members if stage.buffer not in added}
+    known = {stage.buffer: part_buffer(stage, 1, rows) for stage in members if stage.buffer not in added}
     stages: list[Stage] = []
     for stage, row in zip(members, strips.rows, strict=True):
         if stage.buffer in known:
             stages.append(part_of(stage, known, 1, [start], rows))
         else:
             stages += _added(stage, row.var, known, start, rows)
-    own = [stage.buffer for stage in stages if not any(stage.buffer.same_as(buffer) for buffer in added)]
+    strip_buffers = [stage.buffer for stage in stages if not any(stage.buffer.same_as(buffer) for buffer in added)]
     body = emit_all(
-        stages, Kernel(tuple(stages), tuple(b for b in own if not any(b.same_as(known[n]) for n in needed)))
+        stages, Kernel(tuple(stages), tuple(b for b in strip_buffers if not any(b.same_as(known[n]) for n in needed)))
     )
     for stage in members:
         if stage.buffer in needed:
@@ -148,12 +153,12 @@ def _strip(strips: Strips, kernel: Kernel, emit_all: EmitAll, start: ir.Expr, ro
 
 
 def _needed(strips: Strips, kernel: Kernel) -> set[Var]:
-    """Results of single rows that others ask for."""
+    """Returns the results of single rows that other stages need."""
     return {stage.buffer for stage in strips.members if not (strips.is_sum(stage) or kernel.is_local(stage.buffer))}
 
 
 def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: int) -> list[Stage]:
-    """The sum over a strip's rows, and the sum of all so far that it is added to."""
+    """Returns the sum over a strip's rows, and the update of the total with it."""
     axis, part = (
         Axis(Var("row", "int64"), index(rows)),
         emit.scratch([a.extent for a in stage.spatial], stage.dtype, "sum"),
@@ -163,7 +168,7 @@ def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: 
         value = replace_loads(value, old, partial(load_part, new, [axis.var], 1))
     reduce = tuple(axis if a.var.same_as(row) else a for a in stage.reduce)
     value = substitute(value, {row: start + axis.var})
-    own = tuple(replace(a, var=Var(a.var.name, "int64")) for a in stage.spatial)
-    places = [a.var for a in own]
+    new_axes = tuple(replace(a, var=Var(a.var.name, "int64")) for a in stage.spatial)
+    places = [a.var for a in new_axes]
     total = emit.load(stage.buffer, places) + emit.load(part, places)
-    return [Stage(part, stage.spatial, reduce, stage.init, value), Stage(stage.buffer, own, (), None, total)]
+    return [Stage(part, stage.spatial, reduce, stage.init, value), Stage(stage.buffer, new_axes, (), None, total)]

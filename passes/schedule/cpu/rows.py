@@ -1,4 +1,4 @@
-"""Chains such as softmax and layer normalisation: every stage of a row while the row is in the first-level cache."""
+"""Chains such as softmax and layer normalization: runs every stage of a row while the row is in the level-1 cache."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tvtf.passes.schedule.cpu.vector_axis import has_reused_operand
 
 @dataclass(frozen=True)
 class Chain:
-    """Stages that need nothing of each other but what lies in the same row; `depth` leading axes number the rows."""
+    """Stages that need each other's values only within the same row; `depth` leading axes number the rows."""
 
     stages: tuple[Stage, ...]
     depth: int
 
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
-    """The longest chain that begins at a stage, or None where running stage by stage is as good."""
+    """Returns the longest chain that begins at a stage, or None if running stage by stage is as good."""
     if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
-        return None  # it would not pay
+        return None  # without a reduction a chain doesn't pay
     for chain in reversed(_chains_at(stages, start)):
         if _pays(chain, target) if len(chain.stages) > 1 else _is_stacked(chain, target):
             return chain
@@ -39,7 +39,7 @@ def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) ->
 
 
 def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
-    """Chains that begin at a stage, by length: what is none with some stages is none with more."""
+    """Returns the chains that begin at a stage, by length; if some stages are no chain, more aren't one either."""
     chains: list[Chain] = []
     for stop in range(start + 1, len(stages) + 1):
         chain = _as_chain(stages[start:stop])
@@ -50,6 +50,7 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
+    """Returns stages as a chain, with as many row axes as all of them share, or None."""
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or any(has_reused_operand(stage) for stage in plain if stage.reduce):
         return None
@@ -60,13 +61,14 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
+    """Whether a stage has the same rows as the chain, and reads the chain's results in its own row only."""
     first = stages[0]
     same = all(
         _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
     )
-    own = stage.spatial[:depth]
+    row_axes = stage.spatial[:depth]
     return same and all(
-        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], own, strict=True))
+        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], row_axes, strict=True))
         for load in stage.loads
         if any(load.source.same_as(other.buffer) for other in stages)
     )
@@ -81,6 +83,7 @@ def _equal(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _pays(chain: Chain, target: CpuTarget) -> bool:
+    """Whether running row by row is faster than stage by stage."""
     reductions = sum(bool(stage.reduce) for stage in chain.stages)
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
@@ -92,17 +95,17 @@ def _pays(chain: Chain, target: CpuTarget) -> bool:
 
 
 def _is_stacked(chain: Chain, target: CpuTarget) -> bool:
-    """True where rows are so short that many are reduced at once."""
+    """Whether rows are so short that many are reduced at once."""
     return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
 def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """True where memory runs from row to row: one pass after the other, in vectors of many rows, reads whole lines."""
+    """Whether memory is contiguous across rows: then one pass per stage, with vectors over rows, reads whole lines."""
     last = stage.spatial[chain.depth - 1]
     if last.size is not None and last.size < target.lanes(stage.item_bytes):
         return False
-    own = [other.buffer for other in chain.stages]
-    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in own)]
+    buffers = [other.buffer for other in chain.stages]
+    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in buffers)]
     inner = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
     return any(
         access.load_stride(load, last.var) == 1 and all(access.load_stride(load, var) not in (0, 1) for var in inner)
@@ -111,7 +114,7 @@ def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
 
 
 def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
-    """One parallel loop over the rows, and in it one vectorised nest per stage; results others need go to memory."""
+    """Writes one parallel loop over the rows with a vectorized nest per stage; needed results are stored in memory."""
     if _is_stacked(chain, target):
         row = lambda places: _row(chain, needed, places, target)  # noqa: E731
         return emit_stacked(chain.stages, chain.depth, needed, target, row)
@@ -124,24 +127,28 @@ def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget
 
 
 def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
-    kept = {
+    """Writes all stages of one row, with results that aren't needed in memory in row buffers."""
+    row_buffers = {
         stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
         for stage in chain.stages
         if stage.buffer not in needed
     }
-    nests = [_stage_of_row(stage, chain.depth, kept, places, target) for stage in chain.stages]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in kept.values()), *nests])
+    nests = [_stage_of_row(stage, chain.depth, row_buffers, places, target) for stage in chain.stages]
+    return emit.sequence([*(emit.allocate(buffer) for buffer in row_buffers.values()), *nests])
 
 
-def _stage_of_row(stage: Stage, depth: int, kept: dict[Var, Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
+def _stage_of_row(
+    stage: Stage, depth: int, row_buffers: dict[Var, Var], places: list[ir.Expr], target: CpuTarget
+) -> Stmt:
+    """Writes one stage of a row, reading and writing row buffers."""
     rows = stage.spatial[:depth]
     fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
     value = stage.value
-    for old, new in kept.items():
+    for old, new in row_buffers.items():
         value = _reading_row(value, old, new, depth)
     value = substitute(value, fixed)
-    if stage.buffer in kept:
-        inner = replace(stage, buffer=kept[stage.buffer], spatial=stage.spatial[depth:], value=value)
+    if stage.buffer in row_buffers:
+        inner = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
         return _nest(inner, target, {})
     single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
     return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)

@@ -1,4 +1,4 @@
-"""The last resort: a reduction no plan fits, as plain loops."""
+"""The fallback: writes a reduction that no plan fits as plain loops."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, over_ranges, upd
 
 
 def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
-    """One result after another, one term after another."""
+    """Writes one result after another, one term after another."""
     finish = Finish(stage, tuple(stores))
     free = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 
     def result(places: list[ir.Expr]) -> Stmt:
         point = {**(fixed or {}), **{axis.var: place for axis, place in zip(free, places, strict=True)}}
-        held = emit.scratch([1], stage.dtype, "accumulator", "local")
-        old = emit.load(held, [emit.index(0)])
+        accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
+        old = emit.load(accumulator, [emit.index(0)])
         ranges = [Range.whole(axis) for axis in stage.reduce]
         return emit.sequence(
             [
-                emit.allocate(held),
-                emit.store(held, stage.init, [emit.index(0)]),
+                emit.allocate(accumulator),
+                emit.store(accumulator, stage.init, [emit.index(0)]),
                 over_ranges(
-                    ranges, lambda at: emit.store(held, update_value(stage, old, {**point, **at}), [emit.index(0)])
+                    ranges,
+                    lambda at: emit.store(accumulator, update_value(stage, old, {**point, **at}), [emit.index(0)]),
                 ),
                 finish.at(old, point),
             ]

@@ -1,4 +1,4 @@
-"""Chains along short rows, many rows at once: what lies row by row is turned over, so that the lanes of a vector are rows."""
+"""Chains along short rows, many rows at once: rows are transposed so that the lanes of a vector are rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tvtf.passes.schedule.cpu.transposed_reads import has_branch
 
 SHORTER_THAN_VECTORS = 2
 VECTORS_OF_ROWS = 4
-# In the time that a row takes in a block: what a block takes besides, and a row that is left over.
+# In units of the time per row of a block: the overhead of a block, and the time of a row outside of blocks.
 ROWS_TO_BEGIN_A_BLOCK, ROWS_FOR_A_LEFT_ONE = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Whether the rows are too short for vectors along them, and can be read many at once."""
+    """Whether rows are too short for vectors along them, and many can be read at once."""
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     inner = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
     rows = stages[0].spatial[depth - 1].size
@@ -42,12 +42,12 @@ def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
 def _is_stackable(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     return not has_branch(stage.value) and all(
         access.load_stride(load, stage.spatial[depth - 1].var) in (0, 1) or _is_row(load, stage, depth)
-        for load in _given(stage, stages)
+        for load in _outer_loads(stage, stages)
     )
 
 
 def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
-    """True for a load that lies along the row."""
+    """Whether a load is contiguous along the row."""
     step = access.load_stride(load, stage.spatial[depth - 1].var)
     along = _axes_of(load, stage, depth)
     return (
@@ -55,14 +55,14 @@ def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
     )
 
 
-def _given(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
-    """What a stage reads that comes from outside."""
+def _outer_loads(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
+    """Returns a stage's loads from outside the chain."""
     return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
 def _axes_of(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
-    found = variables(load)
-    return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in found and axis.size != 1]
+    used = variables(load)
+    return [axis for axis in (*stage.spatial[depth:], *stage.reduce) if axis.var in used and axis.size != 1]
 
 
 def _dtype_of(load: TensorLoad) -> str:
@@ -76,7 +76,7 @@ def emit_stacked(
     target: CpuTarget,
     one_row: Callable[[list[ir.Expr]], Stmt],
 ) -> Stmt:
-    """A parallel loop over blocks of rows, then the few rows that are left one by one."""
+    """Writes a parallel loop over blocks of rows, then the remaining rows one by one."""
     *outer, last = [axis.extent for axis in stages[0].spatial[:depth]]
     height = _height(emit.static(last), target.lanes(min(stage.item_bytes for stage in stages)))
     blocks = emit.simplified(tirx.floordiv(last, index(height)))
@@ -98,7 +98,7 @@ def emit_stacked(
 
 
 def _height(rows: int | None, lanes: int) -> int:
-    """Rows of a block: many, but so that few are left."""
+    """Returns the rows of a block: many, but so that few rows remain."""
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
 
     def cost(height: int) -> int:
@@ -110,7 +110,7 @@ def _height(rows: int | None, lanes: int) -> int:
 
 @dataclass(frozen=True)
 class _Block:
-    """`rows` rows from `start` on, at `places` of the axes before them."""
+    """`rows` rows from `start` on, at `places` of the outer axes."""
 
     stages: tuple[Stage, ...]
     depth: int
@@ -121,14 +121,15 @@ class _Block:
     rows: int
 
     def emit(self) -> Stmt:
+        """Writes the block: transposed operands, the stages, then the needed results."""
         lane = Axis(Var("row", "int64"), index(self.rows))
-        held = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
+        stacked = {s.buffer: self._scratch(s.spatial[self.depth :], s.dtype, "stacked") for s in self.stages}
         copies: list[tuple[Stage, TensorLoad]] = []
-        nests = [_nest(self._stacked(stage, lane, held, copies), self.target) for stage in self.stages]
-        made = [*held.values(), *(copy.buffer for copy, _ in copies)]
-        given = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
-        results = [self._result(stage, held[stage.buffer]) for stage in self.stages if stage.buffer in self.needed]
-        return emit.sequence([*map(emit.allocate, made), *given, *nests, *results])
+        nests = [_nest(self._stacked(stage, lane, stacked, copies), self.target) for stage in self.stages]
+        buffers = [*stacked.values(), *(copy.buffer for copy, _ in copies)]
+        transposes = [emit_elementwise([copy], self.target, False) for copy, _ in copies]
+        results = [self._result(stage, stacked[stage.buffer]) for stage in self.stages if stage.buffer in self.needed]
+        return emit.sequence([*map(emit.allocate, buffers), *transposes, *nests, *results])
 
     def _scratch(self, axes: Sequence[Axis], dtype: str, name: str) -> Var:
         return emit.scratch([*(axis.extent for axis in axes), index(self.rows)], dtype, name)
@@ -137,28 +138,30 @@ class _Block:
         places = [*self.places, self.start + lane.var]
         return substitute(node, {axis.var: at for axis, at in zip(stage.spatial, places, strict=False)})
 
-    def _stacked(self, stage: Stage, lane: Axis, held: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]) -> Stage:
-        """A stage with its rows along its last axis, in scratch memory."""
+    def _stacked(
+        self, stage: Stage, lane: Axis, stacked: dict[Var, Var], copies: list[tuple[Stage, TensorLoad]]
+    ) -> Stage:
+        """Returns a stage with its rows along its last axis, in scratch memory."""
 
-        def given(load: TensorLoad) -> ir.Expr:
-            if load.source in held:
-                return emit.load(held[load.source], [*load.indices[self.depth :], lane.var])
+        def replacement(load: TensorLoad) -> ir.Expr:
+            if load.source in stacked:
+                return emit.load(stacked[load.source], [*load.indices[self.depth :], lane.var])
             if access.load_stride(load, stage.spatial[self.depth - 1].var) in (0, 1):
                 return load
             along = _axes_of(load, stage, self.depth)
             return emit.load(self._copied(load, stage, copies), [*(axis.var for axis in along), lane.var])
 
-        value = self._at_row(structural_map(stage.value, (TensorLoad, given)), stage, lane)
+        value = self._at_row(structural_map(stage.value, (TensorLoad, replacement)), stage, lane)
         return replace(
             stage,
-            buffer=held[stage.buffer],
+            buffer=stacked[stage.buffer],
             spatial=(*stage.spatial[self.depth :], lane),
             value=value,
             constants=frozenset(),
         )
 
     def _copied(self, load: TensorLoad, stage: Stage, copies: list[tuple[Stage, TensorLoad]]) -> Var:
-        """The rows of an operand turned over; stages that read the same ones share them."""
+        """Returns the transposed rows of an operand; stages that read the same rows share a copy."""
         lane = Axis(Var("row", "int64"), index(self.rows))
         along = _axes_of(load, stage, self.depth)
         single = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
@@ -172,18 +175,18 @@ class _Block:
         copies.append((Stage(buffer, (*along, lane), (), None, value), load))
         return buffer
 
-    def _result(self, stage: Stage, held: Var) -> Stmt:
-        """A stage's results turned back into the rows of its own buffer."""
+    def _result(self, stage: Stage, stacked: Var) -> Stmt:
+        """Transposes a stage's results back into the rows of its own buffer."""
         rows = (*(Axis(axis.var, index(1)) for axis in stage.spatial[: self.depth - 1]),
                 Axis(stage.spatial[self.depth - 1].var, index(self.rows)))  # fmt: skip
         inner = stage.spatial[self.depth :]
-        value = emit.load(held, [*(axis.var for axis in inner), rows[-1].var])
+        value = emit.load(stacked, [*(axis.var for axis in inner), rows[-1].var])
         copied = Stage(stage.buffer, (*rows, *inner), (), None, value)
         fixed = {axis.var: at for axis, at in zip(rows, self.places, strict=False)}
         return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """The nest with its stores that many rows further on."""
+        """Shifts the nest's stores by the block's first row."""
 
         def moved(store: BufferStore) -> BufferStore:
             if not store.buffer.same_as(buffer):

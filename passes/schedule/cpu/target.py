@@ -1,4 +1,4 @@
-"""What a schedule rule may know of the machine: vectors, registers, cores, caches."""
+"""The facts of the machine that schedules depend on: vectors, registers, cores, caches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tvm.target import Target, codegen
 
 BITS_PER_BYTE = 8
 RUN_IN_HALVES = {"znver4"}
+"""Processors that execute a 512-bit vector as two halves: rows that end in a short vector are a tenth faster there."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +29,23 @@ class CpuTarget:
     level1_bytes: int = 32 * 1024
     level2_bytes: int = 1024 * 1024
     is_halved: bool = False
-    """Whether a whole vector takes twice the time of a half, as where its halves are done one after the other."""
+    """Whether a whole vector takes twice as long as a half, as on processors that execute its halves in turn."""
 
     @staticmethod
     def of(target: Target) -> CpuTarget:
-        """Read the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
+        """Reads the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
         bits = _vector_bits(str(target))
         is_halved = bits == 512 and str(target.attrs.get("mcpu", "")) in RUN_IN_HALVES
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target), is_halved=is_halved)
 
     def lanes(self, item_bytes: int) -> int:
-        """Items of a size that fit one vector register."""
+        """Returns how many items of a size fit one vector register."""
         return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
 
 
 @lru_cache(maxsize=16)
 def _vector_bits(described: str) -> int:
-    """Asked of the features: LLVM's own vector width is the building machine's for `mcpu` levels such as x86-64-v3."""
+    """Returns the vector width by CPU features: LLVM's own width is the host's for levels such as x86-64-v3."""
     target = Target(described)
     if codegen.target_has_features("avx512f", target):
         return 512

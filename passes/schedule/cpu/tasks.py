@@ -1,4 +1,4 @@
-"""Tasks around register tiles: which core does which results, in an order the caches like."""
+"""Distributes register tiles over tasks: each thread's chunk of results, in an order that keeps operands in caches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile, clipped, r
 from tvtf.passes.schedule.cpu.tile_plan import Plan
 from tvtf.passes.schedule.cpu.vector_axis import terms_of, vector_operand_bytes
 
-TASKS_A_CORE = 4
+TASKS_PER_CORE = 4
 UNKNOWN_SIZE = 512
 
 
 @dataclass(frozen=True)
 class Work:
-    """A planned reduction with its epilogue; results lie `moved` along some axes."""
+    """A planned reduction with its epilogue; `moved` shifts its results along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -43,20 +43,20 @@ class Work:
 
 
 def tiled_sizes(work: Work) -> dict[Var, int]:
-    """Tile extent per tiled result axis, the vector axis last."""
+    """Returns the tile's extent per tiled result axis, the vector axis last."""
     if work.plan.along_rows:
         return work.plan.sizes
     return {**work.plan.sizes, work.plan.vector.var: work.plan.width}
 
 
 def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
-    """All results of a planned reduction over the given ranges; `fixed` holds the value of some result axes."""
+    """Writes all results of a planned reduction over the given ranges; `fixed` holds the values of some result axes."""
     sizes, fixed = tiled_sizes(work), fixed or {}
     free = [axis for axis in work.stage.spatial if axis.var not in sizes and axis.var not in fixed]
     tiled = [axis for axis in work.stage.spatial if axis.var in sizes]
     tiled.sort(key=lambda axis: not axis.var.same_as(work.plan.vector.var))
     outer, inner = _split_free(free, work.target) if parallel else (free, [])
-    # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
+    # With a large filter, cores process all images with one panel before the next, not the whole filter for each image.
     stays = not fixed and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
     blocks = _blocks(work, tiled, outer) if parallel or stays else {axis.var: 1 for axis in tiled}
     order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
@@ -87,45 +87,45 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
 
 
 def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
-    """Axes for parallel tasks, and axes to loop over inside a task once there are tasks enough."""
+    """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks."""
     tasks = 1
     for position, axis in enumerate(free):
-        if tasks >= 4 * TASKS_A_CORE * target.cores:
+        if tasks >= 4 * TASKS_PER_CORE * target.cores:
             return free[:position], free[position:]
         tasks *= axis.size or 1
     return free, []
 
 
 def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
-    """In how many blocks to cut each tiled axis: for the cache, and so that every core has work."""
+    """Returns how many blocks to cut each tiled axis into: for the cache, and so that every core has work."""
     sizes = tiled_sizes(work)
-    least = choice("tasks a core", TASKS_A_CORE, lambda: (1, 2, 8, 16))
+    least = choice("tasks a core", TASKS_PER_CORE, lambda: (1, 2, 8, 16))
     blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
     for axis in tiled:
-        wanted = -(-least * work.target.cores // tasks)
-        if wanted <= 1:
+        factor = -(-least * work.target.cores // tasks)
+        if factor <= 1:
             break
-        whole = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
-        more = max(blocks[axis.var], min(wanted * blocks[axis.var], whole))
+        most_blocks = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
+        more = max(blocks[axis.var], min(factor * blocks[axis.var], most_blocks))
         tasks = tasks * more // blocks[axis.var]
         blocks[axis.var] = more
     return blocks
 
 
 def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
-    """All panels of the vector axis are tasks; rows go in blocks that stay in the second-level cache."""
-    whole = max(1, (axis.size or UNKNOWN_SIZE) // size)
+    """Returns the blocks of an axis: each panel of the vector axis is one; blocks of rows fit the level-2 cache."""
+    tile_count = max(1, (axis.size or UNKNOWN_SIZE) // size)
     if axis.var.same_as(work.plan.vector.var):
-        return whole if axis.size is not None and reduce_points(work) * size > 4096 else 1
+        return tile_count if axis.size is not None and reduce_points(work) * size > 4096 else 1
     bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
     share = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
     tiles = max(1, int(work.target.level2_bytes * share) // max(1, bytes_of_block))
-    return -(-whole // tiles)
+    return -(-tile_count // tiles)
 
 
 def reduce_points(work: Work) -> int:
-    """Terms of one result; unknown extents count as middling."""
+    """Returns the terms of one result; symbolic extents count as 512."""
     return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
 
 
@@ -138,7 +138,7 @@ def tiles_of(
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """The tiles of one block, which has a number among the `blocks` of each tiled axis; with no ranges nothing is summed."""
+    """Writes the tiles of one block, by its number among the `blocks` of each axis; without ranges sums nothing."""
     sizes = sizes or {}
     if not tiled:
         return _tile(work, ranges, Tile(base, sizes))
@@ -151,7 +151,7 @@ def tiles_of(
 
 
 def _cascade(work: Work, axis: Axis) -> list[int]:
-    """Tile extents to use one after another along an axis until nothing is left."""
+    """Returns the tile extents to use one after another along an axis until nothing is left."""
     size = tiled_sizes(work)[axis.var]
     if axis.size is not None:
         return [size, axis.size % size] if axis.size >= size else [axis.size]
@@ -162,22 +162,22 @@ def _cascade(work: Work, axis: Axis) -> list[int]:
 def along_axis(
     axis: Axis, cascade: list[int], blocks: int, number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Whole tiles of one block, then (in the last block) smaller tiles for what is left over."""
+    """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder."""
     size = cascade[0]
-    whole = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    first, count = emit.share(whole, number, blocks)
+    tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
+    first, count = emit.share(tile_count, number, blocks)
     main = _tiles_of(count, lambda tile: body((first + tile) * size, size))
-    rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
+    rest = _rest(axis, cascade[1:], emit.simplified(tile_count * size), body)
     return emit.sequence(
         [
-            None if static(whole) == 0 else main,
+            None if static(tile_count) == 0 else main,
             None if rest is None else emit.when(True if blocks == 1 else number == blocks - 1, rest),
         ]
     )
 
 
 def _tiles_of(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Two tiles are written out: LLVM unrolls a loop of two, then keeps the accumulators of both in memory."""
+    """Writes two tiles out: LLVM would unroll a loop of two, and then keep the accumulators of both in memory."""
     return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
 
 
@@ -186,6 +186,7 @@ def _tiles_from(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Ex
 
 
 def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
+    """Writes the remainder of an axis by ever smaller tiles; None if there is none."""
     parts: list[Stmt | None] = []
     for size in cascade:
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
@@ -196,6 +197,7 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
 
 
 def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
+    """Writes one tile, with vectors along terms or along results as planned."""
     plan = work.plan
     if ranges is not None and work.combine is not None and plan.along_rows:
         ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
@@ -209,7 +211,7 @@ def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
 
 
 def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:
-    """The operand that vectors are loaded from, where it lies in the order it is read and is too large for the cache."""
+    """Returns the operand that vectors are loaded from, if it is read in memory order and exceeds the cache."""
     along = [term for term in terms_of(work.stage) if access.load_stride(term, work.plan.vector.var) != 0]
     if len(along) != 1 or vector_operand_bytes(work.stage, work.plan.vector) <= work.target.level2_bytes:
         return None

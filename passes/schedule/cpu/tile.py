@@ -1,4 +1,4 @@
-"""The register tile: a block of results held in vector registers while all terms of the reduction stream by."""
+"""Register tiles: results held in vector registers while all terms of the reduction stream by."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
-# Each is a copy of a tile's step.
-MOST_PLACES_WRITTEN_OUT = 8
+# Each unrolled place is a copy of a tile's step.
+MAX_PLACES_WRITTEN_OUT = 8
 
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a reduction axis a tile sums over, as a loop or, where that decides tests, written out."""
+    """The part of a reduction axis that a tile sums over: a loop, or unrolled where that decides tests."""
 
     axis: Axis
     start: ir.Expr
@@ -37,7 +37,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Tile:
-    """Where a tile lies (`base`, per spatial axis) and how many points it covers along each tiled axis."""
+    """A tile's position (`base`, per spatial axis) and its extents along the tiled axes."""
 
     base: Point
     sizes: Mapping[Var, int]
@@ -72,7 +72,7 @@ class Accumulators:
 
 @dataclass(frozen=True)
 class Finish:
-    """What to do with the finished value of each point: the stores of the epilogue, `moved` along some axes."""
+    """The epilogue of a finished value: its stores, `moved` along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -80,7 +80,7 @@ class Finish:
 
     @property
     def operations(self) -> int:
-        """Of one point's epilogue."""
+        """The operations of one point's epilogue."""
         return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
     def at(self, result: ir.Expr, point: Point) -> Stmt:
@@ -95,13 +95,13 @@ def _store(stage: Stage, source: Stage, result: ir.Expr, point: Point) -> Stmt:
 
 
 def row_point(tile: Tile, order: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
-    """The point of one row of a tile."""
+    """Returns the point of one row of a tile."""
     moved = {var: tile.base[var] + offset for var, offset in zip(order, offsets, strict=True)}
     return {**tile.base, **moved}
 
 
 def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
-    """The accumulator row of a point in the tile."""
+    """Returns the accumulator row of a point in the tile."""
     number: ir.Expr = index(0)
     for size, offset in zip(sizes, offsets, strict=True):
         number = number * size + offset
@@ -109,9 +109,9 @@ def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
 
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
-    """The reduction's update at a point, with its old value held elsewhere."""
+    """Returns the reduction's update at a point, with the old value read from elsewhere."""
     value = substitute(stage.value, point)
-    if stage.clips:  # of a single term left, its place and the result's cancel, where TVM 0.27 divides by zero
+    if stage.clips:  # for a single term, its index and the result's cancel, and TVM 0.27 would divide by zero
         value = structural_map(
             value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
         )
@@ -119,7 +119,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Serial loops over parts of reduction axes."""
+    """Writes loops over parts of reduction axes."""
     if not ranges:
         return body({})
     part, *rest = ranges
@@ -137,42 +137,42 @@ def over_edges(
     ranges: Sequence[Range],
     edges: Sequence[Clip],
     body: Callable[[Point, Sequence[Clip]], Stmt],
-    asked: Sequence[Clip] = (),
+    tested: Sequence[Clip] = (),
 ) -> Stmt:
-    """The same loops, whose body is told what it must ask at a point: in an image's borders, whether a term counts."""
+    """Like `over_ranges`; the body also gets the clips to test at a point, at an image's borders."""
     if not ranges:
-        return body({}, asked)
+        return body({}, tested)
     part, *rest = ranges
     edge = next((edge for edge in edges if edge.term.var.same_as(part.axis.var)), None)
 
-    def along(part: Range, asked: Sequence[Clip]) -> Stmt:
-        return over_ranges([part], lambda place: at(place, asked))
+    def along(part: Range, tested: Sequence[Clip]) -> Stmt:
+        return over_ranges([part], lambda place: at(place, tested))
 
-    def at(place: Point, asked: Sequence[Clip]) -> Stmt:
-        return over_edges(rest, edges, lambda point, all_asked: body({**place, **point}, all_asked), asked)
+    def at(place: Point, tested: Sequence[Clip]) -> Stmt:
+        return over_edges(rest, edges, lambda point, all_tested: body({**place, **point}, all_tested), tested)
 
     def either(place: Point) -> Stmt:
         is_inside = tirx.all(place[part.axis.var] >= first, place[part.axis.var] < stop)
-        return emit.sequence([emit.when(is_inside, at(place, asked), at(place, outside))])
+        return emit.sequence([emit.when(is_inside, at(place, tested), at(place, outside))])
 
     if edge is None:
-        return along(part, asked)
-    (first, stop), outside = edge.inner, [*asked, edge]
+        return along(part, tested)
+    (first, stop), outside = edge.inner, [*tested, edge]
     if rest or static(part.start) != 0 or static(part.extent) != part.axis.size:
         return over_ranges([part], either)
     size = int(part.extent)
-    is_short = first + size - stop <= MOST_PLACES_WRITTEN_OUT
+    is_short = first + size - stop <= MAX_PLACES_WRITTEN_OUT
     return emit.sequence(
         [
             along(Range(part.axis, index(0), index(first), is_short), outside),
-            along(Range(part.axis, index(first), index(stop - first)), asked),
+            along(Range(part.axis, index(first), index(stop - first)), tested),
             along(Range(part.axis, index(stop), index(size - stop), is_short), outside),
         ]
     )
 
 
 def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
-    """What a tile sums over of a range."""
+    """Restricts a range to the terms that count for a tile."""
     for clip in clips:
         if part.axis.var.same_as(clip.term.var) and clip.result.var in base:
             start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
@@ -185,10 +185,10 @@ def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var,
 def row_tile(
     stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, finish: Finish
 ) -> Stmt:
-    """A tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
+    """Writes a tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
     order = list(tile.sizes)
     sizes = tile.offsets(order)
-    held = Accumulators.of(stage, prod(sizes), vectors, lanes)
+    accumulators = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
     def rows(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
         return emit.unrolled_nest(
@@ -197,11 +197,12 @@ def row_tile(
 
     def fill(row: ir.Expr, _point: Point) -> Stmt:
         return emit.unrolled(
-            vectors, lambda number: emit.vectorized(lanes, lambda lane: held.store(stage.init, row, number, lane))
+            vectors,
+            lambda number: emit.vectorized(lanes, lambda lane: accumulators.store(stage.init, row, number, lane)),
         )
 
     def step(row: ir.Expr, number: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
-        return held.store(update_value(stage, held.load(row, number, lane), point), row, number, lane)
+        return accumulators.store(update_value(stage, accumulators.load(row, number, lane), point), row, number, lane)
 
     def terms(places: Point) -> Stmt:
         return _along_reduction(
@@ -215,32 +216,33 @@ def row_tile(
             ),
         )
 
-    last = rows(lambda row, point: _combined(held, row, combine, lambda result: finish.at(result, point)))
-    return emit.sequence([emit.allocate(held.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
+    last = rows(lambda row, point: _combined(accumulators, row, combine, lambda result: finish.at(result, point)))
+    return emit.sequence([emit.allocate(accumulators.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
 
 
 LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 
 def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
-    """Blocks of `vectors` vectors, then single vectors, then what is left over."""
-    block = lanes * vectors
+    """Writes groups of `vectors` vectors, then single vectors, then the remainder."""
+    group = lanes * vectors
     extent = emit.as_expr(part.extent)
-    blocks = emit.simplified(tirx.floordiv(extent, index(block)))
-    singles = emit.simplified(tirx.floordiv(extent - blocks * block, index(lanes)))
-    after_blocks = emit.simplified(part.start + blocks * block)
-    after_singles = emit.simplified(after_blocks + singles * lanes)
-    rest = emit.simplified(extent - blocks * block - singles * lanes)
+    groups = emit.simplified(tirx.floordiv(extent, index(group)))
+    singles = emit.simplified(tirx.floordiv(extent - groups * group, index(lanes)))
+    after_groups = emit.simplified(part.start + groups * group)
+    after_singles = emit.simplified(after_groups + singles * lanes)
+    rest = emit.simplified(extent - groups * group - singles * lanes)
     zero = index(0)
     return emit.sequence(
         [
             _repeat(
-                blocks,
-                lambda turn: emit.unrolled(
-                    vectors, lambda number: body(number, zero, part.start + turn * block + number * lanes, lanes)
+                groups,
+                lambda number_of_group: emit.unrolled(
+                    vectors,
+                    lambda number: body(number, zero, part.start + number_of_group * group + number * lanes, lanes),
                 ),
             ),
-            _repeat(singles, lambda turn: body(zero, zero, after_blocks + turn * lanes, lanes)),
+            _repeat(singles, lambda number_of_group: body(zero, zero, after_groups + number_of_group * lanes, lanes)),
             _leftover(rest, after_singles, body),
         ]
     )
@@ -260,7 +262,7 @@ def _leftover(rest: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
 
 
 def _powers(extent: int) -> list[tuple[int, int]]:
-    """Cut [0, extent) into vectors of powers of two lanes: LLVM takes others apart."""
+    """Cuts [0, extent) into vectors of powers of two lanes: LLVM splits others."""
     parts: list[tuple[int, int]] = []
     while extent:
         lanes = 1 << (extent.bit_length() - 1)
@@ -269,18 +271,21 @@ def _powers(extent: int) -> list[tuple[int, int]]:
     return parts
 
 
-def _combined(held: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+def _combined(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Combines the lanes of a row's vectors by halves, then runs the body on the result."""
     parts: list[Stmt | None] = []
-    width = held.vectors * held.lanes
+    width = accumulators.vectors * accumulators.lanes
     while width > 1:
         half = width // 2
-        parts.append(_onto_lower_half(held, row, combine, half))
+        parts.append(_onto_lower_half(accumulators, row, combine, half))
         width = half
-    return emit.sequence([*parts, body(held.load(row, 0, 0))])
+    return emit.sequence([*parts, body(accumulators.load(row, 0, 0))])
 
 
-def _onto_lower_half(held: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
+def _onto_lower_half(accumulators: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
     def lane_of(lane: ir.Expr) -> Stmt:
-        return held.store(combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane)
+        return accumulators.store(
+            combine(accumulators.load(row, 0, lane), accumulators.load(row, 0, lane + half)), row, 0, lane
+        )
 
     return emit.vectorized(half, lane_of)

@@ -1,4 +1,4 @@
-"""Which loops of a reduction become vectors and register tiles: chosen by a small cost model of the core."""
+"""Plans a reduction: chooses the vector axis, the register tile and the packing, by a small cost model of the core."""
 
 from __future__ import annotations
 
@@ -16,54 +16,56 @@ from tvtf.passes.schedule.cpu import access
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, has_calls, variables
 from tvtf.passes.schedule.cpu.target import BITS_PER_BYTE, CpuTarget
 from tvtf.passes.schedule.cpu.vector_axis import (
-    OPERATIONS_A_CYCLE,
+    OPERATIONS_PER_CYCLE,
     PAGE_BYTES,
     REUSE_THAT_PAYS_FOR_PACKING,
     UNKNOWN_SIZE,
     column_of,
+    default_direction,
+    directions,
     last_wide,
     reuse,
     runs_along,
     terms_of,
-    turnable,
-    usual_way,
+    transposable,
     vector_operand_bytes,
     vector_terms,
-    ways,
     wide_axes,
 )
 
-MOST_VECTORS = 8
+MAX_VECTORS = 8
 LATENCY_CYCLES = 4
-# Loads run beside the arithmetic, but not always at once.
-CYCLES_A_LOAD = 0.1
-# Of an operand that no cache of a core holds.
-CYCLES_A_FAR_VECTOR = 6.0
+# Loads overlap with arithmetic, but not always.
+CYCLES_PER_LOAD = 0.1
+# For a vector of an operand that exceeds every cache of a core.
+CYCLES_PER_FAR_VECTOR = 6.0
 ROW_VECTORS = 4
+# Reads of each element from which on packing an operand with long rows pays.
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
-# Where each row begins another page, and there are too many of them for the caches that rows so far apart share.
+# The same where each row begins on another page, with more rows than the cache sets that such rows share.
 REUSE_THAT_PAYS_FOR_PAGES = 64
 ROWS_OF_MANY_PAGES = 1024
 LONG_ROW_BYTES = 1024
-# What the processor's first table of pages reaches, 64 of them: so little is copied only where it is read very often.
+# The reach of the first-level TLB (64 pages of 4 KiB): operands within it are packed only if read very often.
 BYTES_WORTH_A_COPY = 256 << 10
 REUSE_THAT_PAYS_ALWAYS = 1024
-# Where sums are so short, stores of many results at once hold up the next tile; a tile of fewer may take so much longer.
+# After short sums, storing many results at once stalls the next tile. A smaller tile may be slower by this factor.
 TERMS_OF_A_SHORT_SUM = 128
 BYTES_OF_A_SHORT_TILE = 1024
 SHORT_TILES_SLACK = 1.06
-# Sums that take hardly longer than to store them, as of images of few channels: best are rows of whole lines side by side.
-LEAST_TERMS = 32
+# Sums that take hardly longer than storing them, as for images of few channels: best are tiles that store whole lines.
+MIN_TERMS = 32
 VECTORS_STORED_AT_ONCE = 4
-# Where a row ends in a part of a vector: its copy is padded. Narrow vectors among the whole ones of a wide tile are slow.
+# Where a row ends in a part of a vector, its copy is padded: narrow vectors among whole ones slow down a wide tile.
 REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
 BYTES_OF_A_NARROW_VECTOR = 16
 VECTORS_OF_A_SHORT_ROW = 6
+# Terms of a sum, in units of the square root of the number of results, from which on it is cut into slices.
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 USUAL_ROWS = 8
-MOST_BYTES_OF_PANELS = 64 << 20
+MAX_BYTES_OF_PANELS = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,9 @@ class Packing:
 
 @dataclass(frozen=True)
 class Loads:
-    """What loads cost a tile: cycles of any `beside` the arithmetic, cycles for a `far` vector of an operand.
+    """What loads cost a tile: cycles of any load `beside` arithmetic, cycles of a vector of a `far` operand.
 
-    Each row has an item of its own; with `are_all_vectors` a vector for each of its results, as in depthwise
-    convolutions.
+    Each row loads one item; with `are_all_vectors`, a vector for each of its results, as in depthwise convolutions.
     """
 
     beside: float = 0.0
@@ -94,8 +95,9 @@ class Plan:
 
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
-    `padded` is how many lanes the last vector of a row is summed with where every operand read along the vector is packed
-    into whole vectors, which are more than its results, and else 0. `turned` is an operand to copy so that the vector runs along its memory.
+    `padded` is the number of lanes that the last vector of a row is summed with, if every operand read along the vector
+    is packed into whole vectors, and else 0. `transposed` is an operand to transpose, so that vectors run along its
+    memory.
     """
 
     vector: Axis
@@ -105,7 +107,7 @@ class Plan:
     sizes: dict[Var, int] = field(default_factory=dict)
     packed: tuple[Packing, ...] = ()
     padded: int = 0
-    turned: TensorLoad | None = None
+    transposed: TensorLoad | None = None
 
     @property
     def width(self) -> int:
@@ -113,22 +115,23 @@ class Plan:
 
 
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
-    """The plan for a reduction, or None where it has no result axis and no contiguous reduction axis."""
+    """Returns the plan of a reduction; None if it has no result axis and no contiguous reduction axis."""
     terms = terms_of(stage)
     column, row = column_of(stage, terms, target.lanes(stage.item_bytes)), last_wide(stage.reduce)
-    all_ways = partial(ways, stage, row, column, terms)
-    match choice("vectors along", usual_way(stage, row, column, terms, target), all_ways):
+    all_directions = partial(directions, stage, row, column, terms)
+    match choice("vectors along", default_direction(stage, row, column, terms, target), all_directions):
         case "results" if column is not None:
             return _column_plan(stage, column, terms, target)
         case "terms" if row is not None:
             lanes = 1 if column is None and not runs_along(terms, row, target.lanes(stage.item_bytes)) else None
             return _row_plan(stage, row, terms, target, lanes)
         case "turned terms" if row is not None:
-            return replace(_row_plan(stage, row, terms, target), turned=turnable(stage, row, terms))
+            return replace(_row_plan(stage, row, terms, target), transposed=transposable(stage, row, terms))
     return None
 
 
 def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
+    """Plans vectors along a result axis: the tile, and the operands to pack."""
     lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
     rows = _row_axes(stage, column, terms)
     strided = [term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None]
@@ -157,14 +160,14 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
 
 
 def _last_lanes(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
-    """With how many lanes a row's last vector is summed: half of all and less where that takes half the time."""
+    """Returns the lanes of a row's last vector: half of all or fewer if that takes half the time."""
     rest = (column.size or 0) % lanes
     short = max(BYTES_OF_A_NARROW_VECTOR // stage.item_bytes, _power_of_two(2 * rest - 1))
     return short if target.is_halved and rest and short < lanes else lanes
 
 
 def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
-    """Of a row that is shorter than a vector, those of the shortest that holds it: a copy isn't filled up further."""
+    """Returns the lanes of a vector; for a row shorter than a vector, the smallest power of two that holds it."""
     size = column.size
     if size is None or size <= 1:
         return lanes
@@ -178,9 +181,9 @@ def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
 def _tile(
     stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
 ) -> tuple[int, dict[Var, int]]:
-    """Vectors along the columns, and results along the rows."""
+    """Chooses the tile: vectors along the columns, and results along the rows."""
     lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
-    load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
+    load = CYCLES_PER_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     both = len(vector_terms(terms, column)) > 1
 
     def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
@@ -194,7 +197,7 @@ def _tile(
     def quickest() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
-    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, LEAST_TERMS)
+    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, MIN_TERMS)
     few = [tile for tile in tiles if (load or is_least) and _results(tile) <= _most_results(stage, target)]
     near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
     if near:
@@ -207,7 +210,7 @@ def _results(tile: tuple[int, dict[Var, int]]) -> int:
 
 
 def _most_results(stage: Stage, target: CpuTarget) -> int:
-    """The vectors of results that a tile had better have, however many registers there are."""
+    """Returns how many vectors of results a tile should have at most, independent of the number of registers."""
     is_short = _has_few_terms(stage, TERMS_OF_A_SHORT_SUM)
     return BYTES_OF_A_SHORT_TILE * BITS_PER_BYTE // target.vector_bits if is_short else 0
 
@@ -218,7 +221,7 @@ def _has_few_terms(stage: Stage, most: int) -> bool:
 
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
-    """About how many results a tile has along its rows, before anything is planned."""
+    """Estimates a tile's extents along its rows, before anything is planned."""
     column = column_of(stage, terms_of(stage), target.lanes(stage.item_bytes))
     return {} if column is None else _spread(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
 
@@ -230,7 +233,7 @@ def _times(sizes: Sequence[int]) -> str:
 def _packings(
     stage: Stage, column: Axis, width: int, high: dict[Var, int], terms: list[TensorLoad]
 ) -> Iterator[list[Packing]]:
-    """Each choice of operands that can be copied into panels; where a value is chosen, not all that is named may be read."""
+    """Yields each set of operands to pack; none for a value with choices, which may not read all operands."""
     if has_calls(stage.value):
         return
     axes = [(column, width), *((axis, high[axis.var]) for axis in stage.spatial if len(high) == 1 and axis.var in high)]
@@ -240,7 +243,7 @@ def _packings(
         for term in terms
         if axis.size is not None
         and access.load_stride(term, axis.var) != 0
-        and _panel_bytes(stage, term) <= MOST_BYTES_OF_PANELS
+        and _panel_bytes(stage, term) <= MAX_BYTES_OF_PANELS
     ]
     for count in range(len(known) + 1):
         yield from map(list, combinations(known, count))
@@ -249,11 +252,11 @@ def _packings(
 def _panel_bytes(stage: Stage, term: TensorLoad) -> int:
     used = variables(access.flat_offset(term.source, list(term.indices)))
     points = access.points(tuple(axis for axis in stage.axes if axis.var in used))
-    return (MOST_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
+    return (MAX_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
 
 
 def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str:
-    """Panels in words that hold for every kernel of the same structure."""
+    """Describes panels in words that are the same for every kernel of the same structure."""
     names = [
         f"{number} by {'columns' if panel.axis is column else 'rows'}"
         for panel in panels
@@ -264,7 +267,7 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
 
 
 def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
+    """Whether an operand is read often along short rows that don't fill whole vectors, so that a padded copy pays."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
@@ -280,22 +283,22 @@ def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) 
 
 
 def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget) -> int:
-    """The most vectors of a tile: few where rows end in a narrow vector, which nobody pads."""
+    """Returns the most vectors of a tile: few if rows end in a narrow vector that isn't padded."""
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
     if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not far:
-        return MOST_VECTORS
+        return MAX_VECTORS
     is_padded = any(_is_ragged(stage, term, column, target) for term in far)
     mixes = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
-    return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MOST_VECTORS
+    return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MAX_VECTORS
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
-    """Whether LLVM widens so many items to a vector shorter than a whole one."""
+    """Whether LLVM widens this many items to a vector shorter than a whole one."""
     return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """An operand whose tiles along an axis are far apart in memory: worth a contiguous copy when read often."""
+    """Whether tiles of an operand along an axis are far apart in memory, so that packing pays if it is read often."""
     if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
     if term.source in stage.constants:
@@ -313,30 +316,31 @@ def _is_worth_a_copy(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> 
 
 
 def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
-    """Rows that meet in the caches, and more of them than those hold."""
+    """Whether rows conflict in the caches, and there are more of them than the caches hold."""
     depth = access.points(stage.reduce)
     return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and depth is not None and depth >= ROWS_OF_MANY_PAGES
 
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
-    """Result axes along which the vector operand is used again: they form the rows of the register tile."""
+    """Returns the result axes along which the vector operand is reused: they are the rows of the register tile."""
     if len(terms) != 2:
         return []
-    others = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
+    wide_results = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
     along = vector_terms(terms, column)
-    return [axis for axis in others if any(access.load_stride(term, axis.var) == 0 for term in along)]
+    return [axis for axis in wide_results if any(access.load_stride(term, axis.var) == 0 for term in along)]
 
 
 def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
+    """Yields the tiles that registers hold, beside one vector per column and two temporaries."""
     most = -(-(column.size or UNKNOWN_SIZE) // lanes)
-    for vectors in range(1, min(MOST_VECTORS, most) + 1):
+    for vectors in range(1, min(MAX_VECTORS, most) + 1):
         free = (target.vector_registers - 2 - vectors) // vectors
         for height in range(1, max(1, free if rows else 1) + 1):
             yield vectors, _spread(rows, height)
 
 
 def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
-    """Rows of a tile, taken from the innermost axis first and from the one outside it when that is short."""
+    """Returns the rows of a tile, taken from the innermost axis first and from the next one where that is short."""
     sizes: dict[Var, int] = {}
     for axis in reversed(rows):
         size = min(height, axis.size or UNKNOWN_SIZE)
@@ -347,17 +351,17 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
 
 
 def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
-    """For a vector of an operand so large that its panels are fetched anew for every tile; slices are cut to stay."""
+    """Returns the cycles to fetch a vector of an operand whose panels don't stay in the cache from tile to tile."""
     depth = access.points(stage.reduce)
     is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
     if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
     panel = depth * vectors * target.vector_bits // BITS_PER_BYTE
-    return CYCLES_A_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
+    return CYCLES_PER_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
-    """Whether few results, which stay in the cache, are sums of very many terms: worth slices."""
+    """Whether few results, which fit the cache, are sums of very many terms, so that slices pay."""
     results = access.points(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False
@@ -368,7 +372,7 @@ def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
 def _cycles(
     vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, loads: Loads
 ) -> tuple[float, int]:
-    """Cycles for one reduction step over all results, and the code size as a tie breaker."""
+    """Returns the cycles of one reduction step over all results, and the code size as a tie breaker."""
     total = 0.0
     for height, count in _pieces_of_rows(rows, sizes):
         for wide, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
@@ -385,18 +389,19 @@ def _pieces_of_rows(rows: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, 
 
 
 def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
-    whole, rest = divmod(extent, size)
-    return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
+    whole_count, rest = divmod(extent, size)
+    return [(size, whole_count)] * bool(whole_count) + [(rest, 1)] * bool(rest)
 
 
 def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
-    """Cycles of one reduction step of a register tile."""
-    work = height * vectors / OPERATIONS_A_CYCLE
+    """Returns the cycles of one reduction step of a register tile."""
+    work = height * vectors / OPERATIONS_PER_CYCLE
     count = height * (vectors if loads.are_all_vectors else 1) + vectors
-    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_A_CYCLE, vectors * loads.far) + 0.25
+    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_PER_CYCLE, vectors * loads.far) + 0.25
 
 
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:
+    """Plans vectors along a reduction axis."""
     lanes = lanes or target.lanes(stage.item_bytes)
     short = row.size is not None and row.size < ROW_VECTORS * lanes
     axes = _reused_axes(stage, terms) if len(terms) == 2 else []
@@ -408,7 +413,7 @@ def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarge
 
 
 def _heights(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
-    """Tiles of dot products that registers hold."""
+    """Yields the tiles of dot products that registers hold."""
     if axes == 1:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
@@ -420,7 +425,7 @@ def _power_of_two(limit: int) -> int:
 
 
 def _reused_axes(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
-    """Axes of a tile of dot products: where both operands are used again one for each, where one is the one for it."""
+    """Returns the axes of a tile of dot products: for each operand, an axis along which only the other is reused."""
     axes = [axis for axis in stage.spatial if axis.size != 1]
     alone = [
         [axis for axis in axes if access.load_stride(term, axis.var) != 0 and access.load_stride(other, axis.var) == 0]

@@ -1,4 +1,4 @@
-"""A square block turned over in registers: its rows become columns by shuffles of two vectors."""
+"""Transposes a square tile in registers, by shuffles of two vectors."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
 
 
-def turned_block(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
-    """Read a block of `lanes` by `lanes` items along its rows and write it along its columns.
+def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
+    """Reads a tile of `lanes` by `lanes` items along its rows and writes it along its columns.
 
     Args:
         read: `read(row, lane)`, contiguous in memory along `lane`.
-        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows; those not read hold zeros.
+        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows; rows that weren't read are zero.
         shape: how many rows are read and columns written, each at most `lanes`.
         lanes: a power of two.
-        dtype: of the items.
+        dtype: the items' type.
 
-    Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller blocks change places).
+    Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
+    exchanged).
     """
     here, there = (emit.scratch([lanes * lanes], dtype, "block", "local") for _ in range(2))
     parts = [emit.allocate(here), emit.allocate(there)]
@@ -52,7 +53,7 @@ def _written(block: Var, column: int, lanes: int, write: Write) -> Stmt:
 
 
 def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:
-    """Rows `distance` apart exchange the right parts of one with the left parts of the other."""
+    """Exchanges the right parts of rows with the left parts of the rows `distance` below."""
     upper = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
     lower = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
     parts: list[Stmt] = []

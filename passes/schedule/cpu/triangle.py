@@ -1,7 +1,7 @@
-"""Triangles: what a block of rows needn't compute, because its values count nothing after a column that grows with the row.
+"""Causal masks: leaves out columns of a block that are masked in all of its rows.
 
-A stage says so itself: `Select(column <= row + offset, value, 0)`. Sums of such values end there for a block, and so does
-all that only they read.
+A masked stage has the form `Select(column <= row + offset, value, 0)`. In a block, sums over such values end at the
+last column that counts for its last row, and so does everything that only they read.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from tvtf.passes.schedule.cpu.emit import index, simplified, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 
 Ends = dict[Var, int]
-"""Where axes may end, by their variables."""
+"""The ends of axes, by their variables."""
 
 
 def shortened(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var] = ()
 ) -> list[Stage]:
-    """The stages of a block whose last row is known, with axes that end where all later values are zero.
+    """Returns the stages of a block with axes that end where all later values are zero, given the block's last row.
 
-    `rows` names each stage's axis of rows. `local` are the buffers that nobody else reads, `added` those whose values
-    are only added to others: to add zeros is nothing, too.
+    `rows` holds each stage's axis of rows. `local` are the buffers that nothing else reads, `added` those whose values
+    are only added to others, so that zeros needn't be computed either.
     """
     ends = _ends(stages, rows, last_row, local, added)
     return [_cut(stage, ends) for stage in stages]
@@ -40,8 +40,10 @@ def has_triangle(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
 
 
 def _cut(stage: Stage, ends: Ends) -> Stage:
-    def axes(own: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(replace(a, extent=index(min(int(a.extent), ends[a.var]))) if a.var in ends else a for a in own)
+    def axes(old_axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple(
+            replace(a, extent=index(min(int(a.extent), ends[a.var]))) if a.var in ends else a for a in old_axes
+        )
 
     return replace(stage, spatial=axes(stage.spatial), reduce=axes(stage.reduce))
 
@@ -49,6 +51,7 @@ def _cut(stage: Stage, ends: Ends) -> Stage:
 def _ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
+    """Returns where axes of stages may end: reductions over zeros, and results whose readers end there."""
     ends, zeros = _zeros(stages, rows, last_row)
     for stage in reversed(stages):
         for place, axis in enumerate(stage.spatial):
@@ -62,16 +65,16 @@ def _ends(
 
 
 def _needed(stage: Stage, place: int, stages: Sequence[Stage], ends: Ends) -> int | None:
-    """Up to where all that read a stage read it along an axis."""
+    """Returns the end of what a stage's readers read along an axis, or None."""
     indices = [
         load.indices[place] for other in stages if other is not stage for load in access.reads_of(other, stage.buffer)
     ]
-    found = [ends.get(at) if isinstance(at, Var) else None for at in indices]
-    return None if not found or None in found else max(end for end in found if end is not None)
+    reader_ends = [ends.get(at) if isinstance(at, Var) else None for at in indices]
+    return None if not reader_ends or None in reader_ends else max(end for end in reader_ends if end is not None)
 
 
 def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple[Ends, dict[tuple[Var, int], int]]:
-    """The ends of axes of reductions, and where results are zero from some place on along some dim of theirs."""
+    """Returns the ends of reduction axes, and where results are zero from some place on along a dim."""
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
     for stage, row in zip(stages, rows, strict=True):
@@ -88,7 +91,7 @@ def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple
 
 
 def _term(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
-    """What a stage adds (or takes the largest of), and what of it makes no difference."""
+    """Returns what a stage adds (or takes the maximum of), and the neutral value of that."""
     if not stage.reduce:
         return stage.value, tirx.const(0, stage.dtype)
     value = stage.value
@@ -106,7 +109,7 @@ def _is_load_of(value: ir.Expr, buffer: Var) -> bool:
 def _end(
     value: ir.Expr, neutral: ir.Expr, row: Var, column: Var, last_row: int, zeros: dict[tuple[Var, int], int]
 ) -> int | None:
-    """The column from which on an expression is the neutral value in all rows up to the last."""
+    """Returns the column from which on an expression is neutral in all rows up to the last, or None."""
     if isinstance(value, tirx.Select):
         same = tvm_ffi.structural_equal(value.false_value, neutral)
         return _bound(value.condition, row, column, last_row) if same else None
@@ -127,15 +130,15 @@ def _end(
 
 
 def _bound(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
-    """The first column for which `column <= row + offset`, in whatever form it is written, holds in no row."""
+    """Returns the first column for which `column <= row + offset` holds in no row; None for tests of another form."""
     if isinstance(condition, (tirx.LE, tirx.LT)):
         small, large = condition.a, condition.b
     elif isinstance(condition, (tirx.GE, tirx.GT)):
         small, large = condition.b, condition.a
     else:
         return None
-    found = sym.detect_linear_equation(simplified(small - large), [column, row])
-    numbers = [static(simplified(part)) for part in found]
+    coefficients = sym.detect_linear_equation(simplified(small - large), [column, row])
+    numbers = [static(simplified(part)) for part in coefficients]
     if len(numbers) != 3 or numbers[:2] != [1, -1] or numbers[2] is None:
         return None
     is_strict = isinstance(condition, (tirx.LT, tirx.GT))

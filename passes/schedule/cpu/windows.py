@@ -1,8 +1,9 @@
-"""Windows that reuse nothing they read (depthwise convolutions, pools, their gradients): straight from the image.
+"""Windows without reuse (depthwise convolutions, pools, their gradients): reads straight from the image.
 
-What lies outside is a padded copy's border, which is never made, or left out by a test of the reduction's own. Rows of a
-window that lie outside the image are left out of the sum. Along the last axis of places, tiles that reach
-over the edge lie at known places, so that what each of their terms reads is decided while compiling.
+Border values come from a padded copy, which is never made, or are left out by a test in the reduction. Rows of a window
+outside the image are left out of the sum. Along the last axis of places, tiles over the edge are at static places, so
+that their tests are decided while compiling. A padded copy of a depthwise convolution's input took longer than its
+sums.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from tvtf.passes.schedule.cpu.tasks import along_axis
 from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
-MOST_STEPS_WRITTEN_OUT = 512
-# With more results in registers LLVM loads terms long before it needs them, and has to keep them in memory.
+MAX_STEPS_WRITTEN_OUT = 512
+# With more results in registers LLVM loads terms long before their use, and spills them; tiles of 28 results did.
 PARTS_OF_REGISTERS = 2
-# Each term that is chosen or not takes a mask, too, of which AVX-512 has seven. Where it is chosen by another operand,
-# neighbouring channels, whole lines of memory, take two thirds of the time of neighbouring places.
+# Each selected term takes a mask, too, and AVX-512 has seven. Where a term is selected by another operand, tiles along
+# channels (whole lines of memory) take two thirds of the time of tiles along places.
 PARTS_OF_REGISTERS_TO_CHOOSE = 8
 
 
 @dataclass(frozen=True)
 class Slide:
-    """One axis of places: a tap reads at `place * step + tap * dilation` of a source that is real in [low, high)."""
+    """One axis of places: a tap reads at `place * step + tap * dilation` of a source that is inside for [low, high)."""
 
     place: Axis
     tap: Axis | None
@@ -68,7 +69,7 @@ class Slide:
         return 1 if self.tap is None else self.tap.size or 1
 
     def inner(self) -> tuple[int, int]:
-        """The places all of whose taps read what is real: from the first one on, up to another."""
+        """Returns the range of places whose taps all read inside."""
         size, reach = self.place.size or 0, (self.taps - 1) * self.dilation
         first = -(-self.low // self.step)
         return min(size, max(0, first)), max(0, min(size, (self.high - 1 - reach) // self.step + 1))
@@ -78,7 +79,7 @@ class Slide:
         return self.inner() == (0, self.place.size)
 
     def range(self, place: ir.Expr) -> Range:
-        """The taps that read what is real at a place."""
+        """Returns the taps that read inside at a place."""
         if self.tap is None:
             raise ValueError("Slide.range: expected an axis of places with taps")
         if self.reaches_no_border:
@@ -96,9 +97,9 @@ def _ceil_div(value: ir.Expr, by: int) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Windows:
-    """A reduction and its epilogue, and the padded copy that it alone reads and that is never made, where there is one.
+    """A reduction over windows with its epilogue, and the padded copy (never made) that only it reads, if any.
 
-    `bare` is the reduction as it reads where nothing is border.
+    `bare` is the reduction as it reads away from the border.
     """
 
     source: Stage | None
@@ -115,18 +116,18 @@ class Windows:
 
 
 def as_windows(
-    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Windows | None:
-    """Windows that test for themselves what is outside, or read a copy that nobody else reads."""
-    found = windows_of(None, rest[0], target)
-    if found is None and source is not None and kernel.is_local(source.buffer):
-        is_read_elsewhere = any(reads(other, source.buffer) for other in (*rest[1:], *others))
-        found = None if is_read_elsewhere else windows_of(source, rest[0], target)
-    return None if found is None else replace(found, rest=(*found.rest, *rest[1:]))
+    """Returns windows that test for the border themselves, or read a padded copy that nothing else reads."""
+    windows = windows_of(None, rest[0], target)
+    if windows is None and source is not None and kernel.is_local(source.buffer):
+        is_read_elsewhere = any(reads(other, source.buffer) for other in (*rest[1:], *later))
+        windows = None if is_read_elsewhere else windows_of(source, rest[0], target)
+    return None if windows is None else replace(windows, rest=(*windows.rest, *rest[1:]))
 
 
 def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
-    """How many stages at a place are windows: two with a padded copy, one without, or none."""
+    """Returns how many stages at a position form windows: two with a padded copy, one without, or none."""
     first, then = [*stages[position : position + 2], None, None][:2]
     if not isinstance(first, Stage):
         return 0
@@ -136,20 +137,20 @@ def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarge
 
 
 def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
-    """Windows, where each term is read for one result alone and nothing but the border changes none."""
+    """Returns the windows of a reduction whose terms are each read for one result, and zeroed only by the border."""
     first = without_units(reduction)
     if not first.reduce or len(first.spatial) < 3:
         return None
-    found = _with_own_test(first) if source is None else _with_copy(source, first)
-    if found is None:
+    tests_and_bare = _with_own_test(first) if source is None else _with_copy(source, first)
+    if tests_and_bare is None:
         return None
-    tests, bare = found
+    tests, bare = tests_and_bare
     windows = Windows(source, (first,), bare, _slides(tests, first))
     return windows if windows.slides and _tile(windows, target) is not None else None
 
 
 def _with_own_test(first: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """What is tested of each term of a reduction that leaves some out, and the reduction without that."""
+    """Returns the tests of a reduction that leaves some terms out, and the reduction without them."""
     item = reduced_item(first)
     if item is None or combiner(first) is None or any(_is_read_again(load, first) for load in terms_of(first)):
         return None
@@ -160,27 +161,35 @@ def _with_own_test(first: Stage) -> tuple[list[ir.Expr], Stage] | None:
 
 
 def _is_narrower(first: Stage) -> bool:
-    """Whether results are shorter than what is read, of which other plans would take a vector for each vector of results."""
+    """Whether results have smaller items than operands: other plans would load a vector per vector of results."""
     return first.item_bytes < max(map(_item_bytes, first.loads))
 
 
 def _has_windows(first: Stage) -> bool:
-    """Whether each axis of terms moves along one of places."""
+    """Whether each axis of terms moves along an axis of places."""
     moving = [variables(place) for load in terms_of(first) for place in load.indices]
     places = {axis.var for axis in first.spatial[1:-1]}
     return all(any(axis.var in used and used & places for used in moving) for axis in first.reduce)
 
 
 def _with_copy(source: Stage, first: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """What a padded copy tests of each term, and the reduction reading what the copy is made of."""
-    own = access.reads_of(first, source.buffer)
-    if source.reduce or not own or not all(tvm_ffi.structural_equal(own[0], each) for each in own):
+    """Returns the tests of a padded copy for each term, and the reduction reading the copy's source."""
+    source_loads = access.reads_of(first, source.buffer)
+    if (
+        source.reduce
+        or not source_loads
+        or not all(tvm_ffi.structural_equal(source_loads[0], each) for each in source_loads)
+    ):
         return None
-    if _is_read_again(own[0], first) or not is_choice(source.value) or not _is_neutral(source.value.args[2], first):
+    if (
+        _is_read_again(source_loads[0], first)
+        or not is_choice(source.value)
+        or not _is_neutral(source.value.args[2], first)
+    ):
         return None
     if not isinstance(source.value.args[1], TensorLoad):
         return None
-    tests = _bounds(with_value(source, source.value.args[0]).at(list(own[0].indices)))
+    tests = _bounds(with_value(source, source.value.args[0]).at(list(source_loads[0].indices)))
     bare = with_value(source, source.value.args[1])
     return None if tests is None else (tests, with_value(first, replace_loads(first.value, source.buffer, bare.at)))
 
@@ -190,7 +199,7 @@ def _is_read_again(load: TensorLoad, first: Stage) -> bool:
 
 
 def _is_neutral(border: ir.Expr, first: Stage) -> bool:
-    """Whether terms of the border change no result: a maximum's least value, zeros of a sum or as factors of its terms."""
+    """Whether border terms change no result: the least value of a maximum, zeros of a sum or of a factor."""
     item = reduced_item(first)
     if combiner(first) is None or not tvm_ffi.structural_equal(border, first.init):
         return False
@@ -199,7 +208,7 @@ def _is_neutral(border: ir.Expr, first: Stage) -> bool:
 
 
 def _bounds(test: ir.Expr) -> list[ir.Expr] | None:
-    """The comparisons that a test says must all hold."""
+    """Returns the comparisons of a conjunction, or None if a test has another form."""
     if isinstance(test, tirx.And):
         parts = _bounds(test.a), _bounds(test.b)
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
@@ -211,30 +220,30 @@ def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
 
 
 def _slides(tests: Sequence[ir.Expr], first: Stage) -> tuple[Slide, ...]:
-    """How reads move along each axis of places; nothing where sizes aren't known or tests ask something else."""
+    """Returns how reads move along each axis of places; empty if sizes aren't static or tests have another form."""
     places = first.spatial[1:-1]
     if any(axis.size is None for axis in (*places, first.spatial[-1], *first.reduce)):
         return ()
-    own = [[test for test in tests if place.var in variables(test)] for place in places]
-    found = [_slide(place, about, first.reduce) for place, about in zip(places, own, strict=True)]
-    slides = tuple(slide for slide in found if slide is not None)
+    axis_tests = [[test for test in tests if place.var in variables(test)] for place in places]
+    candidates = [_slide(place, about, first.reduce) for place, about in zip(places, axis_tests, strict=True)]
+    slides = tuple(slide for slide in candidates if slide is not None)
     taps = [slide.tap.var for slide in slides if slide.tap is not None]
-    is_all = len(slides) == len(found) and sum(map(len, own)) == len(tests)
+    is_all = len(slides) == len(candidates) and sum(map(len, axis_tests)) == len(tests)
     return slides if is_all and len(set(taps)) == len(taps) else ()
 
 
 def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slide | None:
-    """The places that pass all tests, each of `place * step + tap * dilation`."""
+    """Returns the range of places that pass all tests on `place * step + tap * dilation`; None for other tests."""
     used = {var for test in tests for var in variables(test)}
     taps = [axis for axis in terms if axis.var in used]
     if len(taps) > 1 or not used <= {place.var, *(axis.var for axis in taps)}:
         return None
     tap = taps[0] if taps else None
     limits = [_limit(test, place, tap) for test in tests]
-    ways = {limit[:2] for limit in limits if limit is not None}
-    if None in limits or len(ways) > 1:
+    strides = {limit[:2] for limit in limits if limit is not None}
+    if None in limits or len(strides) > 1:
         return None
-    step, dilation = ways.pop() if ways else (1, 1)
+    step, dilation = strides.pop() if strides else (1, 1)
     last = ((place.size or 1) - 1) * step + ((tap.size or 1) - 1 if tap else 0) * dilation
     low = max([0, *(limit[2] for limit in limits if limit and limit[2] is not None)])
     high = min([last + 1, *(limit[3] for limit in limits if limit and limit[3] is not None)])
@@ -243,7 +252,7 @@ def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slid
 
 
 def _limit(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """A test as `low <= place * step + tap * dilation < high`: step, dilation, low, high."""
+    """Returns a test as (step, dilation, low, high) of `low <= place * step + tap * dilation < high`."""
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
     axes = [place] if tap is None else [place, tap]
@@ -258,7 +267,7 @@ def _limit(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int 
 
 @dataclass(frozen=True)
 class _Shape:
-    """A register tile: `height` results along the last axis of places, `vectors` of channels."""
+    """A register tile: `height` results along the last axis of places, `vectors` vectors of channels."""
 
     vector: Axis
     lanes: int
@@ -271,7 +280,7 @@ class _Shape:
 
 
 def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
-    """Tiles of some of the registers: each result needs a term of its own in another, and a mask where terms are chosen."""
+    """Chooses a tile of some of the registers: each result needs one for its term, too, and a mask if selected."""
     stage, last = windows.bare, windows.slides[-1].place
     channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
     size, along = last.size or 1, channel.size or 1
@@ -284,13 +293,13 @@ def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
     heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
     options = [(h, v) for v in (1, 2, 3, 4) if v <= vectors for h in heights if h * v < target.vector_registers]
     height, vectors = choice("tile", usual, lambda: options, lambda tile: f"{tile[0]} x {tile[1]}")
-    is_short = windows.slides[-1].taps * height * vectors <= MOST_STEPS_WRITTEN_OUT
+    is_short = windows.slides[-1].taps * height * vectors <= MAX_STEPS_WRITTEN_OUT
     return _Shape(channel, lanes, vectors, height) if is_short else None
 
 
 def _most_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
-    """The vectors of results of a tile, and how many of them lie side by side along the channels."""
-    if stage.spread is not None:  # registers hold what all of them read, too, as it is and shuffled
+    """Returns the vectors of results of a tile, and how many of them are side by side along the channels."""
+    if stage.spread is not None:  # registers also hold all operands, plain and shuffled
         return max(1, (target.vector_registers - 2 * taps) // 3), 1
     if not has_calls(stage.value):
         return target.vector_registers // PARTS_OF_REGISTERS, 1
@@ -303,7 +312,7 @@ def _item_bytes(load: TensorLoad) -> int:
 
 
 def _at_edges(windows: Windows) -> Stage:
-    """The reduction as it reads where only the last axis of places may reach the border."""
+    """Returns the reduction where only the last axis of places may reach the border."""
     last, bare = windows.slides[-1], windows.bare
     item = reduced_item(bare)
     if last.reaches_no_border or item is None:
@@ -317,7 +326,7 @@ def _at_edges(windows: Windows) -> Stage:
 
 
 def emit_windows(windows: Windows, needed: set[Var], target: CpuTarget) -> Stmt:
-    """A parallel loop over rows of results."""
+    """Writes a parallel loop over rows of results."""
     aligned = on_same_axes(windows.rest)
     windows = replace(windows, rest=tuple(aligned))
     stores = [stage for stage in aligned if stage.buffer in needed]
@@ -330,7 +339,7 @@ def emit_windows(windows: Windows, needed: set[Var], target: CpuTarget) -> Stmt:
 
 
 class _Writer:
-    """The tiles of one row of results: over its edges written out, between them in a loop."""
+    """Writes the tiles of one row of results: unrolled over its edges, in a loop between them."""
 
     def __init__(self, windows: Windows, stores: list[Stage], tile: _Shape) -> None:
         self.windows, self.tile = windows, tile
@@ -339,6 +348,7 @@ class _Writer:
         self.finish = Finish(self.first, tuple(stores))
 
     def row(self, places: list[ir.Expr]) -> Stmt:
+        """Writes one row of results."""
         axes = self.first.spatial[:-2]
         base = {axis.var: place for axis, place in zip(axes, places, strict=True)}
         known = {slide.tap.var: slide for slide in self.windows.slides if slide.tap is not None}
@@ -350,6 +360,7 @@ class _Writer:
         return emit.sequence(list(self._pieces(base, ranges)))
 
     def _pieces(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
+        """Yields the tiles along a row: over its first edge, inside in a loop, then over its last edge."""
         size, height = self.last.place.size or 1, self.tile.height
         low, high = self.last.inner()
         start = min(size, -(-low // height) * height)
@@ -367,7 +378,7 @@ class _Writer:
             start += height
 
     def _panels(self, base: Point, ranges: list[Range], start: ir.Expr, height: int, is_edge: bool) -> Stmt:
-        """Tiles side by side along the channels."""
+        """Writes tiles side by side along the channels."""
         channel, width = self.tile.vector, self.tile.width
         size = channel.size or 1
         cascade = [width, size % width] if size >= width else [size]

@@ -1,16 +1,18 @@
-"""Convolutions with windows of 3 by 3 or 5 by 5 by Winograd's method: a quarter, 4/9 or 9/25 of the products, in float32.
+"""Convolutions with 3 by 3 or 5 by 5 windows by Winograd's method: 1/4, 4/9 or 9/25 of the products, in float32.
 
 Images are cut into square tiles of results. A task takes a few rows of tiles: it transforms their inputs, multiplies
-them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
-results, on which the epilogue runs. Nothing but results leaves the second-level cache. Where tiles are few and the filter is
-large, a task takes all tiles and a panel of results instead: what it needs of the filter is transformed there, a block of
-channels at a time, since a transformed filter is four times as large, and would be written and read again.
+them by the transformed filter as one matrix product for each place in a tile, and transforms the products into
+results, on which the epilogue runs. Only results leave the level-2 cache. Where tiles are few and the filter is large,
+a task takes all tiles and one panel of results instead. It transforms its part of the filter itself, a block of
+channels at a time, since a transformed filter is four times as large and would have to be written and read again.
+Counted in the operations of direct sums, it reaches 1,100 to 1,500 GF/s; direct sums reach 490.
 
-A dilated window meets only every so many rows and columns: those are images of their own, one for each phase. Of volumes each
-plane is an image, and has the channels of all planes that its window meets. Of groups, each has panels and channels of its own.
+A dilated window touches only every n-th row and column; these form images of their own, one for each phase. For
+volumes, each plane is an image, with the channels of all planes in its window. Groups have panels and channels of their
+own.
 
-Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
-their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
+Sums of transformed numbers round more: with normally distributed operands, results of tiles of four are within 1e-5 of
+their standard deviation from the exact ones, direct sums within 1e-6. A value that isn't finite affects all results of
 its tile.
 """
 
@@ -44,9 +46,9 @@ from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, Read
 
 @dataclass(frozen=True)
 class Operands:
-    """The two factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
+    """The factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
 
-    Of volumes, the image lies at `[n, plane, ...]`, a plane for each `z` and `kz`.
+    For volumes, the image is at `[n, plane, ...]`, with a plane for each `z` and `kz`.
     """
 
     image: TensorLoad
@@ -56,7 +58,7 @@ class Operands:
 
 @dataclass(frozen=True)
 class Winograd:
-    """A convolution with its epilogue, and the stage (a padded copy) that alone makes its input."""
+    """A convolution with its epilogue, and the stage (a padded copy) that makes its input and has no other reader."""
 
     source: Stage | None
     rest: tuple[Stage, ...]
@@ -76,9 +78,9 @@ class Winograd:
 
 
 def as_winograd(
-    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Winograd | None:
-    """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
+    """Returns a stage as Winograd's convolution, if that is faster; `source` is inlined if nothing else reads it."""
     operands = _operands(rest[0])
     shape = None if operands is None else _shape(rest[0], operands.dilation)
     parts = len(rest[0].reduce) > 3 or (shape is not None and shape.groups > 1)
@@ -88,13 +90,13 @@ def as_winograd(
     cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
     if cut is None:
         return None
-    if source is not None and not feeds_only(source, rest, others, operands, kernel):
+    if source is not None and not feeds_only(source, rest, later, operands, kernel):
         source = None
     return Winograd(source, tuple(rest), operands, cut)
 
 
 def _operands(stage: Stage) -> Operands | None:
-    """The factors of a sum of products over a square window and channels, in steps of one; None for anything else."""
+    """Returns the factors of a sum of products over a square window and channels, in steps of one; else None."""
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
@@ -110,12 +112,12 @@ def _operands(stage: Stage) -> Operands | None:
 
 
 def group_of(stage: Stage) -> Axis | None:
-    """The axis of groups, which has no counterpart among those that are summed over."""
+    """Returns the axis of groups, which has no counterpart among the reduction axes."""
     return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
 
 
 def places_of(stage: Stage) -> tuple[Axis, ...]:
-    """Images, planes of volumes, rows and columns."""
+    """Returns the axes of images, planes of volumes, rows and columns."""
     return stage.spatial[: len(stage.reduce)]
 
 
@@ -124,35 +126,37 @@ def _place(load: TensorLoad) -> ir.Expr:
 
 
 def _dilation(load: TensorLoad, stage: Stage) -> int | None:
-    """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
+    """Returns the distance of the window's taps, equal in both directions; None if the load has another form."""
     image, *deep, down, right = (axis.var for axis in places_of(stage))
     *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
     if len(load.indices) != len(stage.reduce) + 1 or window_of(stage.reduce[-3:-1]) is None:
         return None
-    apart = access.stride(load.indices[-3], step_down)
-    by = None if apart is None else emit.static(apart)
+    stride = access.stride(load.indices[-3], step_down)
+    by = None if stride is None else emit.static(stride)
     if by is None or by < 1:
         return None
     planes = list(load.indices[1:-3])
-    wanted = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
-    is_window = all(map(is_same, load.indices, wanted)) and all(variables(at) <= {*deep, *steps_deep} for at in planes)
+    expected = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
+    is_window = all(map(is_same, load.indices, expected)) and all(
+        variables(at) <= {*deep, *steps_deep} for at in planes
+    )
     return by if is_window else None
 
 
 def window_of(taps: Sequence[Axis]) -> int | None:
-    """How many taps a square window has each way, where there are transforms for it."""
+    """Returns the size of a square window that has transforms, else None."""
     first, second = (axis.size for axis in taps)
     return first if first is not None and first == second and first in BY_WINDOW else None
 
 
 def channel_of(stage: Stage) -> ir.Expr:
-    """Which of an image's channels a term sees."""
+    """Returns the channel of an image that a term reads."""
     group, channel = group_of(stage), stage.reduce[-1]
     return channel.var if group is None else group.var * channel.extent + channel.var
 
 
 def needed_part(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
-    """Which part of all products direct sums need: they leave out what lies in the border."""
+    """Returns the share of products that direct sums need: they leave out the border."""
     clips = () if source is None else with_clips(stage, [source], target).clips
     return prod(1 - clip.saved(1) for clip in clips)
 
@@ -170,7 +174,7 @@ def _shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def known_shape(sizes: Sequence[int | None], dilation: int) -> Shape | None:
-    """The sizes in the order of a shape's, of an image's phases."""
+    """Returns a shape from its sizes in order, with images split into phases; None if one isn't static."""
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
@@ -183,11 +187,11 @@ def _is_constant(operands: Operands, stage: Stage) -> bool:
 
 
 def feeds_only(
-    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
+    source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
 ) -> bool:
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
-    readers = [*rest[1:], *others]
+    readers = [*rest[1:], *later]
     return not any(reads(reader, source.buffer) for reader in readers)
 
 
@@ -195,18 +199,18 @@ def feeds_only(
 
 
 def emit_winograd(group: Winograd, needed: set[Var], target: CpuTarget) -> Stmt:
-    """Transform the filter once, then one parallel loop over the tasks."""
+    """Transforms the filter once, then writes one parallel loop over the tasks."""
     group = replace(group, rest=tuple(on_same_axes(group.rest)))
     writer = _Writer(group, [stage for stage in group.rest if stage.buffer in needed], target)
     return is_parallel(group.stages, target, writer.write)
 
 
 class _Writer:
-    """The parts of one convolution's code. `place` below counts a tile's products, `number` its tile in the task."""
+    """Writes one convolution. Below, `place` counts a tile's products, `number` its tiles in a task."""
 
     def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
-        self.apart = group.operands.dilation
-        shape = _shape(group.first, self.apart)
+        self.dilation = group.operands.dilation
+        shape = _shape(group.first, self.dilation)
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
         self.group, self.stores, self.target, self.shape = group, stores, target, shape
@@ -217,10 +221,10 @@ class _Writer:
         channels, width, products = shape.channels, self.cut.width, self.transforms.products
         self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
         self.channels = channels * shape.groups
-        self.whole = shape.results // self.cut.width
-        # One row or vector more: what belongs to one window or tile doesn't all lie in one set of the cache.
-        held = (1, self.cut.block) if self.cut.block else (panels, channels)
-        self.filter = emit.scratch([held[0], products, held[1] + 1, width], "float32", "filters")
+        self.whole_panels = shape.results // self.cut.width
+        # One row or vector of padding, so that the items of a window or tile don't all map to one cache set.
+        filter_extents = (1, self.cut.block) if self.cut.block else (panels, channels)
+        self.filter = emit.scratch([filter_extents[0], products, filter_extents[1] + 1, width], "float32", "filters")
         self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
         self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
         self.band = emit.scratch(
@@ -230,29 +234,30 @@ class _Writer:
         )
 
     def write(self, parallel: bool) -> Stmt:
+        """Writes everything: by panels of all tiles if the cut has blocks, else by rows of tiles."""
         blocks = self.shape.images * self.down // self.cut.rows
-        load, turned = self._turned_filter(parallel)
+        load, transposed = self._transposed_filter(parallel)
         if self.cut.block:
             row = partial(self._inputs, index(0))
             return emit.sequence([
                 emit.allocate(self.inputs),
-                *turned,
-                emit.fused([self.tiles // self.right], lambda at: self._with(self.band, row(at[0])), parallel),
+                *transposed,
+                emit.fused([self.tiles // self.right], lambda at: self._allocated(self.band, row(at[0])), parallel),
                 emit.fused([self.cut.groups], lambda at: self._blocks(load, at[0]), parallel),
             ])  # fmt: skip
         return emit.sequence([
             emit.allocate(self.filter),
-            *turned,
+            *transposed,
             self._filters(load, parallel),
             emit.fused([blocks, self.cut.groups], lambda places: self._task(*places), parallel),
         ])  # fmt: skip
 
-    def _turned_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """The filter with results along vectors, and the statements that copy it where memory runs along channels."""
-        stage, load = self.group.first, self.group.operands.filter
-        if access.load_stride(load, stage.spatial[-1].var) == 1:
-            return load, []
-        packing = Packing(load, stage.spatial[-1], self.cut.width)
+    def _transposed_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
+        """Returns the filter with results along vectors, and the statements that transpose it, if needed."""
+        stage, filter_load = self.group.first, self.group.operands.filter
+        if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
+            return filter_load, []
+        packing = Packing(filter_load, stage.spatial[-1], self.cut.width)
         plan = Plan(stage.spatial[-1], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
         copied, statements = packed(stage, plan, self.target, parallel)
         return next(
@@ -260,12 +265,12 @@ class _Writer:
         ), statements
 
     def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
-        """The transformed filter, panel by panel."""
+        """Writes the transformed filter, panel by panel."""
         extents = [self.cut.panels(self.shape), self.shape.channels]
         return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
 
-    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, held: Sequence[ir.Expr]) -> Stmt:
-        """The transformed window of one channel and a panel of results, and where it is held."""
+    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, target_place: Sequence[ir.Expr]) -> Stmt:
+        """Transforms the window of one channel and a panel of results into its place."""
         *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
@@ -276,12 +281,12 @@ class _Writer:
 
         def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
             place = row * self.transforms.side + column
-            return emit.store(self.filter, item, [held[0], index(place), held[1], lane])
+            return emit.store(self.filter, item, [target_place[0], index(place), target_place[1], lane])
 
-        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*held))
+        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*target_place))
 
     def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
-        """A panel of results of all tiles, summed block by block of channels."""
+        """Sums a panel of results of all tiles, block by block of channels."""
         zero, size = tirx.const(0, "float32"), self.cut.block
         vectors = [self.tiles, self.transforms.products, self.cut.width // self.lanes]
 
@@ -300,37 +305,37 @@ class _Writer:
         blocks = emit.loop(self.shape.channels // size, block)
         return emit.sequence([*map(emit.allocate, (self.filter, self.sums)), emit.nest(vectors, cleared), blocks, rows])
 
-    def _with(self, buffer: Var, body: Stmt) -> Stmt:
+    def _allocated(self, buffer: Var, body: Stmt) -> Stmt:
         return emit.sequence([emit.allocate(buffer), body])
 
     def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
-        """The group and the result that a lane of a panel stands for."""
+        """Returns the group and the result that a lane of a panel stands for."""
         group, result = group_of(self.group.first), self.group.first.spatial[-1].var
         if group is None:
             return {result: panel * self.cut.width + lane}
-        return {group.var: self._group(panel), result: self._own(panel) * self.cut.width + lane}
+        return {group.var: self._group(panel), result: self._number_in_group(panel) * self.cut.width + lane}
 
     def _group(self, panel: ir.Expr) -> ir.Expr:
         return emit.simplified(tirx.floordiv(panel, index(self.panels_a_group)))
 
-    def _own(self, panel: ir.Expr) -> ir.Expr:
-        """A panel's number in its group."""
+    def _number_in_group(self, panel: ir.Expr) -> ir.Expr:
+        """Returns a panel's number in its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
 
     def _in_panel(
         self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
     ) -> Stmt:
-        """Squares of vectors along a panel; the last one may be short, with something to do for what lies beyond."""
-        rest = self.shape.results - self.whole * self.cut.width
+        """Transforms squares of vectors along a panel; the last may be short, and `beyond` fills the rest."""
+        rest = self.shape.results - self.whole_panels * self.cut.width
         full = self._along(self.cut.width, matrices, read, write)
         if not rest:
             return full
         short = emit.sequence([self._along(rest, matrices, read, write), beyond])
-        return emit.when(emit.simplified(self._own(panel) < self.whole), full, short) or full
+        return emit.when(emit.simplified(self._number_in_group(panel) < self.whole_panels), full, short) or full
 
     def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
-        """Zeros for the results that a last panel doesn't have: they are summed up, though never stored."""
-        rest = self.shape.results - self.whole * self.cut.width
+        """Writes zeros for the results that a last panel doesn't have: they are summed, though never stored."""
+        rest = self.shape.results - self.whole_panels * self.cut.width
         if not rest:
             return None
         zero, count = tirx.const(0, "float32"), self.cut.width - rest
@@ -343,7 +348,7 @@ class _Writer:
         return emit.loop(self.transforms.products, row)
 
     def _along(self, extent: int, matrices: Sequence[Matrix], read: Read, write: Write) -> Stmt:
-        """Squares of vectors along a whole number of items."""
+        """Transforms squares of vectors along a whole number of items."""
 
         def square(start: ir.Expr | int, lanes: int) -> Stmt:
             return transformed_square(
@@ -354,30 +359,33 @@ class _Writer:
                 "float32",
             )
 
-        whole, rest = divmod(extent, self.lanes)
-        main = emit.loop(whole, lambda number: square(number * self.lanes, self.lanes)) if whole else None
-        return emit.sequence([main, square(whole * self.lanes, rest) if rest else None])
+        whole_vectors, rest = divmod(extent, self.lanes)
+        main = (
+            emit.loop(whole_vectors, lambda number: square(number * self.lanes, self.lanes)) if whole_vectors else None
+        )
+        return emit.sequence([main, square(whole_vectors * self.lanes, rest) if rest else None])
 
     def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
+        """Writes one task: transform the inputs of its rows of tiles, then compute its panels."""
         panels = emit.loop(self.panels, lambda number: self._panel(block, part * self.panels + number))
         rows = emit.loop(self.cut.rows, lambda row: self._inputs(block, row))
         return emit.sequence([*map(emit.allocate, (self.band, self.inputs, self.sums)), rows, panels])
 
     def _place(self, block: ir.Expr, row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The image of a row of tiles, and its first row of results."""
+        """Returns the image of a row of tiles, and the row's first row of results."""
         number = block * self.cut.rows + row
         image, down = tirx.floordiv(number, index(self.down)), tirx.floormod(number, index(self.down))
         return emit.simplified(image), emit.simplified(down * self.transforms.size)
 
     def _inputs(self, block: ir.Expr, row: ir.Expr) -> Stmt:
-        """Copy what a row of tiles reads, zeros around it, and transform it."""
+        """Copies what a row of tiles reads, with zeros around it, and transforms it."""
         image, top = self._place(block, row)
         size, side = self.transforms.size, self.transforms.side
         height, width = self.band.ty.shape[0], self.band.ty.shape[1]
 
         def copied(down: ir.Expr, right: ir.Expr) -> Stmt:
-            chunks = emit.lane_chunks(self.channels, self.lanes)
-            return emit.sequence([self._copied(image, top, down, right, *chunk) for chunk in chunks])
+            spans = emit.vector_spans(self.channels, self.lanes)
+            return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
 
         def tile(number: ir.Expr) -> Stmt:
             def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
@@ -399,7 +407,7 @@ class _Writer:
         return emit.vectorized(lanes, item)
 
     def _input(self, number: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lane: ir.Expr) -> ir.Expr:
-        """An item of the convolution's input; zero where the last tiles reach beyond it."""
+        """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
         step, first = divmod(start, int(channel.extent) * self.shape.groups)
@@ -411,24 +419,27 @@ class _Writer:
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
         size, more = self.transforms.size, self.shape.window - 1
-        sizes = [(count * size + more) * self.apart for count in (self.down, self.right)]
+        sizes = [(count * size + more) * self.dilation for count in (self.down, self.right)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
     def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
-        """A place of one plane and phase of an image, among all places."""
+        """Converts a place of one plane and phase of an image to a place among all."""
         outer = [axis.extent for axis in places_of(self.group.first)[:-2]]
-        *image, first, start = emit.unflatten(number, [*outer, self.apart, self.apart])
-        return [*image, down * self.apart + first, right * self.apart + start]
+        *image, first, start = emit.unflatten(number, [*outer, self.dilation, self.dilation])
+        return [*image, down * self.dilation + first, right * self.dilation + start]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
-        """A panel of results: the products of all places, then the results of all tiles."""
+        """Writes a panel of results: the products of all places, then the results of all tiles."""
         products = emit.loop(self.transforms.products, lambda place: self._products(panel, place))
         rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(block, panel, *places))
         return emit.sequence([products, rows])
 
     def _products(self, panel: ir.Expr, place: ir.Expr, first: ir.Expr | None = None) -> Stmt:
-        """The matrix product of one place: tiles by channels times channels by results; of a block from `first` on it is added."""
+        """Writes the matrix product of one place (tiles by channels times channels by results).
+
+        With `first`, the product of a block of channels from there is added to the sums.
+        """
         at, tile, result, channel = (
             Axis(Var(name, "int64"), index(size))
             for name, size in [
@@ -443,8 +454,8 @@ class _Writer:
         start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
         left = emit.load(self.inputs, [tile.var, at.var, start + channel.var])
         right = emit.load(self.filter, [panel if first is None else index(0), at.var, channel.var, result.var])
-        own = emit.load(self.sums, [axis.var for axis in spatial])
-        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), own + left * right)
+        old_sum = emit.load(self.sums, [axis.var for axis in spatial])
+        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), old_sum + left * right)
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
@@ -453,7 +464,7 @@ class _Writer:
         return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
 
     def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
-        """One tile's results, and the epilogue on each that lies in the image."""
+        """Writes one tile's results, and the epilogue on each that is in the image."""
         image, top = self._place(block, row)
         first, size, side = self.group.first, self.transforms.size, self.transforms.side
         finish = Finish(first, tuple(self.stores))
@@ -471,10 +482,10 @@ class _Writer:
         return self._in_panel(panel, self.transforms.results, read, write)
 
     def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
-        """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
+        """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""
         extents = places_of(self.group.first)[-2:]
         axes = zip(place[-2:], (down, right), extents, (self.down, self.right), strict=True)
-        size, by = self.transforms.size, self.apart
-        tests = [at < axis.extent for at, own, axis, tiles in axes
-                 if ((tiles - 1) * size + own) * by + by - 1 >= int(axis.extent)]  # fmt: skip
+        size, by = self.transforms.size, self.dilation
+        tests = [at < axis.extent for at, offset, axis, tiles in axes
+                 if ((tiles - 1) * size + offset) * by + by - 1 >= int(axis.extent)]  # fmt: skip
         return tirx.all(*tests) if tests else True

@@ -1,8 +1,8 @@
-"""Winograd's transforms of windows of 3 by 3 and 5 by 5: sparse matrices, applied to squares of vectors in registers.
+"""Winograd's transforms for 3 by 3 and 5 by 5 windows: sparse matrices, applied to squares of vectors in registers.
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016. Squares of six inputs interpolate at
-0, ±1/√2, ±√2 and infinity, where the numbers stay small: at the usual 0, ±1, ±2 their worst error is three times this
-one's (on choosing points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution", 2020).
+0, ±1/√2, ±√2 and infinity, where the numbers stay small: with the usual 0, ±1, ±2 the worst error is three times as
+large (on choosing points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution", 2020).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Write = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
 
 @dataclass(frozen=True)
 class Transforms:
-    """How a square of inputs and a window become `size` squared results: `results(filters * inputs)`.
+    """Transforms of a square of inputs and a window to `size` squared results: `results(filters * inputs)`.
 
-    Each is a row of matrices, the first of which is applied first.
+    Each is a sequence of matrices, applied in order.
     """
 
     size: int
@@ -36,7 +36,7 @@ class Transforms:
 
     @property
     def side(self) -> int:
-        """How many inputs a square has each way."""
+        """The side of a square of inputs."""
         return len(self.inputs[0][0])
 
     @property
@@ -44,7 +44,7 @@ class Transforms:
         return self.side**2
 
 
-# Values at a point and at its negative: the sum and the difference of what even and odd powers give.
+# Values at a point and at its negative are the sum and the difference of the even and odd powers' parts.
 _BUTTERFLY = ((1, 0, 0, 0), (0, 1, 1, 0), (0, 1, -1, 0), (0, 0, 0, 1))
 _BUTTERFLIES = (
     (1, 0, 0, 0, 0, 0),
@@ -97,7 +97,7 @@ OF_FOUR = Transforms(
 )
 
 
-# At the points of tiles of four: what is multiplied are values there, whichever factor has the more terms.
+# With the points of tiles of four: the values there are multiplied, whichever factor has more terms.
 TWO_OF_FIVE = Transforms(
     2,
     OF_FOUR.inputs,
@@ -117,23 +117,23 @@ TWO_OF_FIVE = Transforms(
 BY_WINDOW = {3: (OF_TWO, OF_FOUR), 5: (TWO_OF_FIVE,)}
 
 
-def _turned(matrix: Matrix) -> Matrix:
+def _transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
 def _gradient(of: Transforms) -> Transforms:
-    """A sum over three indices is the same whichever of its factors is asked for: the transforms of the others, turned over."""
+    """Returns the gradient's transforms: a sum over three indices is symmetric, so they are the others' transposed."""
     return Transforms(
-        of.size, of.inputs, tuple(map(_turned, reversed(of.results))), tuple(map(_turned, reversed(of.filters)))
+        of.size, of.inputs, tuple(map(_transposed, reversed(of.results))), tuple(map(_transposed, reversed(of.filters)))
     )
 
 
 GRADIENTS = {window: _gradient(known[-1]) for window, known in BY_WINDOW.items()}
-"""How a square of six inputs and one of results' gradients become what they add to a window."""
+"""Transforms of a square of six inputs and a square of cotangents to what they add to a window."""
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Column:
     """A column of vectors in registers."""
 
     buffer: Var
@@ -148,9 +148,9 @@ class _Held:
 
 
 def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lanes: int, dtype: str) -> Stmt:
-    """Apply the matrices to the columns of a square, then to the rows of what that gives.
+    """Applies the matrices to the columns of a square, then to the rows of the result.
 
-    `read(row, column, lane)` gives an item, `write(row, column, lane, item)` stores one; both run along vectors.
+    `read(row, column, lane)` returns an item, `write(row, column, lane, item)` stores one; both run along vectors.
     """
     parts: list[Stmt] = []
     columns = [
@@ -158,8 +158,8 @@ def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lan
         for column in range(len(matrices[0][0]))
     ]
     for row in range(len(matrices[-1])):
-        held = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
-        parts += [_written(write, row, column, held) for column in range(len(matrices[-1]))]
+        row_result = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
+        parts += [_written(write, row, column, row_result) for column in range(len(matrices[-1]))]
     return emit.sequence(parts)
 
 
@@ -167,26 +167,26 @@ def _of_column(read: Read, column: int, row: int, lane: ir.Expr) -> ir.Expr:
     return read(row, column, lane)
 
 
-def _of_row(columns: Sequence[_Held], row: int, column: int, lane: ir.Expr) -> ir.Expr:
+def _of_row(columns: Sequence[_Column], row: int, column: int, lane: ir.Expr) -> ir.Expr:
     return columns[column](row, lane)
 
 
-def _written(write: Write, row: int, column: int, held: _Held) -> Stmt:
-    return emit.vectorized(held.lanes, lambda lane: write(row, column, lane, held(column, lane)))
+def _written(write: Write, row: int, column: int, row_result: _Column) -> Stmt:
+    return emit.vectorized(row_result.lanes, lambda lane: write(row, column, lane, row_result(column, lane)))
 
 
-def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Held:
-    """Add the statements that multiply a column of vectors by all matrices; where the product is then."""
+def _applied(matrices: Sequence[Matrix], read: Column, parts: list[Stmt], lanes: int, dtype: str) -> _Column:
+    """Multiplies a column of vectors by all matrices, appending the statements to `parts`; returns the product."""
     for matrix in matrices:
-        held = _Held(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
-        parts.append(emit.allocate(held.buffer))
-        parts += [held.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
-        read = held
-    return held
+        column = _Column(emit.scratch([len(matrix) * lanes], dtype, "square", "local"), lanes)
+        parts.append(emit.allocate(column.buffer))
+        parts += [column.filled(at, partial(_sum, row, read, dtype)) for at, row in enumerate(matrix)]
+        read = column
+    return column
 
 
 def _sum(row: Sequence[float], read: Column, dtype: str, lane: ir.Expr) -> ir.Expr:
-    """A row of a matrix times a column; terms with a factor come last, where they are one instruction each."""
+    """Returns a row of a matrix times a column; terms with a factor come last, where each is one FMA instruction."""
     terms = sorted((abs(factor) != 1, at, factor) for at, factor in enumerate(row) if factor)
     total: ir.Expr = tirx.const(0, dtype)
     for number, (_has_factor, at, factor) in enumerate(terms):

@@ -1,8 +1,9 @@
 """Schedules for GPUs: PrimFuncs as legalize and fuse leave them become kernels of blocks and threads.
 
-A function is read as on the CPU: a list of stages, cheap ones inlined. What is left is grouped, and each group written as a
-kernel, or two, in the words of `block`: elementwise boxes (`elementwise`), reductions (`reduction`), and loop nests that
-no rule reads (`opaque`). Every size comes from the target (`target`).
+A function is read as on the CPU: a list of stages, cheap ones inlined. The rest is grouped, and each group is written
+as one or two kernels by the builders in `block`: elementwise boxes (`elementwise`), reductions (`reduction`), matrix
+products and convolutions (`contraction`, `parts`), chains row by row (`rows`), and loop nests that aren't read as
+stages (`opaque`). Every size is derived from the target (`target`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def schedule(func: PrimFunc, target: Target) -> PrimFunc:
-    """Return `func` with its loops written as kernels.
+    """Returns `func` with its loops written as kernels.
 
     Args:
         func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, or of plain loops.
@@ -36,13 +37,13 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     else:
         kernel = without_empty(kernel)
         body = emit_groups(inlined(kernel), kernel, facts)
-    # Relax passes that look for reshapes insist on a root block.
+    # Relax passes that look for reshapes require a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
 
 
 def ScheduleGPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """A module pass: `schedule` for every PrimFunc that does not run on the CPU."""
+    """Returns a module pass that schedules every PrimFunc that doesn't run on the CPU."""
 
     @transform.module_pass(opt_level=0, name="ScheduleGPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:

@@ -1,7 +1,7 @@
-"""A kernel as a grid of blocks, and a block as phases that all its threads run, with a barrier between two phases.
+"""A kernel as a grid of blocks, and a block as phases that all its threads run, with a barrier between phases.
 
-On the GPU a thread is ``threadIdx.x``. In an emulation each phase is a loop over the threads: what holds between phases
-in registers has a place for each thread there, and barriers are the ends of these loops.
+On the GPU a thread is ``threadIdx.x``. In an emulation each phase is a loop over the threads: registers that live
+across phases get an element per thread, and barriers are the ends of these loops.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Work = Callable[[ir.Expr], Stmt | None]
 
 @dataclass(frozen=True)
 class Registers:
-    """Memory of each thread's own."""
+    """A buffer private to each thread; in an emulation with an element per thread."""
 
     buffer: Var
     by_thread: bool
@@ -37,42 +37,42 @@ class Registers:
 
 
 class Block:
-    """The block of threads that a kernel's body is written for."""
+    """The thread block that a kernel's body is written for."""
 
     def __init__(self, target: GpuTarget, threads: int, number: ir.Expr, thread: ir.Expr) -> None:
         self.target, self.threads, self.number = target, threads, number
         self.thread = thread
-        self.made: list[Stmt] = []
+        self.allocations: list[Stmt] = []
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
         emulated = self.target.emulated
         extents = [self.threads, *shape] if emulated else list(shape)
         buffer = emit.scratch(extents, dtype, name, "global" if emulated else "local")
-        self.made.append(emit.allocate(buffer))
+        self.allocations.append(emit.allocate(buffer))
         return Registers(buffer, emulated)
 
     def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
-        """Memory that all threads of a block see; the ``large`` parts may together be more than any kernel's 48 kB."""
+        """Allocates shared memory of the block; ``large`` parts may together exceed the 48 kB that any kernel has."""
         scope = "shared.dyn" if large else "shared"
         buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope)
-        self.made.append(emit.allocate(buffer))
+        self.allocations.append(emit.allocate(buffer))
         return buffer
 
     def each(self, work: Work) -> Stmt:
-        """A phase: every thread does ``work(thread)``."""
+        """Returns a phase in which every thread does ``work(thread)``."""
         if not self.target.emulated:
             return emit.sequence([work(self.thread)])
         return _all_threads(self.threads, work)
 
     def then(self, *phases: Stmt) -> Stmt:
-        """Phases one after another: what one wrote, the next may read."""
+        """Returns phases one after another; each may read what the one before wrote."""
         parts: list[Stmt] = []
         for phase in phases:
             parts += [self.barrier(), phase] if parts else [phase]
         return emit.sequence(parts)
 
     def loop(self, extent: int | ir.Expr, phases: Callable[[ir.Expr], Stmt]) -> Stmt:
-        """Phases done again and again by all threads."""
+        """Returns phases that all threads repeat."""
         return emit.loop(extent, lambda step: emit.sequence([phases(step), self.barrier()]), name="step")
 
     def barrier(self) -> Stmt | None:
@@ -85,7 +85,7 @@ def _all_threads(threads: int, work: Work) -> Stmt:
 
 
 def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
-    """A kernel of ``blocks`` times ``threads``; a number of blocks that only the run knows may be none."""
+    """Returns a kernel of ``blocks`` times ``threads``; a number of blocks known only at run time may be zero."""
     if target.emulated:
         return emit.loop(blocks, lambda number: _body(Block(target, threads, number, number), body))
     number, thread = Var("block", "int64"), Var("thread", "int64")
@@ -94,13 +94,13 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callabl
     return _bound(number, _at_least_one(blocks), "blockIdx.x", inner)
 
 
-def _body(block: Block, body: Callable[[Block], Stmt], kept: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
+def _body(block: Block, body: Callable[[Block], Stmt], guarded: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
     written = body(block)
-    return emit.sequence([*block.made, kept(written)])
+    return emit.sequence([*block.allocations, guarded(written)])
 
 
 def _if_there(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
-    """What keeps the one block, launched where there is nothing to do, from doing it."""
+    """Returns a guard for the one block that is launched even where there is nothing to do."""
     return lambda work: work if emit.static(blocks) else emit.when(number < blocks, work)
 
 
@@ -115,16 +115,16 @@ def _bound(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
 
 
 def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
-    """A kernel with a thread for each point."""
+    """Returns a kernel with one thread for each point."""
     known = emit.static(points)
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
         def point(thread: ir.Expr) -> Stmt | None:
             place = block.number * threads + thread
-            done = work(place)
-            whole = known is not None and known % threads == 0
-            return done if whole or done is None else emit.when(place < points, done)
+            stmt = work(place)
+            is_exact = known is not None and known % threads == 0
+            return stmt if is_exact or stmt is None else emit.when(place < points, stmt)
 
         return block.each(point)
 
@@ -132,11 +132,11 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
 
 
 def ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
-    """How many parts of a size cover a value."""
+    """Returns how many parts of a size cover a value."""
     known = emit.static(value)
     return -(-known // parts) if known is not None else emit.simplified(tirx.floordiv(value + (parts - 1), parts))
 
 
 def power_of_two(least: int) -> int:
-    """The smallest power of two that is not less."""
+    """Returns the smallest power of two that isn't less than ``least``."""
     return 1 << max(0, least - 1).bit_length()

@@ -1,6 +1,6 @@
-"""Products summed over shared axes (matrix products, convolutions): one tile of results a block, by way of shared memory.
+"""Contractions (matrix products, convolutions): each block computes one tile of results by way of shared memory.
 
-All are one form, the implicit matrix product (``product.py``).
+All have one form, the implicit matrix product (``product.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction, instruction_for
 
 BLOCKS_THAT_FILL = 128
+"""Blocks that occupy the GPU; smaller tiles are used to get that many."""
 
 
 LARGE, MIDDLE, SMALL = (128, 128, 64, 32), (64, 64, 32, 32), (32, 32, 16, 16)
+"""Rows and columns of a block's tile, then of a warp's part of it."""
 
 
 def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
-    """The largest tile of which there are enough for the GPU."""
+    """Returns the largest tile of which there are enough to fill the GPU."""
     if instruction is None:
         return Tile(64, 64, 16, 4, 4, False, 1)
     terms = min(
@@ -40,12 +42,12 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
 
 
 def tile_for(product: Contraction, target: GpuTarget) -> Tile:
-    """The tile of a product's kernel."""
+    """Returns the tile of a product's kernel."""
     return tile_of(product, instruction_for(product, target))
 
 
 def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
-    """How many blocks a product's kernel has, where that is known."""
+    """Returns the number of blocks of a product's kernel, or None if it isn't static."""
     tile = tile_for(product, target)
     known = [emit.static(size) for size in (volume_of(product.batch), product.rows, product.columns)]
     batch, rows, columns = known
@@ -65,7 +67,7 @@ def _fills(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
 def emit_contraction(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Write a product and the stages that finish its results as one kernel."""
+    """Writes a product and the stages that finish its results as one kernel."""
     instruction = instruction_for(product, target)
     if instruction is not None:
         product = instruction.narrowed(product)
@@ -86,7 +88,7 @@ def emit_contraction(
 
 
 class _Tiled:
-    """The body of a block."""
+    """Writes the body of one block."""
 
     def __init__(
         self,
@@ -113,6 +115,7 @@ class _Tiled:
         self.count = count
 
     def write(self, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Writes the block: clear the sums, loop over tiles of terms, finish the results."""
         steps = ceil_div(self.product.terms, self.tile.terms)
         clear = self.block.each(
             lambda t: emit.loop(self.count, lambda i: self.sums.store(t, self.product.stage.init, i))
@@ -130,7 +133,7 @@ class _Tiled:
         return emit.sequence([clear, self.pipelined(steps), last])
 
     def pipelined(self, steps: int | ir.Expr) -> Stmt:
-        """The tiles of later steps are on their way while one is multiplied."""
+        """Returns the pipelined loop: later steps' tiles are being copied while one is multiplied."""
         ahead = self.tile.stages - 1
 
         def early(stage: int) -> Stmt:
@@ -155,20 +158,22 @@ class _Tiled:
         return emit.sequence([self._fetch_side(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _fetch_side(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Copies one operand's tile to shared memory, elements or vectors spread over the threads."""
         width = side.chunk if side.moves else 1
         numbers = side.slow * side.fast // width
         rounds = -(-numbers // self.tile.threads)
 
-        def one(turn: ir.Expr) -> Stmt:
-            number = turn * self.tile.threads + thread
+        def one(round_number: ir.Expr) -> Stmt:
+            number = round_number * self.tile.threads + thread
             where, term = side.split(number, width)
             to = side.place(stage, where, term)
-            done = self._move(side, where, step * self.tile.terms + term, to, width)
-            return done if numbers % self.tile.threads == 0 else emit.when(number < numbers, done)
+            stmt = self._move(side, where, step * self.tile.terms + term, to, width)
+            return stmt if numbers % self.tile.threads == 0 else emit.when(number < numbers, stmt)
 
         return emit.loop(rounds, one, name="turn")
 
     def _move(self, side: Side, where: ir.Expr, term: ir.Expr, to: list[ir.Expr], width: int) -> Stmt:
+        """Copies one element or vector of an operand, zeros where it is outside."""
         at, inside = self._element(side, side.first + where, term)
         if width == 1 or self.instruction is None:
             value = substitute(side.operand.value, at)
@@ -181,6 +186,7 @@ class _Tiled:
         return self.instruction.move(self.block.target, self.shared, to, load, inside, width)
 
     def _element(self, side: Side, where: ir.Expr, term: ir.Expr) -> tuple[Point, ir.Expr]:
+        """Returns the axes' values of an element, and whether it is inside."""
         at = dict(self.batch)
         tests = []
         for axes, flat, piece in ((side.operand.side, where, side.width), (side.operand.terms, term, self.tile.terms)):
@@ -193,6 +199,7 @@ class _Tiled:
         return at, tirx.all(*tests) if tests else tirx.const(True, "bool")
 
     def multiply(self, thread: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Multiplies the tiles in shared memory: by the warp's instruction, else element by element."""
         if self.instruction is not None:
             row, column = self._warp_at(thread)
             return self.instruction.multiply(
@@ -223,6 +230,8 @@ class _Tiled:
         return tirx.floordiv(warp, across) * self.tile.own_rows, (warp % across) * self.tile.own_columns
 
     def finish(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Stores a thread's results, with the epilogue."""
+
         def one(places: list[ir.Expr]) -> Stmt:
             (number,) = places
             row, column = self._place_of(thread, number)
@@ -233,6 +242,7 @@ class _Tiled:
         return emit.unrolled_nest([self.count], one)
 
     def _place_of(self, thread: ir.Expr, number: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """Returns the row and column in the block's tile of a thread's sum."""
         if self.instruction is None:
             row, column = self._thread_at(thread)
             across = emit.index(self.tile.own_columns)
@@ -242,6 +252,7 @@ class _Tiled:
         return row + down, column + right
 
     def _store(self, row: ir.Expr, column: ir.Expr, value: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
+        """Stores one result with the epilogue, if it is inside."""
         at, tests = dict(self.batch), []
         for side, flat in ((self.left, row), (self.right, column)):
             extents = [axis.extent for axis in side.operand.side]
@@ -250,8 +261,8 @@ class _Tiled:
             known = emit.static(total)
             if known is None or known % side.width:
                 tests.append(flat < total)
-        done = stores_at(stores, needed, at, {self.product.stage.buffer: value})
-        return emit.when(tirx.all(*tests), done) if tests else done
+        stmt = stores_at(stores, needed, at, {self.product.stage.buffer: value})
+        return emit.when(tirx.all(*tests), stmt) if tests else stmt
 
 
 def _is_true(value: ir.Expr) -> bool:

@@ -1,4 +1,4 @@
-"""Elementwise nests: a thread for a few neighbouring points, which it loads and stores at once."""
+"""Elementwise nests: each thread computes a few neighbouring points, which it loads and stores as one vector."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tvtf.passes.schedule.gpu.finish import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15
+"""Threads below which a thread takes fewer points."""
 LANES = {"float32": 4, "int32": 4, "uint32": 4, "float16": 4, "float64": 2, "int64": 2, "uint64": 2}
-"""Items of a type in the widest move that CUDA's vector types have for it."""
+"""Items of a type in the widest of CUDA's vector types for it."""
 
 
 def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write stages that share one box of points as one kernel."""
+    """Writes stages that share one box of points as one kernel."""
     aligned = on_same_axes(stages)
     axis = next((axis for axis in reversed(aligned[0].spatial) if axis.size != 1), None)
     lanes = 1 if axis is None else _lanes(aligned, needed, axis)
@@ -32,6 +33,7 @@ def emit_elementwise(stages: Sequence[Stage], needed: set[Var], target: GpuTarge
 
 
 def _by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+    """Writes a kernel with one thread for each point."""
     loops = merged_loops(stages, {})
     extents = [loop.extent for loop in loops]
 
@@ -45,7 +47,7 @@ def _by_point(stages: list[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
 
 
 def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
-    """Points of a thread: as many as one move can take, where enough threads remain."""
+    """Returns the points of a thread: as many as one vector move takes, if enough threads remain."""
     total = access.points(stages[0].spatial)
     if total is None or axis.size is None:
         return 1
@@ -58,19 +60,24 @@ def _lanes(stages: list[Stage], needed: set[Var], axis: Axis) -> int:
 
 
 def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
-    """What a stage loads at any point, and in neighbouring places at neighbouring points."""
-    return [load for load in loads(stage.value) if access.load_stride(load, axis.var) == 1 and _is_sure(stage, load)]
+    """Returns the unconditional loads of a stage that are contiguous along an axis."""
+    return [
+        load
+        for load in loads(stage.value)
+        if access.load_stride(load, axis.var) == 1 and _is_unconditional(stage, load)
+    ]
 
 
-def _is_sure(stage: Stage, load: TensorLoad) -> bool:
-    """Whether no test keeps the load from being done."""
+def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
+    """Whether a load is done at every point, and not under a test."""
     tests: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
-    return not any(found.same_as(load) for call in guards for found in loads(call))
+    return not any(conditional.same_as(load) for call in guards for conditional in loads(call))
 
 
 def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, target: GpuTarget) -> Stmt:
+    """Writes a kernel with one thread for each vector of points along an axis."""
     axes = stages[0].spatial
     extents = [emit.index(int(axis.extent) // lanes) if other is axis else other.extent for other in axes]
 
@@ -86,15 +93,15 @@ def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, ta
 
 
 def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int) -> Stmt:
-    """Moves from memory to registers, the work lane by lane, moves back."""
+    """Writes vector loads into registers, the work lane by lane, then vector stores."""
     lane = Var("lane", "int64")
     loaded = [load for stage in stages for load in _outside(stage, stages, axis)]
     fetched = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in loaded]
     stored = [stage for stage in stages if stage.buffer in needed]
     results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored}
 
-    def get(load: TensorLoad, held: Var) -> Stmt:
-        return emit.vectorized(lanes, lambda at: emit.store(held, substitute(load, point(at)), [at]))
+    def get(load: TensorLoad, register: Var) -> Stmt:
+        return emit.vectorized(lanes, lambda at: emit.store(register, substitute(load, point(at)), [at]))
 
     def keep(stage: Stage, value: ir.Expr) -> Stmt:
         return emit.store(results[stage.buffer], value, [lane])
@@ -104,24 +111,24 @@ def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[
 
     inside = [with_value(stage, _from_registers(stage.value, fetched, lane)) for stage in stages]
     work = stores_at(inside, needed, point(lane), {}, keep)
-    own = [*(held for _, held in fetched), *results.values()]
-    done = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
-    moves = [get(load, held) for load, held in fetched]
-    return emit.sequence([*map(emit.allocate, own), *moves, done, *map(put, stored)])
+    buffers = [*(register for _, register in fetched), *results.values()]
+    unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
+    moves = [get(load, register) for load, register in fetched]
+    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(put, stored)])
 
 
 def _outside(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
-    own = [other.buffer for other in stages]
-    return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in own)]
+    buffers = [other.buffer for other in stages]
+    return [load for load in _contiguous(stage, axis) if not any(load.source.same_as(buffer) for buffer in buffers)]
 
 
 def _from_registers(value: ir.Expr, fetched: list[tuple[TensorLoad, Var]], lane: Var) -> ir.Expr:
     def swap(load: TensorLoad) -> ir.Expr:
-        held = next((held for other, held in fetched if load.same_as(other)), None)
-        return load if held is None else emit.load(held, [lane])
+        register = next((register for other, register in fetched if load.same_as(other)), None)
+        return load if register is None else emit.load(register, [lane])
 
     return structural_map(value, (TensorLoad, swap))
 
 
-def _put(stage: Stage, held: Var, point: Point, lane: ir.Expr) -> Stmt:
-    return emit.store(stage.buffer, emit.load(held, [lane]), [point[axis.var] for axis in stage.spatial])
+def _put(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
+    return emit.store(stage.buffer, emit.load(register, [lane]), [point[axis.var] for axis in stage.spatial])

@@ -1,4 +1,4 @@
-"""What is stored once a value is there: the stages of a group at one point, each read by the next from a register."""
+"""Stores the stages of a group at one point; each stage's value is read by the next from a register."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Store = Callable[[Stage, ir.Expr], Stmt]
 def stores_at(
     stages: Sequence[Stage], needed: set[Var], point: Point, known: Known, store: Store | None = None
 ) -> Stmt:
-    """Stores of all stages at a point; ``known`` holds the values of buffers there that are in registers."""
+    """Returns the stores of all stages at a point; ``known`` maps buffers to their values in registers."""
     known, parts = dict(known), []
     store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))
     for position, stage in enumerate(stages):
@@ -28,16 +28,16 @@ def stores_at(
         if value is None:
             value = reading(substitute(stage.value, point), known)
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
-                held = emit.scratch([1], stage.dtype, "held", "local")
-                parts += [emit.allocate(held), emit.store(held, value, [emit.index(0)])]
-                value = known[stage.buffer] = emit.load(held, [emit.index(0)])
+                register = emit.scratch([1], stage.dtype, "held", "local")
+                parts += [emit.allocate(register), emit.store(register, value, [emit.index(0)])]
+                value = known[stage.buffer] = emit.load(register, [emit.index(0)])
         if stage.buffer in needed:
             parts.append(store(stage, value))
     return emit.sequence(parts)
 
 
 def reading(value: ir.Expr, known: Known) -> ir.Expr:
-    """A value with loads of known buffers replaced."""
+    """Returns a value with loads of known buffers replaced."""
     if not known:
         return value
     return structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))

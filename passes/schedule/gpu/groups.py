@@ -1,4 +1,4 @@
-"""Which stages share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
+"""Groups stages that share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.elementwise import on_same_axes
-from tvtf.passes.schedule.cpu.groups import Group, Member, add_to_groups, buffers_needed, own_buffers
+from tvtf.passes.schedule.cpu.groups import Group, Member, add_to_groups, buffers_needed, local_buffers
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.rows import Chain
 from tvtf.passes.schedule.gpu.elementwise import emit_elementwise
@@ -21,16 +21,16 @@ from tvtf.passes.schedule.gpu.target import GpuTarget
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """Write all stages, kernel after kernel."""
+    """Writes all stages, kernel after kernel."""
     groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
-    own = own_buffers(stages, kernel, needed)
+    buffers = local_buffers(stages, kernel, needed)
     kernels = [_emit_group(group, needed, kernel, target) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in own), *kernels])
+    return emit.sequence([*(emit.allocate(buffer) for buffer in buffers), *kernels])
 
 
 def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
-    """Cut the stages into chains, and reductions or boxes with what can run in their kernel."""
+    """Cuts the stages into chains, and reductions or boxes with the stages that can run in their kernel."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
@@ -44,6 +44,7 @@ def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
 
 
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
+    """Writes one group by the rule for its kind."""
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):
@@ -60,8 +61,8 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
 
 
 def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
-    """A chain whose rows are too long for one block: each stage for itself, by way of memory."""
-    own = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
-    every = {*needed, *own}
+    """Writes a chain whose rows are too long for one block stage by stage, with intermediate results in memory."""
+    intermediates = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
+    every = {*needed, *intermediates}
     parts = [_emit_group(Group((stage,)), every, kernel, target) for stage in chain.stages]
-    return emit.sequence([*map(emit.allocate, own), *parts])
+    return emit.sequence([*map(emit.allocate, intermediates), *parts])

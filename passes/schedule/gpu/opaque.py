@@ -1,4 +1,4 @@
-"""Loop nests that no rule reads: a thread for each step of loops whose steps are independent, one thread for the rest."""
+"""Loop nests that aren't read as stages: one thread per iteration of independent loops, one thread for the rest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
 
 
 def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
-    """Write a nest as kernels, one for each loop at its top."""
+    """Writes a nest as kernels, one for each outermost loop."""
     declared, loops = _at_top(body)
     return emit.sequence([_kernel(loop, declared, target) for loop in loops])
 
 
 def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
-    """The buffers that a nest declares at its top, and its loops there; itself, where there is more than that."""
+    """Splits a nest into its outermost buffer declarations and loops; returns it whole if it contains anything else."""
     if isinstance(body, For) and emit.static(body.extent) == 1:
         return _at_top(substitute(body.body, {body.loop_var: body.min}))
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
@@ -32,6 +32,7 @@ def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
+    """Writes one loop nest as a kernel with a thread for each point of its independent loops."""
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):
         loops.append(body)
@@ -41,12 +42,12 @@ def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
         loops.append(inner)
         body = _without(body, inner)
     extents = [loop.extent for loop in loops]
-    whole = _serial(emit.sequence([*declared, body]))
+    serial_body = _serial(emit.sequence([*declared, body]))
 
     def work(place: ir.Expr) -> Stmt:
         places = emit.unflatten(place, extents)
         values = {loop.loop_var: loop.min + at for loop, at in zip(loops, places, strict=True)}
-        return substitute(whole, values)
+        return substitute(serial_body, values)
 
     return threads_over(target, emit.volume(extents), work)
 
@@ -56,33 +57,33 @@ def _is_independent(loop: For) -> bool:
 
 
 def _only_writer(body: Stmt) -> For | None:
-    """An independent loop somewhere in a nest that does all of its writing."""
-    found: list[For] = []
-    structural_walk(body, (For, found.append))
-    known = [loop for loop in found if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
+    """Returns an independent loop inside a nest that contains all of its stores, or None."""
+    loops: list[For] = []
+    structural_walk(body, (For, loops.append))
+    known = [loop for loop in loops if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
     return next((loop for loop in known if _stores(loop) == _stores(body)), None)
 
 
 def _stores(body: Stmt) -> int:
-    found: list[tirx.BufferStore] = []
-    structural_walk(body, (tirx.BufferStore, found.append))
-    return len(found)
+    stores: list[tirx.BufferStore] = []
+    structural_walk(body, (tirx.BufferStore, stores.append))
+    return len(stores)
 
 
 def _bound_within(body: Stmt) -> set[Var]:
-    found: set[Var] = set()
-    structural_walk(body, (For, lambda loop: found.add(loop.loop_var)))
-    structural_walk(body, (tirx.Bind, lambda bind: found.add(bind.var)))
-    return found
+    bound: set[Var] = set()
+    structural_walk(body, (For, lambda loop: bound.add(loop.loop_var)))
+    structural_walk(body, (tirx.Bind, lambda bind: bound.add(bind.var)))
+    return bound
 
 
 def _without(body: Stmt, inner: For) -> Stmt:
-    """The nest with one turn of a loop in the loop's place."""
+    """Returns the nest with a loop replaced by one iteration of it."""
     return structural_map(body, (For, lambda loop: loop.body if loop.loop_var.same_as(inner.loop_var) else loop))
 
 
 def _serial(body: Stmt) -> Stmt:
-    """The statement with parallel loops as plain ones."""
+    """Returns the statement with parallel loops made serial."""
     return structural_map(
         body, (For, lambda loop: For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, loop.body))
     )

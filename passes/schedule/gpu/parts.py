@@ -1,4 +1,4 @@
-"""Products of few tiles and long sums, cut along a summed axis: each part is a product, and a second kernel adds their results.
+"""Splits products with few tiles and long sums along a summed axis; a second kernel adds the parts' results (split-K).
 
 A tile is the work of one block: without this, the gradient of a convolution's filter would keep five of a GPU's hundred
 multiprocessors busy.
@@ -18,16 +18,16 @@ from tvtf.passes.schedule.gpu.product import Contraction, as_contraction
 from tvtf.passes.schedule.gpu.reduction import emit_kernel
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
-FEWEST_STEPS = 6
-"""Tiles of terms that are worth a block's start and a place for its results."""
-FEWEST_PARTS = 4
-"""That are worth a second kernel."""
+MIN_STEPS = 6
+"""Tiles of terms per part that are worth the start of a block and the store of its results."""
+MIN_PARTS = 4
+"""Parts that are worth a second kernel."""
 
 
 def emit_product(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
-    """Write a product and the stages that finish its results as a kernel; two, where there are too few tiles."""
+    """Writes a product and the stages that finish its results as one kernel, or as two if there are too few tiles."""
     cut = _cut(product, target)
     parts = as_contraction(cut) if cut is not None else None
     if cut is None or parts is None:
@@ -44,7 +44,7 @@ def emit_product(
 
 
 def _cut(product: Contraction, target: GpuTarget) -> Stage | None:
-    """The product's parts, numbered by a new first axis; None where there are blocks enough, or a sum can't be cut."""
+    """Returns the parts' products, numbered by a new first axis; None with enough blocks or no axis to split."""
     stage = product.stage
     axis = next((axis for axis in stage.reduce if axis.size != 1), None)
     count = 1 if axis is None else _count(product, axis, target)
@@ -61,17 +61,17 @@ def _cut(product: Contraction, target: GpuTarget) -> Stage | None:
 
 
 def _count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
-    """The most parts of one length that are all worth it."""
+    """Returns the largest number of equal parts that are each worth a block, or 1."""
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
-    most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * FEWEST_STEPS))
-    whole = tile.terms if axis.size == terms else 1
-    return next((n for n in range(most, FEWEST_PARTS - 1, -1) if axis.size % (n * whole) == 0), 1)
+    most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
+    multiple = tile.terms if axis.size == terms else 1
+    return next((n for n in range(most, MIN_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
 
 
 def _added(stage: Stage, parts: Stage) -> Stage:
-    """The stage as a sum of what its parts give."""
+    """Returns the stage as the sum of its parts' results."""
     number = Axis(Var("part", "int64"), parts.spatial[0].extent)
     here = [axis.var for axis in stage.spatial]
     value = emit.load(stage.buffer, here) + emit.load(parts.buffer, [number.var, *here])

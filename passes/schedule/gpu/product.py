@@ -1,7 +1,7 @@
-"""The implicit matrix product: what a contraction's rows, columns and terms stand for, and the tiles it is computed in.
+"""The implicit matrix product: a contraction's axes as rows, columns and terms, and the tiles it is computed in.
 
-Axes that only the left operand has number the rows, those of the right one the columns, those of both the batch; what is
-summed over is one axis. An element of an operand is the expression that the program has for it, padding and casts included,
+Axes that only the left operand has number the rows, those of the right operand the columns, those of both the batch;
+all summed axes together are one. An element of an operand is the program's expression for it, with padding and casts,
 at the axes' values that a row, column and term stand for.
 """
 
@@ -36,13 +36,13 @@ class Operand:
 
     @cached_property
     def load(self) -> TensorLoad | None:
-        """The load that the operand is, as it lies in memory; None where something is computed."""
+        """The load that the operand consists of; None if something is computed."""
         inner = self.value.args[1] if self.is_guarded else self.value
         return inner if isinstance(inner, TensorLoad) else None
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether a bounds test chooses between a load and zero."""
+        """Whether a bounds test selects between a load and zero."""
         value = self.value
         if not isinstance(value, ir.Call) or str(getattr(value.op, "name", "")) not in access.FREE_CALLS:
             return False
@@ -52,7 +52,7 @@ class Operand:
 
     @cached_property
     def runs_along_terms(self) -> bool:
-        """Whether neighbouring terms lie side by side in memory."""
+        """Whether neighbouring terms are contiguous in memory."""
         by_term, by_side = (self._contiguous(axes) for axes in (self.terms, self.side))
         return by_term > by_side
 
@@ -65,7 +65,7 @@ class Operand:
         return str(self.value.ty.dtype)
 
     def chunk(self, width: int) -> bool:
-        """Whether ``width`` neighbours of the faster axis can be moved as one."""
+        """Whether ``width`` neighbours along the faster axis can be moved as one vector."""
         fast = _last_wide(self.terms if self.runs_along_terms else self.side)
         if self.load is None or fast is None or fast.size is None or fast.size % width:
             return False
@@ -75,7 +75,7 @@ class Operand:
 
 
 def _is_aligned(load: TensorLoad, fast: Axis, width: int) -> bool:
-    """Whether a load begins at a multiple of ``width`` elements where its fast axis does."""
+    """Whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
     offset = access.flat_offset(load.source, list(load.indices))
     start = emit.simplified(substitute(offset, {fast.var: emit.index(0)}))
     strides = [access.stride(start, var) for var in variables(start)]
@@ -107,7 +107,7 @@ class Contraction:
 
 
 def as_contraction(stage: Stage) -> Contraction | None:
-    """The stage as a matrix product that is worth tiles, or None."""
+    """Returns the stage as a matrix product that is large enough for tiles, or None."""
     factors = _factors(stage)
     if factors is None or not stage.reduce:
         return None
@@ -133,6 +133,7 @@ def as_contraction(stage: Stage) -> Contraction | None:
 
 
 def _factors(stage: Stage) -> tuple[ir.Expr, ir.Expr] | None:
+    """Returns the two factors of a sum of products, or None."""
     value = stage.value
     if not isinstance(value, tirx.Add) or stage.init is None or not _is_zero(stage.init):
         return None
@@ -147,8 +148,8 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _axes_in(value: ir.Expr, axes: Sequence[Axis]) -> set[Var]:
-    found = variables(value)
-    return {axis.var for axis in axes if axis.var in found}
+    used = variables(value)
+    return {axis.var for axis in axes if axis.var in used}
 
 
 def _last_wide(axes: Sequence[Axis]) -> Axis | None:
@@ -165,7 +166,7 @@ def volume_of(axes: Sequence[Axis]) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows, columns and terms that a block does at once; of these, rows and columns of a warp or thread."""
+    """The rows, columns and terms that a block computes at once, and the rows and columns of each warp or thread."""
 
     rows: int
     columns: int
@@ -182,7 +183,7 @@ class Tile:
 
 
 class Side:
-    """An operand's tiles in shared memory from ``start`` on: ``stages`` of them, each ``slow`` lines of ``fast`` elements."""
+    """An operand's tiles in shared memory from ``start`` on: ``stages`` of ``slow`` lines of ``fast`` elements."""
 
     def __init__(
         self, operand: Operand, first: ir.Expr, width: int, tile: Tile, start: int, pad: int, local: Sequence[Var]
@@ -207,7 +208,7 @@ class Side:
         return [self.start + (stage * self.slow + slow) * self.line + fast]
 
     def split(self, number: ir.Expr, width: int) -> tuple[ir.Expr, ir.Expr]:
-        """The side and term of an element (or chunk of them) by its number in the tile."""
+        """Returns the side and term of an element (or vector) by its number in the tile."""
         lines = self.fast // width
         slow, fast = tirx.floordiv(number, emit.index(lines)), (number % lines) * width
         return (slow, fast) if self.along else (fast, slow)

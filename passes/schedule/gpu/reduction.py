@@ -1,4 +1,4 @@
-"""Reductions: the threads of a block share a result's terms, and combine what they found in shared memory."""
+"""Reductions: the threads of a block share a result's terms, and combine their partial results in shared memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tvtf.passes.schedule.gpu.finish import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512
-TERMS_A_THREAD = 4
+TERMS_PER_THREAD = 4
 LONG_REDUCTION = 1 << 14
-MOST_CHUNKS = 512
+MAX_CHUNKS = 512
 Finish = Callable[[Point, ir.Expr], Stmt]
 
 
 @dataclass(frozen=True)
 class Split:
-    """``slices`` threads share each of ``results`` results of a block; ``along`` lets neighbours share one."""
+    """How a block's threads share work: ``slices`` threads per result; with ``along`` these are neighbours."""
 
     slices: int
     results: int
@@ -43,7 +43,7 @@ class Split:
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write a reduction and the stages that finish each of its results as a kernel; two, where the terms are many."""
+    """Writes a reduction and the stages that finish each of its results as a kernel; as two if there are many terms."""
     merged = merged_reduction(stage)
     stores = [merged if other is stage else other for other in stores]
     combine = combiner(merged)
@@ -54,13 +54,14 @@ def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], targ
 
 
 def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
-    """Write a reduction and the stages that finish each of its results as one kernel."""
+    """Writes a reduction and the stages that finish each of its results as one kernel."""
     return _kernel(stage, combiner(stage), stores, needed, target)
 
 
 def _kernel(
     stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
 ) -> Stmt:
+    """Writes one kernel: each block reduces some results, each by several threads."""
     split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
     extents = [axis.extent for axis in stage.spatial]
     total = emit.volume(extents)
@@ -94,19 +95,19 @@ def reduce_in_block(
     point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
     finish: Finish,
 ) -> Stmt:
-    """Each thread reduces its slice of the terms, then slices are combined by halves; ``finish`` gets each result.
+    """Reduces terms by slices, one per thread, then combines slices by halves; ``finish`` gets each result.
 
-    ``point(thread)`` is the result that a thread works for, and whether there is one.
+    ``point(thread)`` returns the point of the thread's result, and whether it exists.
     """
     zero = emit.index(0)
-    held = block.registers([1], stage.dtype, "accumulator")
+    accumulator = block.registers([1], stage.dtype, "accumulator")
 
     def slice_work(thread: ir.Expr) -> Stmt:
         at, inside = point(thread)
         return emit.sequence(
             [
-                held.store(thread, substitute(stage.init, at), zero),
-                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, held, thread)),
+                accumulator.store(thread, substitute(stage.init, at), zero),
+                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, accumulator, thread)),
             ]
         )
 
@@ -115,11 +116,11 @@ def reduce_in_block(
         return emit.when(inside, finish(at, value))
 
     if combine is None or split.slices == 1:
-        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, held.load(t, zero))]))
+        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, accumulator.load(t, zero))]))
     places = block.shared([block.threads], stage.dtype, "partial")
 
     def share(thread: ir.Expr) -> Stmt:
-        return emit.sequence([slice_work(thread), emit.store(places, held.load(thread, zero), [thread])])
+        return emit.sequence([slice_work(thread), emit.store(places, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
         def work(thread: ir.Expr) -> Stmt:
@@ -135,8 +136,8 @@ def reduce_in_block(
     return block.then(block.each(share), *(halve(step) for step in steps), last)
 
 
-def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, thread: ir.Expr) -> Stmt:
-    """The updates of one slice: every ``slices``-th term."""
+def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: object, thread: ir.Expr) -> Stmt:
+    """Returns the updates of one slice: every ``slices``-th term."""
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     known = emit.static(total)
@@ -145,31 +146,31 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, t
     def update(step: ir.Expr) -> Stmt:
         place = step * slices + piece if slices > 1 else step
         terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
-        old = held.load(thread, zero)  # type: ignore[attr-defined]
+        old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
         value = replace_loads(substitute(stage.value, {**at, **terms}), stage.buffer, lambda _: old)
-        stored = held.store(thread, value, zero)  # type: ignore[attr-defined]
-        whole = slices == 1 or (known is not None and known % slices == 0)
-        return stored if whole else emit.when(place < total, stored)
+        stored = accumulator.store(thread, value, zero)  # type: ignore[attr-defined]
+        is_exact = slices == 1 or (known is not None and known % slices == 0)
+        return stored if is_exact else emit.when(place < total, stored)
 
     return emit.loop(ceil_div(total, slices), update, name="term")
 
 
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
-    """How the threads of a block share results and terms."""
+    """Chooses how the threads of a block share results and terms."""
     terms = access.points(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
     if combine is None:
         return Split(1, min(threads, power_of_two(count)), False)
     if runs_along_terms(stage):
-        slices = min(threads, power_of_two(-(-terms // TERMS_A_THREAD)))
+        slices = min(threads, power_of_two(-(-terms // TERMS_PER_THREAD)))
         return Split(slices, max(1, min(threads // slices, power_of_two(count))), True)
-    wanted = max(1, target.resident_threads // max(1, count))
-    slices = min(threads // target.warp, power_of_two(wanted), power_of_two(-(-terms // TERMS_A_THREAD)))
+    threads_per_result = max(1, target.resident_threads // max(1, count))
+    slices = min(threads // target.warp, power_of_two(threads_per_result), power_of_two(-(-terms // TERMS_PER_THREAD)))
     return Split(slices, max(1, min(threads // slices, power_of_two(count))), False)
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Whether neighbouring terms, rather than neighbouring results, lie side by side in memory."""
+    """Whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
     row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
     if row is None:
         return False
@@ -186,18 +187,18 @@ def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
 
 
 def _chunks(stage: Stage, target: GpuTarget) -> int:
-    """Into how many pieces to cut the terms of few results, so that all of the GPU has work."""
+    """Returns how many chunks to cut the terms of few results into, so that the whole GPU has work."""
     terms, results = access.points(stage.reduce), access.points(stage.spatial)
     if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
         return 1
-    wanted = target.resident_threads * TERMS_A_THREAD // (results * target.threads)
-    return max(1, min(MOST_CHUNKS, wanted, terms // (TERMS_A_THREAD * target.threads)))
+    chunks_that_fill = target.resident_threads * TERMS_PER_THREAD // (results * target.threads)
+    return max(1, min(MAX_CHUNKS, chunks_that_fill, terms // (TERMS_PER_THREAD * target.threads)))
 
 
 def _in_two_steps(
     stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
 ) -> Stmt:
-    """Partial results of each chunk of the terms in one kernel; they are combined in the next."""
+    """Writes one kernel with partial results of each chunk of the terms, and one that combines them."""
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     length = ceil_div(total, chunks)
@@ -205,9 +206,9 @@ def _in_two_steps(
     shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
     partial = emit.scratch(shape, stage.dtype, "partials")
     place = chunk.var * length + term.var
-    own = [chunk.var, *(axis.var for axis in stage.spatial)]
+    partial_indices = [chunk.var, *(axis.var for axis in stage.spatial)]
     points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(place, extents), strict=True))
-    old = emit.load(partial, own)
+    old = emit.load(partial, partial_indices)
     value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
     if int(total) % chunks:
         value = tirx.if_then_else(place < total, value, old)

@@ -1,4 +1,4 @@
-"""Chains such as softmax and layer normalisation: a block for each row, which stays in shared memory from stage to stage."""
+"""Chains such as softmax and layer normalization: one block per row, which stays in shared memory between stages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
-"""Where chains end does not depend on it, but for the number of rows that are worth one."""
+"""A stand-in for `chain_at`: only the number of rows that are worth a chain depends on it."""
 SHORTEST_ROW = 32
 
 
 def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
-    """The chain that begins at a stage, where its rows are long enough for a block and the block can do all of it."""
+    """Returns the chain that begins at a stage, if its rows are long enough for a block and it can run all stages."""
     chain = chain_at(stages, start, ANY_CPU)
     return (
         chain
@@ -47,20 +47,23 @@ def _is_long(chain: Chain) -> bool:
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
-    """One kernel, or None where a row does not fit into shared memory."""
-    kept = [stage for stage in chain.stages if stage.buffer not in needed]
-    inner = {stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in kept}
-    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in kept)
+    """Returns one kernel for a chain, or None if a row doesn't fit into shared memory."""
+    intermediates = [stage for stage in chain.stages if stage.buffer not in needed]
+    inner = {
+        stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in intermediates
+    }
+    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
     partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
     if size + partials > target.shared_bytes:
         return None
     rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
     def body(block: Block) -> Stmt:
-        own = {
-            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row") for stage in kept
+        shared_buffers = {
+            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row")
+            for stage in intermediates
         }
-        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), own)
+        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), shared_buffers)
         return block.then(*map(row.stage, chain.stages))
 
     return launch(target, emit.volume(rows), target.threads, body)
@@ -68,12 +71,12 @@ def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None
 
 @dataclass(frozen=True)
 class _Row:
-    """A block at work on the row that ``places`` number; ``own`` are the shared parts of buffers that nobody else needs."""
+    """A block working on the row at ``places``, with buffers that nothing else needs in shared memory."""
 
     block: Block
     depth: int
     places: list[ir.Expr]
-    own: dict[Var, Var]
+    shared_buffers: dict[Var, Var]
 
     def stage(self, stage: Stage) -> Stmt:
         point = {axis.var: at for axis, at in zip(stage.spatial, self.places, strict=False)}
@@ -82,9 +85,9 @@ class _Row:
         return self._each(replace(stage, value=self._reading(stage)), point)
 
     def _reading(self, stage: Stage) -> ir.Expr:
-        """What a stage computes, with what lies in shared memory read from there."""
+        """Returns a stage's value with buffers in shared memory read from there."""
         value = stage.value
-        for buffer, shared in self.own.items():
+        for buffer, shared in self.shared_buffers.items():
             if not buffer.same_as(stage.buffer):
                 value = replace_loads(value, buffer, self._load_of(shared))
         return value
@@ -97,28 +100,28 @@ class _Row:
 
     def _store(self, stage: Stage, value: ir.Expr, point: Point) -> Stmt:
         at = [point[axis.var] for axis in stage.spatial]
-        shared = self.own.get(stage.buffer)
+        shared = self.shared_buffers.get(stage.buffer)
         return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
 
     def _each(self, stage: Stage, row: Point) -> Stmt:
-        """Elements, a thread for each in turn."""
+        """Returns an elementwise stage of the row; each thread takes every n-th element."""
         axes = stage.spatial[self.depth :]
         extents = [axis.extent for axis in axes]
         total, threads = int(emit.volume(extents)), self.block.threads
 
         def work(thread: ir.Expr) -> Stmt:
-            def one(turn: ir.Expr) -> Stmt | None:
-                place = turn * threads + thread
+            def one(round_number: ir.Expr) -> Stmt | None:
+                place = round_number * threads + thread
                 point = {**row, **{a.var: at for a, at in zip(axes, emit.unflatten(place, extents), strict=True)}}
-                done = self._store(stage, substitute(stage.value, point), point)
-                return done if total % threads == 0 else emit.when(place < total, done)
+                stmt = self._store(stage, substitute(stage.value, point), point)
+                return stmt if total % threads == 0 else emit.when(place < total, stmt)
 
             return emit.loop(ceil_div(total, threads), one, name="turn")
 
         return self.block.each(work)
 
     def _reduced(self, stage: Stage, row: Point) -> Stmt:
-        """One result, all threads sharing its terms."""
+        """Returns a reduction of the row; all threads share its terms."""
         combine = combiner(stage)
         point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
         always = tirx.const(True, "bool")

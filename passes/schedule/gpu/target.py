@@ -1,4 +1,4 @@
-"""What a schedule rule may know of a GPU, and whether the kernel is for the GPU or for its emulation on the CPU."""
+"""The facts of a GPU that schedules depend on, and whether kernels run on it or are emulated on the CPU."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from tvm.target import Target
 
 VECTOR_BYTES = 16
 TENSOR_CORES_FROM = 80
+"""The compute capability (times ten) from which on kernels use tensor cores."""
 TF32 = "tf32"
-"""The key of a target whose float32 products may be those of tf32."""
+"""The key of a target that allows tf32 for float32 products."""
 
 
 @dataclass(frozen=True)
 class GpuTarget:
     """Facts of a GPU from which launches and tiles are derived.
 
-    ``emulated`` kernels run block by block and thread by thread on the CPU: the same schedule, checked without a GPU.
-
+    ``emulated`` kernels run block by block and thread by thread on the CPU, so that schedules are tested without a GPU.
     Example:
         >>> from tvm.target import Target
         >>> facts = GpuTarget.of(Target({"kind": "cuda", "arch": "sm_90"}))
@@ -35,7 +35,7 @@ class GpuTarget:
 
     @staticmethod
     def of(target: Target) -> GpuTarget:
-        """Read the facts from a TVM target of kind ``cuda``; any other kind is an emulation of the smallest one."""
+        """Reads the facts from a TVM target of kind ``cuda``; any other kind is an emulation of the smallest GPU."""
         tf32 = TF32 in target.keys
         if target.kind.name != "cuda":
             return GpuTarget(emulated=True, has_tf32=tf32)
@@ -46,10 +46,10 @@ class GpuTarget:
         return self.capability >= TENSOR_CORES_FROM
 
     def lanes(self, item_bytes: int) -> int:
-        """Items that one thread moves at once."""
+        """Returns how many items one thread moves at once."""
         return max(1, VECTOR_BYTES // item_bytes)
 
 
 def capability_of(arch: str) -> int:
-    """The compute capability times ten of an architecture's name: 90 for ``sm_90`` and ``sm_90a``."""
+    """Returns the compute capability times ten from an architecture's name: 90 for ``sm_90`` and ``sm_90a``."""
     return int("".join(filter(str.isdigit, arch)))

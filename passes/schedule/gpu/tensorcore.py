@@ -1,8 +1,7 @@
-"""Products of small matrices that a warp does at once: ``mma`` on float16, bfloat16 and tf32, sums in float32.
+"""Tensor cores: products of small matrices by a whole warp, ``mma`` on float16, bfloat16 and tf32 with float32 sums.
 
-The kernels are CUDA with PTX inside, called by each thread of a warp; an emulation computes what the instruction defines: each
-thread's sums from the tiles in shared memory.
-
+The kernels are CUDA with inline PTX, called by each thread of a warp. An emulation computes what the instruction
+defines: each thread's sums from the tiles in shared memory.
 Source: PTX ISA 8.0, "Matrix Fragments for mma.m16n8k16 / mma.m16n8k8", ldmatrix, cp.async.
 """
 
@@ -26,22 +25,22 @@ ROWS, COLUMNS, SUMS = 16, 8, 4
 
 @dataclass(frozen=True)
 class Instruction:
-    """``mma.sync`` for one type of operands, which it takes from tiles in shared memory."""
+    """``mma.sync`` for one operand type, with operands from tiles in shared memory."""
 
     dtype: str
 
     @property
     def terms(self) -> int:
-        """Terms of one instruction."""
+        """The terms of one instruction."""
         return 16 if self.dtype in HALF_PTX else 8
 
     @property
     def widest(self) -> int:
-        """Terms of a tile."""
+        """The most terms of a tile."""
         return 32 if self.dtype in HALF_PTX else 16
 
     def narrowed(self, product: Contraction) -> Contraction:
-        """The product with operands as they are before they are widened."""
+        """Returns the product with operands before they are cast to float32."""
         if self.dtype not in HALF_PTX:
             return product
         left, right = (replace(o, value=o.value.value) for o in (product.left, product.right))
@@ -51,7 +50,7 @@ class Instruction:
         return "float32" if target.emulated else SHARED_TYPES[self.dtype]
 
     def pad(self, along_terms: bool) -> int:
-        """What keeps the lines of a tile in different banks of shared memory."""
+        """Returns the padding that puts a tile's lines in different banks of shared memory."""
         return 8 if self.dtype in HALF_PTX or not along_terms else 4
 
     def shared_value(self, value: ir.Expr, target: GpuTarget) -> ir.Expr:
@@ -62,7 +61,7 @@ class Instruction:
     def move(
         self, target: GpuTarget, buffer: Var, to: list[ir.Expr], load: ir.Expr, inside: ir.Expr, width: int
     ) -> Stmt:
-        """``width`` elements to shared memory, zeros where they are outside."""
+        """Copies ``width`` elements to shared memory, zeros where they are outside."""
         if target.emulated:
             return _copied(self, target, buffer, to, load, inside, width)
         place = tirx.address_of(emit.load(buffer, to))
@@ -83,7 +82,7 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
-        """One tile's products added to the sums of each thread of a warp."""
+        """Adds one tile's products to the sums of each thread of a warp."""
         if target.emulated:
             return self._emulated(tile, sums, shared, left, right, stage, row, column, thread)
         zero = emit.index(0)
@@ -108,6 +107,7 @@ class Instruction:
         column: ir.Expr,
         thread: ir.Expr,
     ) -> Stmt:
+        """Computes the instruction's sums element by element."""
         count = tile.own_rows * tile.own_columns // 32
 
         def one(places: list[ir.Expr]) -> Stmt:
@@ -120,17 +120,18 @@ class Instruction:
         return emit.nest([count, tile.terms], one)
 
     def place_of(self, lane: ir.Expr, number: ir.Expr, tile: Tile) -> tuple[ir.Expr, ir.Expr]:
-        """Row and column, in the warp's part, of a thread's sum by its number."""
+        """Returns the row and column, in the warp's part, of a thread's sum by its number."""
         across = emit.index(tile.own_columns // COLUMNS)
-        matrix, own = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
+        matrix, number_in_matrix = tirx.floordiv(number, emit.index(SUMS)), number % SUMS
         row = (
             tirx.floordiv(matrix, across) * ROWS
             + tirx.floordiv(lane, emit.index(4))
-            + tirx.floordiv(own, emit.index(2)) * 8
+            + tirx.floordiv(number_in_matrix, emit.index(2)) * 8
         )
-        return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + own % 2
+        return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + number_in_matrix % 2
 
     def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
+        """Returns the name and CUDA source of the function that multiplies one tile."""
         values = {
             "DOWN": tile.own_rows // ROWS,
             "ACROSS": tile.own_columns // COLUMNS,
@@ -157,6 +158,8 @@ def _copied(
     inside: ir.Expr,
     width: int,
 ) -> Stmt:
+    """Copies elements to shared memory one by one, as the emulation does."""
+
     def one(lane: ir.Expr) -> Stmt:
         at = [*load.indices]
         moved = tirx.BufferLoad(load.source, [*at[:-1], at[-1] + lane])
@@ -167,12 +170,12 @@ def _copied(
 
 
 def commit(target: GpuTarget) -> Stmt | None:
-    """Ends a group of moves."""
+    """Ends a group of asynchronous copies."""
     return None if target.emulated else tirx.Evaluate(cuda_func_call("tvtf_copy_commit", source_code=COPY_COMMIT))
 
 
 def wait(target: GpuTarget, left: int) -> Stmt | None:
-    """Until only the last ``left`` groups of moves may still be on their way."""
+    """Waits until at most the last ``left`` groups of copies are unfinished."""
     if target.emulated:
         return None
     name = f"tvtf_copy_wait_{left}"
@@ -180,14 +183,14 @@ def wait(target: GpuTarget, left: int) -> Stmt | None:
 
 
 def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
-    """The instruction that multiplies a product's operands, or None."""
+    """Returns the instruction that multiplies a product's operands, or None."""
     if not target.has_tensor_cores or product.stage.dtype != "float32":
         return None
     values = [product.left.value, product.right.value]
     if all(isinstance(v, tirx.Cast) for v in values):
-        found = {str(v.value.ty.dtype) for v in values}
-        if len(found) == 1 and found <= set(HALF_PTX):
-            return Instruction(found.pop())
+        dtypes = {str(v.value.ty.dtype) for v in values}
+        if len(dtypes) == 1 and dtypes <= set(HALF_PTX):
+            return Instruction(dtypes.pop())
     return Instruction("float32") if target.has_tf32 else None
 
 
