@@ -1,4 +1,4 @@
-"""The diagonal of two axes of a tensor, and a tensor as such a diagonal: each the other's gradient."""
+"""Primitives that take the diagonal of two axes and put a tensor on such a diagonal; each is the other's gradient."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _put_array(x: np.ndarray, *, first: int, second: int) -> np.ndarray:
     return np.where(np.eye(size, dtype=bool).reshape(shape), wide, np.zeros((), x.dtype))
 
 
-def _moved(name: str) -> Any:
+def _batch(name: str) -> Any:
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, second: int) -> Tensor:
         return getattr(bind, name)(*inputs, first=first + 1, second=second + 1)
 
@@ -63,7 +63,7 @@ def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, seco
     numpy=lambda x, *, first, second: np.moveaxis(np.diagonal(x, axis1=first, axis2=second), -1, first),
     lower=kernel("contract.take_diagonal"),
     vjp=lambda ct, y, x, *, first, second: bind.put_diagonal(ct, first=first, second=second),
-    batch=_moved("take_diagonal"),
+    batch=_batch("take_diagonal"),
     onnx=_take_onnx,
     samples=lambda: [
         Sample((draw(0, (3, 3)),), {"first": 0, "second": 1}, COMPILED),
@@ -72,7 +72,7 @@ def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, seco
     ],
 )
 def take_diagonal(x: Tensor, first: int, second: int) -> Any:
-    """Of two axes of one size, ``first < second``, only the places where they are equal; the second axis goes."""
+    """Takes the diagonal of two axes of one size, ``first < second``; the second axis is removed."""
     return (x,), {"first": first, "second": second}
 
 
@@ -81,7 +81,7 @@ def take_diagonal(x: Tensor, first: int, second: int) -> Any:
     numpy=_put_array,
     lower=kernel("contract.put_diagonal"),
     vjp=lambda ct, y, x, *, first, second: bind.take_diagonal(ct, first=first, second=second),
-    batch=_moved("put_diagonal"),
+    batch=_batch("put_diagonal"),
     onnx=_put_onnx,
     samples=lambda: [
         Sample((draw(0, (3,)),), {"first": 0, "second": 1}, COMPILED),

@@ -95,14 +95,14 @@ def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
 
 
 def _scaled(x: Tensor, part: Any) -> Tensor:
-    """``x / (1 - part)``; a number is computed with before it becomes one of x's dtype, as in TensorFlow."""
+    """Returns ``x / (1 - part)``; a Python number's factor is rounded to x's dtype last, as in TensorFlow."""
     if isinstance(part, float):
         return bind.multiply(x, number(1 / (1 - part), x))  # type: ignore[no-any-return]
     return bind.divide(x, bind.subtract(number(1, x), part))  # type: ignore[no-any-return]
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:
-    """The rate as a float, or as the tensor it is."""
+    """Returns the rate as a float, or as a tensor of x's dtype."""
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
         part = convert_to_tensor(rate)
         if part.dtype is not x.dtype:
@@ -122,10 +122,11 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
 
 
 def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
+    """Returns the shape of the noise; None in it stands for x's dim."""
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)
-    given = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
-    if isinstance(given, (list, tuple)) and len(given) == len(shape):
-        given = [own if d is None else d for d, own in zip(given, shape)]
-    return static_dims(given, "noise_shape")
+    dims = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
+    if isinstance(dims, (list, tuple)) and len(dims) == len(shape):
+        dims = [own if d is None else d for d, own in zip(dims, shape)]
+    return static_dims(dims, "noise_shape")
