@@ -514,13 +514,13 @@ def _guard_against_ones(x: Tensor) -> Tensor:
       UnknownSizes: the trace may be specialized to the sizes of its calls instead.
     """
     if state.trace is not None and not state.trace.root.has_sizes and not is_static_shape(x._type.shape):
-        needed = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
-        if isinstance(needed, UnknownSizes):
-            raise needed
+        error = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
+        if isinstance(error, UnknownSizes):
+            raise error
     for axis, dim in enumerate(x._type.shape):
         if not isinstance(dim, int):
-            more = bind.not_equal(scalar_of(dim), scalar_of(1))
-            x = bind.initialized(x, more, message=MSG_RUN_TIME_ONE.format(axis=axis))
+            is_not_one = bind.not_equal(scalar_of(dim), scalar_of(1))
+            x = bind.initialized(x, is_not_one, message=MSG_RUN_TIME_ONE.format(axis=axis))
     return x
 
 

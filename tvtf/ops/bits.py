@@ -99,7 +99,7 @@ def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
 def _shift(e: Any, direction: str, x: str, y: str, dtype: DType) -> str:
     """Writes BitShift on unsigned integers, the only ones that ONNX shifts.
 
-    Clamps the count, which ONNX doesn't define.
+    Counts are clamped, for ONNX doesn't define a shift by more than the width.
     """
     bits = e.const(np.array(8 * dtype.size - 1, dtype.np))
     count = e.computed("Min", [e.computed("Max", [y, e.const(np.array(0, dtype.np))]), bits])

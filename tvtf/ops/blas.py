@@ -45,7 +45,7 @@ def libraries() -> tuple[Library, ...]:
 @functools.cache
 def _libraries(with_scipy: bool) -> tuple[Library, ...]:
     packages = ("numpy", "scipy") if with_scipy else ("numpy",)
-    return tuple(found for name in packages for path in _files(name) if (found := _opened(path)) is not None)
+    return tuple(result for name in packages for path in _files(name) if (result := _opened(path)) is not None)
 
 
 def _files(package: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""``tf.debugging.check_numerics`` and ``enable_check_numerics``: where infinities and NaN come from."""
+"""``tf.debugging.check_numerics`` and ``enable_check_numerics``: errors for infinities and NaN where they arise."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ def _type(x: TensorType, *, message: str) -> TensorType:
 
 
 def _numpy(x: np.ndarray, *, message: str) -> np.ndarray:
-    found = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
-    if found:
-        raise ArgumentError(f"{message} : Tensor had {found} values")
+    kinds = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
+    if kinds:
+        raise ArgumentError(f"{message} : Tensor had {kinds} values")
     return x
 
 
 def _guard(x: Tensor, *, message: str) -> list[tuple[Tensor, str]]:
+    """Checks at run time for infinities and NaN, with a message for each and for both."""
     infinite, nan = _any(bind.is_inf(x)), _any(bind.is_nan(x))
-    told = ((bind.logical_and(infinite, nan), "Inf and NaN"), (infinite, "Inf"), (nan, "NaN"))
-    return [(bind.logical_not(has), f"{message} : Tensor had {found} values") for has, found in told]
+    cases = ((bind.logical_and(infinite, nan), "Inf and NaN"), (infinite, "Inf"), (nan, "NaN"))
+    return [(bind.logical_not(has), f"{message} : Tensor had {kinds} values") for has, kinds in cases]
 
 
 def _any(x: Tensor) -> Tensor:

@@ -69,34 +69,34 @@ def from_front(x: Tensor, axis: Tensor, count: int = 1) -> Tensor:
     return permuted(x, bind.select(bind.less(p, axis), bind.add(p, _as_int32(count)), within))
 
 
-def _same_shape(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _same_shape(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Applies a function that keeps the shape along a computed axis."""
     place = _axis(axis, x.ndim)
-    return from_front(function(to_front(x, place), **given, axis=0), place)
+    return from_front(function(to_front(x, place), **arguments, axis=0), place)
 
 
-def _axis_removed(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _axis_removed(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Applies a function that removes its axis, such as argmax, along a computed axis."""
-    return function(to_front(x, _axis(axis, x.ndim)), **given, axis=0)  # type: ignore[no-any-return]
+    return function(to_front(x, _axis(axis, x.ndim)), **arguments, axis=0)  # type: ignore[no-any-return]
 
 
-def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _several_axes(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Applies a function along several computed axes, one after the other."""
-    shifts = scalars_of(given.pop("shift", ()))
+    shifts = scalars_of(arguments.pop("shift", ()))
     places = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
     for i, place in enumerate(places):
         x = _same_shape(
             lambda x, axis, i=i: function(x, *shifts[i : i + 1], axis=[axis] if not len(shifts) else axis),
             x,
             place,
-            given,
+            arguments,
         )
     return x
 
 
-def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Reduces along computed axes, after moving them to the end."""
-    rank, keepdims = x.ndim, bool(given.pop("keepdims", False))
+    rank, keepdims = x.ndim, bool(arguments.pop("keepdims", False))
     places = reshape(_axis(axis, rank), [-1])
     count = _count(places)
     p = _as_int32(np.arange(rank))
@@ -109,7 +109,7 @@ def _reduced(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str
     bind.guard(is_unique, message="Invalid reduction arguments: Axes contains duplicate dimension")
     order = bind.add(p, bind.multiply(_as_int32(rank), bind.cast(is_reduced, dtype=int32)))
     perm = bind.cast(_places_in_order(order), dtype=int32)
-    result: Tensor = function(permuted(x, perm), axis=list(range(rank - count, rank)), **given)
+    result: Tensor = function(permuted(x, perm), axis=list(range(rank - count, rank)), **arguments)
     return reshape(result, bind.select(is_reduced, _as_int32(1), bind.shape(x, dtype=int32))) if keepdims else result
 
 
@@ -135,31 +135,31 @@ def _count(x: Tensor) -> int:
     return count
 
 
-def _joined(function: Callable[..., Any], values: Sequence[Any], axis: Any, given: dict[str, Any]) -> Tensor:
+def _joined(function: Callable[..., Any], values: Sequence[Any], axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Concatenates along a computed axis."""
     tensors = [convert_to_tensor(v) for v in values]
     place = _axis(axis, tensors[0].ndim)
     return from_front(function([to_front(x, place) for x in tensors], axis=0), place)
 
 
-def _gathered(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _gathered(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     """Gathers along a computed axis."""
     place = _axis(axis, x.ndim)
-    indices = convert_to_tensor(given["indices"])
+    indices = convert_to_tensor(arguments["indices"])
     result: Tensor = function(to_front(x, place), indices, axis=0)
     return from_front(result, place, indices.ndim) if indices.ndim != 1 else from_front(result, place)
 
 
-def _split(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> list[Tensor]:
+def _split(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> list[Tensor]:
     place = _axis(axis, x.ndim)
-    return [from_front(part, place) for part in function(to_front(x, place), **given, axis=0)]
+    return [from_front(part, place) for part in function(to_front(x, place), **arguments, axis=0)]
 
 
-def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
+def _expanded(function: Callable[..., Any], x: Tensor, axis: Any, arguments: dict[str, Any]) -> Tensor:
     return from_front(function(x, axis=0), _axis(axis, x.ndim + 1))
 
 
-def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, given: dict[str, Any]) -> Tensor:
+def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, arguments: dict[str, Any]) -> Tensor:
     return permuted(x, _axis(perm, x.ndim))
 
 
@@ -170,11 +170,11 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a handler for calls whose argument ``name`` the program computes; the first argument is the tensor."""
 
     def handle(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        given = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-        x, *_ = given.values()
-        axis = given.pop(name, None)
+        arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
+        x, *_ = arguments.values()
+        axis = arguments.pop(name, None)
         axis = axis._as_tensor() if hasattr(axis, "_as_tensor") else axis
-        del given[next(iter(given))]
+        del arguments[next(iter(arguments))]
         if not is_computed(axis):
             return NotImplemented
         if axis.dtype not in _INTEGERS:
@@ -182,13 +182,13 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
             raise not_among(axis.dtype, _INTEGERS, "Tidx", name).told_by(op)
         if isinstance(axis._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
-        given.pop("name", None)
+        arguments.pop("name", None)
         if handler is _joined:
-            return handler(function, x, axis, given)
+            return handler(function, x, axis, arguments)
         x = convert_to_tensor(x)
         if isinstance(x._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
-        return handler(function, x, axis, given)
+        return handler(function, x, axis, arguments)
 
     return handle
 

@@ -92,9 +92,11 @@ def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Ten
 
 def _class_count(rows: Tensor, columns: Tensor) -> Dim:
     """Returns one more than the largest class."""
-    greatest = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
-    most = bind.maximum(bind.maximum(*greatest), number(-1, rows))  # the maximum of no elements is the lowest number
-    return size_argument(bind.add(most, number(1, rows)), "num_classes")
+    maxima = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
+    last_class = bind.maximum(
+        bind.maximum(*maxima), number(-1, rows)
+    )  # the maximum of no elements is the lowest number
+    return size_argument(bind.add(last_class, number(1, rows)), "num_classes")
 
 
 @export("histogram_fixed_width_bins")

@@ -128,7 +128,7 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 MOST_KNOWN = 1 << 12
 """Limit of elements for which a trace keeps a range's values.
 
-Those that axes and shapes are computed from are short.
+Ranges that axes and shapes are computed from are short.
 """
 
 
@@ -280,7 +280,7 @@ def range_dtype(bounds: Sequence[Any]) -> DType:
 def _number(bound: Any, kind: DType) -> Any:
     """Rounds a Python float to a dtype.
 
-    Float32 if no dtype was given, even where other arguments are wider, as in TensorFlow.
+    Without a given dtype that is float32, even where other arguments are wider, as in TensorFlow.
     """
     return convert_to_tensor(bound, kind).eager_array().item() if type(bound) is float else bound
 
@@ -404,7 +404,7 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
 def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int) -> None:
     """Writes a comparison with the range of depths.
 
-    ONNX's OneHot counts negative indices from the end and takes no scalar.
+    It doesn't write ONNX's OneHot, which counts negative indices from the end and takes no scalar.
     """
     index, lifted, steps, placed, hot = (e.temp() for _ in range(5))
     e.node("Cast", [inputs[0]], [index], to=7)

@@ -89,7 +89,7 @@ def take_diagonal(x: Tensor, first: int, second: int) -> Any:
     ],
 )
 def put_diagonal(x: Tensor, first: int, second: int) -> Any:
-    """``x`` with a new axis ``second``, zero where it differs from ``first``."""
+    """Inserts an axis ``second``, with zeros where its index differs from that of ``first``."""
     return (x,), {"first": first, "second": second}
 
 
@@ -114,7 +114,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     rows, columns = x._type.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]
-    elif not same_dim(rows, columns):  # only running tells
+    elif not same_dim(rows, columns):  # the shorter one is known only at run time
         diagonal = public_names()["linalg.diag_part"](x)
         return bind.reduce_sum(diagonal, axis=(x.ndim - 2,), keepdims=False)
     diagonal = bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)

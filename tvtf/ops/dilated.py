@@ -23,7 +23,7 @@ def with_space_to_batch(
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    """What ``op(images, count of spatial dims, padding)`` gives with its windows dilated.
+    """Applies ``op(images, count of spatial dims, padding)`` with its windows dilated.
 
     Args:
       input: tensor of known shape (n, spatial dims ..., channels), or as ``data_format`` says.
@@ -35,7 +35,7 @@ def with_space_to_batch(
       data_format: "NHWC" and its like, or "NCHW" and its like.
 
     Returns:
-      What ``op`` gives.
+      The result of ``op``.
 
     Raises:
       ValueError: rates below 1, dims that don't rise, or "SAME" without ``filter_shape``.

@@ -1,4 +1,4 @@
-"""Dropout: random zeros, composed from the random ops."""
+"""Dropout, composed of the random ops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/dropout
     """
-    return _dropped(x, rate, lambda shape, dtype: exports["random.uniform"](shape, seed=seed, dtype=dtype), noise_shape)
+    return _apply_dropout(
+        x, rate, lambda shape, dtype: exports["random.uniform"](shape, seed=seed, dtype=dtype), noise_shape
+    )
 
 
 @export("nn.experimental.stateless_dropout")
@@ -61,7 +63,7 @@ def stateless_dropout(
     uniform: Sampler = lambda shape, dtype: exports["random.stateless_uniform"](  # noqa: E731 - one of two samplers
         shape, seed=seed, dtype=dtype, **options
     )
-    return _dropped(x, rate, uniform, noise_shape)
+    return _apply_dropout(x, rate, uniform, noise_shape)
 
 
 @export("nn.experimental.general_dropout")
@@ -77,10 +79,11 @@ def general_dropout(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/experimental/general_dropout
     """
-    return _dropped(x, rate, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), noise_shape)
+    return _apply_dropout(x, rate, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), noise_shape)
 
 
-def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
+def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
+    """Zeroes elements whose noise is below the rate and scales the others."""
     x = convert_to_tensor(x)
     if not x.dtype.is_floating:
         raise ValueError(

@@ -135,7 +135,7 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Converts operands as TensorFlow's ``+`` and ``/`` do.
 
-    One that doesn't fit the first's dtype is left for the op to refuse.
+    An operand that doesn't fit the first one's dtype is left for the op to refuse.
     """
     x = convert_to_tensor(x)
     try:

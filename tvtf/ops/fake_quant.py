@@ -288,5 +288,5 @@ def fake_quant_with_min_max_vars_per_channel_gradient(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel_gradient
     """
-    found = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
-    return FakeQuantWithMinMaxVarsPerChannelGradient(*found)
+    result = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
+    return FakeQuantWithMinMaxVarsPerChannelGradient(*result)

@@ -31,6 +31,7 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 
 
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
+    """Checks that a tensor has as many axes as a transform needs."""
     least = -min(axes)
     if len(x.shape) < least:
         raise ArgumentError(
@@ -123,8 +124,8 @@ def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str
     last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
     missing = simplify_dim(size - ct._type.shape[last])
     paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
-    whole = bind.pad(ct, number(0, ct), paddings=paddings)
-    return bind.real(bind.fourier(whole, axes=axes, inverse=True, norm=_DUAL[norm]))
+    spectrum = bind.pad(ct, number(0, ct), paddings=paddings)
+    return bind.real(bind.fourier(spectrum, axes=axes, inverse=True, norm=_DUAL[norm]))
 
 
 @host_primitive(
@@ -163,7 +164,7 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
     """Transforms the cotangent and doubles mirrored frequencies.
 
-    All but the first, and the middle one of an even size.
+    These are all but the first, and the middle one of an even size.
     """
     if not isinstance(size, int):
         raise until_told(NotImplementedError("the gradient of irfft needs a known fft_length"))

@@ -27,7 +27,7 @@ WHY_NOT = {"vjp": MADE_LATE, "onnx": MADE_LATE}
 def rows_first(rank: int) -> tuple[int, ...]:
     """Returns the permutation between ``(..., heads, rows, columns)`` and ``(..., rows, heads, columns)``.
 
-    None below rank 4.
+    Below rank 4 it changes nothing.
     """
     return tuple(range(rank)) if rank < 4 else (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 

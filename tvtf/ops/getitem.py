@@ -275,7 +275,7 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """What ``input_[begin:end:strides, ...]`` gives; bit i of a mask says something about entry i.
+    """Computes ``input_[begin:end:strides, ...]``; bit i of each mask changes entry i.
 
     Args:
       input_: tensor.

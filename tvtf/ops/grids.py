@@ -233,19 +233,19 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/sequence_mask
     """
     counts = convert_to_tensor(lengths)
-    most = _largest(counts) if maxlen is None else convert_to_tensor(maxlen)
-    if most.ndim:
-        detail = f"received `maxlen` = {maxlen} with shape '{most.shape}' instead"
+    length = _largest(counts) if maxlen is None else convert_to_tensor(maxlen)
+    if length.ndim:
+        detail = f"received `maxlen` = {maxlen} with shape '{length.shape}' instead"
         raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, {detail}")
-    steps = arange(most, dtype=most.dtype)
+    steps = arange(length, dtype=length.dtype)
     lifted = bind.reshape(cast_tensor(counts, steps.dtype), shape=(*counts._type.shape, 1))
     mask = bind.less(steps, lifted)
     return mask if as_dtype(dtype) is boolean else bind.cast(mask, dtype=as_dtype(dtype))
 
 
 def _largest(counts: Tensor) -> Tensor:
-    found = bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False)
-    return bind.maximum(found, number(0, counts))  # type: ignore[no-any-return]
+    result = bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False)
+    return bind.maximum(result, number(0, counts))  # type: ignore[no-any-return]
 
 
 # -- shapes that broadcast
@@ -452,7 +452,7 @@ def _check_permutation(array: np.ndarray) -> None:
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
         raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
-    seen, places = np.unique(array, return_index=True)
-    if len(seen) < count:
+    distinct, places = np.unique(array, return_index=True)
+    if len(distinct) < count:
         repeated = np.delete(array, places)[0]
         raise ArgumentValueError(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")

@@ -64,6 +64,7 @@ def _half_bits(last: Words) -> Words:
 
 
 def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
+    """Encrypts each index until the result is in range, which keeps the mapping a permutation."""
     words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
     indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
     if (indices > limit).any():
@@ -77,8 +78,8 @@ def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: in
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
-    for given, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
-        require_dtype(given, INTEGERS, role)
+    for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
+        require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:
         raise ArgumentError(
             f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}."
@@ -91,7 +92,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
 
 @host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"}, tf_name="RandomIndexShuffle")
 def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
-    """Places in a shuffled ``[0, ..., max_index]``."""
+    """Computes the positions of indices in a shuffled ``[0, ..., max_index]``."""
     if rounds < 4 or rounds % 2:
         raise ArgumentError(f"Rounds must be >= 4 and even but got {rounds}.")
     return (index, seed, max_index), {"rounds": rounds}

@@ -87,15 +87,15 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
         for d, n in enumerate(indices.shape[:batch_dims])
     ]
     places = (*batch_places, indices)
-    taken = moved[places]
+    slices = moved[places]
     between, count = axis - batch_dims, indices.ndim - batch_dims
     order = [
         *range(batch_dims),
         *range(indices.ndim, indices.ndim + between),
         *range(batch_dims, batch_dims + count),
-        *range(indices.ndim + between, taken.ndim),
+        *range(indices.ndim + between, slices.ndim),
     ]
-    return taken.transpose(order)
+    return slices.transpose(order)
 
 
 def _gather_vjp(
@@ -156,7 +156,7 @@ def _gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, b
 def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
     """Writes GatherND, which has batch axes.
 
-    The gathered axis is moved right behind them, and the result's axes back.
+    The gathered axis is moved right behind them, and the result's axes are moved back.
     """
     params, indices = types[0]
     rank, count = len(params.shape), len(indices.shape) - batch_dims
@@ -339,10 +339,10 @@ def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str
     return bind.select(fits, indices, zeros_like(indices)), counts
 
 
-def where_counted(counts: Tensor, values: Tensor, others: Tensor) -> Tensor:
-    """Selects the slices of ``values`` whose index vectors are valid, and ``others`` elsewhere."""
+def where_counted(counts: Tensor, values: Tensor, otherwise: Tensor) -> Tensor:
+    """Selects the slices of ``values`` whose index vectors are valid, and ``otherwise`` elsewhere."""
     shape = (*counts._type.shape, *(1,) * (values.ndim - counts.ndim))
-    return bind.select(bind.reshape(counts, shape=shape), values, others)
+    return bind.select(bind.reshape(counts, shape=shape), values, otherwise)
 
 
 def nd_places(indices: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -440,8 +440,8 @@ def gather_nd(
     if batch_dims:
         at = with_batch_places(at, static_int(batch_dims, "batch_dims"))
     at, counts = by_policy(bad_indices_policy, at, x._type.shape, "GatherNd")
-    found = bind.gather_nd(x, at)
-    return found if counts is None else where_counted(counts, found, zeros_like(found))
+    result = bind.gather_nd(x, at)
+    return result if counts is None else where_counted(counts, result, zeros_like(result))
 
 
 # -- the places of true elements
@@ -491,5 +491,5 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
     merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
-    found = places(bind.reshape(chosen, shape=(merged,)))
-    return bind.gather(flat, bind.reshape(found, shape=(found._type.shape[0],)), axis=axis, batch_dims=0)
+    result = places(bind.reshape(chosen, shape=(merged,)))
+    return bind.gather(flat, bind.reshape(result, shape=(result._type.shape[0],)), axis=axis, batch_dims=0)

@@ -19,7 +19,7 @@ _RESULTS = {float32: float32, float16: float16, bfloat16: bfloat16, int8: float3
 
 
 class IsotonicRegression(NamedTuple):
-    """What `tf.nn.isotonic_regression` returns."""
+    """The result of `tf.nn.isotonic_regression`."""
 
     output: Tensor
     segments: Tensor

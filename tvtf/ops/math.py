@@ -21,7 +21,7 @@ MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 def both_known(function: Any) -> Any:
     """Returns the ``value`` column of a binary op.
 
-    Its value where the trace knows both operands, as in shape arithmetic.
+    It computes the value where the trace knows both operands, as in shape arithmetic.
     """
 
     def value(x: Any, y: Any) -> Any:

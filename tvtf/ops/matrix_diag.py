@@ -48,7 +48,10 @@ class Band(NamedTuple):
         return self.longest - self.length(k) if to_the_right else 0
 
     def places(self) -> np.ndarray:
-        """Returns for each element of the diagonals, highest first, its index in the flat matrix; NOWHERE for padding."""
+        """Returns for each element of the diagonals, highest first, its index in the flat matrix.
+
+        Padding has the index NOWHERE.
+        """
         indices = np.full((self.high - self.low + 1, self.longest), NOWHERE)
         for line, k in enumerate(range(self.high, self.low - 1, -1)):
             steps, begin = np.arange(self.length(k)), self._begin(k)
@@ -89,13 +92,13 @@ def _padding(value: Any, x: Tensor) -> Tensor:
 
 
 def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwise: Tensor) -> Tensor:
-    """``source[..., places]`` in another shape; ``otherwise`` where there is no place."""
+    """Gathers ``source[..., places]`` in another shape; ``otherwise`` where the place is NOWHERE."""
     if (places == NOWHERE).all():
         return bind.broadcast_to(otherwise, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
-    found = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
-    found = bind.reshape(found, shape=(*source._type.shape[:-1], *shape))
+    result = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
+    result = bind.reshape(result, shape=(*source._type.shape[:-1], *shape))
     there = EagerTensor((places != NOWHERE).reshape([d for d in shape if isinstance(d, int)]))
-    return found if (places != NOWHERE).all() else bind.select(there, found, otherwise)
+    return result if (places != NOWHERE).all() else bind.select(there, result, otherwise)
 
 
 def _known_dims(x: Tensor) -> tuple[int, int]:
@@ -283,7 +286,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
     """Returns the number of a single diagonal of matrices of symbolic size, which needs no static indices.
 
-    Else None.
+    Returns None for matrices of static size and for bands.
     """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None

@@ -16,7 +16,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
-from tvtf.ops.operands import attributes, one_of, operands, told, word_of
+from tvtf.ops.operands import attributes, named, one_of, operands, word_of
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 
@@ -82,7 +82,7 @@ class MaxPoolWithArgmax(NamedTuple):
 
 @export("nn.max_pool_with_argmax")
 @attributes(
-    include_batch_in_index=bool, padding=word_of("SAME", "VALID"), output_dtype=told("Targmax", one_of(int32, int64))
+    include_batch_in_index=bool, padding=word_of("SAME", "VALID"), output_dtype=named("Targmax", one_of(int32, int64))
 )
 def max_pool_with_argmax(
     input: Any,

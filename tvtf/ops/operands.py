@@ -28,15 +28,15 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
     """
     if not is_tensor(value):
         return of_fixed_dtype(value, dtype)
-    found = convert_to_tensor(value)
-    if found.dtype is not dtype:
+    result = convert_to_tensor(value)
+    if result.dtype is not dtype:
         raise ArgumentError(
             f"cannot compute {{op}} as input #{index}(zero-based) was expected to be a {type_name(dtype)} tensor but is a "
-            f"{type_name(found.dtype)} tensor",
+            f"{type_name(result.dtype)} tensor",
             TypeError,
-            f"Input #{index} of '{{op}}' Op has type {found.dtype.name} that does not match expected type of {dtype.name}.",
+            f"Input #{index} of '{{op}}' Op has type {result.dtype.name} that does not match expected type of {dtype.name}.",
         )
-    return found
+    return result
 
 
 def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
@@ -51,9 +51,9 @@ def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
     except ValueError as error:
         if state.trace is None:
             raise
-        found = convert_to_tensor(value).dtype
+        result = convert_to_tensor(value).dtype
         raise TypeError(
-            f"Input has type {found.name} that does not match expected type of {dtype.name}: {error}"
+            f"Input has type {result.name} that does not match expected type of {dtype.name}: {error}"
         ) from None
 
 
@@ -74,10 +74,10 @@ def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
       ValueError: a tensor of another dtype.
       ArgumentError: not a scalar.
     """
-    found = converted(value, dtype)
-    if found.ndim:
-        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
-    return static_int(found, what)
+    result = converted(value, dtype)
+    if result.ndim:
+        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(result._type.shape)}")
+    return static_int(result, what)
 
 
 def integers(value: Any, what: str) -> Any:
@@ -88,9 +88,9 @@ def integers(value: Any, what: str) -> Any:
       ArgumentError: its elements are not integers.
     """
     if _is_known(value) and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
-        found = convert_to_tensor(value, dtype_hint=int32)
-        if not found.dtype.is_integer:
-            require_dtype(found._type, (int32, int64), what)
+        result = convert_to_tensor(value, dtype_hint=int32)
+        if not result.dtype.is_integer:
+            require_dtype(result._type, (int32, int64), what)
     return value
 
 
@@ -136,12 +136,12 @@ def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DTy
       ArgumentError: it is not in ``allowed``.
     """
     try:
-        found = as_dtype(value)
+        result = as_dtype(value)
     except TypeError:
         raise TypeError(f"Expected DataType for argument '{what}' not {value!r}.") from None
-    if allowed and found not in allowed:
-        raise not_among(found, allowed, what, what)
-    return found
+    if allowed and result not in allowed:
+        raise not_among(result, allowed, what, what)
+    return result
 
 
 KINDS: dict[type, Converter] = {
@@ -212,14 +212,14 @@ def word_of(*allowed: str) -> Converter:
     return lambda value, what: attribute_text(value, what, allowed)
 
 
-def told(name: str, kind: Converter) -> Converter:
+def named(name: str, kind: Converter) -> Converter:
     """Returns a converter whose errors call the argument ``name``, as TensorFlow's op does, not its public function."""
     return lambda value, _: kind(value, name)
 
 
 def flag(name: str) -> Converter:
     """Returns a converter of a bool that TensorFlow's op calls ``name``."""
-    return told(name, attribute_bool)
+    return named(name, attribute_bool)
 
 
 def operands(*values: Any) -> list[Tensor]:

@@ -49,7 +49,7 @@ def _named(name: str) -> Operator:
 def equals(x: Any, y: Any) -> Any:
     """``x == y``: elementwise; False for None and for shapes that don't broadcast.
 
-    In graphs whether they are one object.
+    In a TensorFlow 1 graph it compares by identity.
     """
     return x is y if _is_in_graph() else _matching(compare.equal, x, y, False)
 
@@ -58,7 +58,7 @@ def equals(x: Any, y: Any) -> Any:
 def differs(x: Any, y: Any) -> Any:
     """``x != y``: elementwise; True for None and for shapes that don't broadcast.
 
-    In graphs whether they are two objects.
+    In a TensorFlow 1 graph it compares by identity.
     """
     return x is not y if _is_in_graph() else _matching(compare.not_equal, x, y, True)
 

@@ -37,6 +37,7 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 
 
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
+    """Checks one pair of non-negative paddings for each axis."""
     require_same_dtype((x, value), ("input", "constant_values"))
     if len(paddings) != len(x.shape):
         raise ArgumentError(

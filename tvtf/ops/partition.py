@@ -1,6 +1,6 @@
 """Ops that partition and reorder slices.
 
-Dynamic_partition and dynamic_stitch, reverse_sequence, space_to_batch, patches.
+They are dynamic_partition, dynamic_stitch, unravel_index, reverse_sequence, space_to_batch, batch_to_space and patches.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
-    found = places(chosen)
-    return gather_densely(rows, bind.reshape(found, shape=found._type.shape[:1]))
+    result = places(chosen)
+    return gather_densely(rows, bind.reshape(result, shape=result._type.shape[:1]))
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:

@@ -101,7 +101,7 @@ def _op(kind: str, rank: int) -> str:
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The largest value in each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`max_pool2d`.
+    """The largest value in each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`max_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.
@@ -121,7 +121,7 @@ def max_pool(
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The mean of each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`avg_pool2d`.
+    """The mean of each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`avg_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.

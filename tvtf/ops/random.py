@@ -130,7 +130,7 @@ def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     onnx=random_onnx.uniform,
 )
 def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
-    """Returns random multiples of the dtype's epsilon in [0, 1); ``seed`` as for :func:`stateless_random_bits`."""
+    """Returns random multiples of the dtype's epsilon in [0, 1); ``seed`` is as for :func:`stateless_random_bits`."""
     return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
@@ -181,7 +181,7 @@ def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim
 def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any:
     """Returns random integers in [low, high), two scalars of one dtype.
 
-    ``seed`` as for :func:`stateless_random_bits`.
+    ``seed`` is as for :func:`stateless_random_bits`.
     """
     return (convert_to_tensor(seed), convert_to_tensor(low), convert_to_tensor(high)), {"shape": drawn_dims(shape)}
 
@@ -229,7 +229,7 @@ def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> n
     onnx=random_onnx.normal,
 )
 def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
-    """Returns standard normal numbers; ``seed`` as for :func:`stateless_random_bits`.
+    """Returns standard normal numbers; ``seed`` is as for :func:`stateless_random_bits`.
 
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958; random_distributions.h of TensorFlow.
     """
@@ -269,7 +269,7 @@ def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarr
 def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Returns standard normal numbers within (-2, 2), others drawn again.
 
-    ``seed`` as for :func:`stateless_random_bits`.
+    ``seed`` is as for :func:`stateless_random_bits`.
     """
     return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
@@ -301,7 +301,7 @@ def _permutation_type(seed: TensorType, *, size: Dim) -> TensorType:
     why_not={"onnx": _NO_ONNX},
 )
 def stateless_random_permutation(seed: Any, size: Dim) -> Any:
-    """Returns the numbers from 0 to size - 1 in random order; ``seed`` as for :func:`stateless_random_bits`.
+    """Returns the numbers from 0 to size - 1 in random order; ``seed`` is as for :func:`stateless_random_bits`.
 
     Source: Durstenfeld, Algorithm 235: Random permutation, 1964.
     """

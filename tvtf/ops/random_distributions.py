@@ -24,7 +24,7 @@ from tvtf.ops import philox
 from tvtf.ops.broadcast_dims import met
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
-from tvtf.ops.operands import attributes, one_of, told
+from tvtf.ops.operands import attributes, named, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 
@@ -399,7 +399,7 @@ def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape
 
 
 @export("random.stateless_binomial")
-@attributes(output_dtype=told("dtype", one_of(float16, float32, float64, int32, int64)))
+@attributes(output_dtype=named("dtype", one_of(float16, float32, float64, int32, int64)))
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Tensor:
@@ -430,7 +430,7 @@ def stateless_binomial(
 WIDE = 1.7
 """Deviations from the mean beyond which a limit makes TensorFlow try normal numbers.
 
-Else uniform or exponential ones.
+Nearer limits make it try uniform or exponential numbers.
 """
 
 

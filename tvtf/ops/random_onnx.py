@@ -102,7 +102,7 @@ def size(n: Nodes, shape: Sequence[Dim]) -> str:
 
 
 def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
-    """Writes the blocks for all elements of ``shape``, of which a block gives ``width``."""
+    """Writes as many blocks as ``shape`` needs at ``width`` elements a block."""
     count = n("Div", n("Add", size(n, shape), width - 1), width)
     return blocks(n, inputs[0], types[0][0], count)
 

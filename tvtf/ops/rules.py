@@ -94,7 +94,7 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
 def static_value(value: Any, what: str) -> Any:
     """Returns the Python value of an argument that must be known while tracing.
 
-    Tensors are unwrapped where they can be.
+    Eager tensors and symbolic ones of known value are unwrapped.
     """
     if is_tensor(value):
         value = value._as_tensor()
@@ -277,12 +277,12 @@ def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
     Raises:
       TypeError: it is not a number.
     """
-    found = dims_value(value, what)
-    if isinstance(found, (list, tuple)):
+    result = dims_value(value, what)
+    if isinstance(result, (list, tuple)):
         raise ArgumentError(f"{what} must be a scalar, but got {value!r}")
     if of_any_dtype:
-        _require_sizes([found], what)
-    return found if is_dim(found) else static_int(found, what)
+        _require_sizes([result], what)
+    return result if is_dim(result) else static_int(result, what)
 
 
 def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
@@ -406,16 +406,16 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
         raise not_among(x.dtype, domain, "T", name)
 
 
-def not_among(found: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
+def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
     """Returns the error for a dtype outside ``allowed``, in TensorFlow's words.
 
-    Its kernels name dtypes by other names.
+    TensorFlow's kernels and graphs name dtypes differently.
     """
     return ArgumentError(
-        f"Value for attr '{attribute}' of {type_name(found)} is not in the list of allowed values: "
+        f"Value for attr '{attribute}' of {type_name(dtype)} is not in the list of allowed values: "
         + ", ".join(map(type_name, allowed)),
         TypeError,
-        f"Value passed to parameter '{parameter}' has DataType {found.name} not in list of allowed values: "
+        f"Value passed to parameter '{parameter}' has DataType {dtype.name} not in list of allowed values: "
         + ", ".join(each.name for each in allowed),
     )
 

@@ -126,7 +126,7 @@ def segment_samples() -> list[Sample]:
 def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
     """Returns the ONNX rule of a segment reduction.
 
-    ScatterND with one extra row for negative ids, which is sliced off.
+    It writes ScatterND with one extra row for negative ids, which is sliced off.
     """
 
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
@@ -209,8 +209,8 @@ def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segmen
     """Divides a segment's cotangent equally among equal extremes, as in TensorFlow."""
     best = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
     count = bind.unsorted_segment_sum(best, ids, num_segments=num_segments)
-    some = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.multiply(best, gathered(bind.divide(ct, some), ids)), None
+    divisor = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
+    return bind.multiply(best, gathered(bind.divide(ct, divisor), ids)), None
 
 
 def _extreme_samples() -> list[Sample]:
@@ -286,9 +286,9 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     zeros = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
     nonzero = bind.select(is_zero, one, data)
     product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
-    others = bind.select(is_zero, product, bind.divide(product, nonzero))
+    product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
     others_nonzero = bind.equal(gathered(zeros, ids), bind.cast(is_zero, dtype=data.dtype))
-    return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, others, zero)), None
+    return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
 
 
 @primitive(

@@ -19,10 +19,10 @@ def _ones(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
 
 
 def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
-    """Returns each segment's number of rows, at least one, in a shape that broadcasts with the sums."""
+    """Returns each segment's number of rows, at least one, in a shape that broadcasts with its sums."""
     rows = bind.unsorted_segment_sum(_ones(data, ids._type.shape), ids, num_segments=num_segments)
-    some = bind.maximum(rows, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.reshape(some, shape=(num_segments, *(1,) * (data.ndim - ids.ndim)))
+    at_least_one = bind.maximum(rows, EagerTensor(np.ones((), data.dtype.np)))
+    return bind.reshape(at_least_one, shape=(num_segments, *(1,) * (data.ndim - ids.ndim)))
 
 
 def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, Tensor, Dim]:

@@ -234,8 +234,8 @@ def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: boo
 
 def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
     """Checks at run time that a window lies within its axis; the message shows the start if it is known."""
-    whole, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
-    place = bind.select(bind.less(start, first), bind.add(start, whole), start) if wrap else start
+    extent_scalar, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
+    place = bind.select(bind.less(start, first), bind.add(start, extent_scalar), start) if wrap else start
     inside = bind.logical_and(bind.less_equal(first, place), bind.less_equal(place, last))
     known = getattr(start, "known", None)
     shown_start = "" if known is None else f" {known}"
@@ -279,7 +279,7 @@ def _starts(e: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[
 def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
     """Slices the whole batch at once where its items share the starts.
 
-    Else gathers each item's window, axis by axis.
+    Otherwise it gathers each item's window, axis by axis.
     """
     x, *starts = inputs
     if not any(batched[1:]):
@@ -322,7 +322,7 @@ _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)),
 def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any:
     """Takes ``sizes`` elements of ``axes`` from starts that the program computes.
 
-    ``wrap``: negative starts count from the end.
+    With ``wrap``, negative starts count from the end.
     """
     return (x, *starts), {"axes": axes, "sizes": sizes, "wrap": wrap}
 

@@ -150,7 +150,7 @@ def log_matrix_determinant(x: Tensor) -> Any:
 
 
 class LogMatrixDeterminant(NamedTuple):
-    """What `tf.linalg.slogdet` returns."""
+    """The result of `tf.linalg.slogdet`."""
 
     sign: Tensor
     log_abs_determinant: Tensor
@@ -310,7 +310,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
-    """The solution x of ``matrix @ x = rhs`` for triangular matrices, of which only that triangle is read.
+    """The solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -341,7 +341,7 @@ def matrix_triangular_solve(
 def _cholesky_array(x: np.ndarray) -> np.ndarray:
     """Factors a batch at once.
 
-    If one matrix isn't positive definite, one by one: that one's factor is NaN, as in TensorFlow.
+    If one matrix isn't positive definite, it factors them one by one; that one's factor is NaN, as in TensorFlow.
     """
     try:
         return np.linalg.cholesky(x)

@@ -222,8 +222,8 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
     shape = x._type.shape
     rows, extent = shape[:-1], shape[-1]
     ids = flat_ids(ys[1], rows, extent)
-    whole = size_of(shape)
-    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=whole)
+    count = size_of(shape)
+    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=count)
     return bind.reshape(flat, shape=shape)
 
 
@@ -483,7 +483,7 @@ def _numpy_uniques(
     )
     if slices.ndim == 2:  # np.unique can't sort rows of strings: elements are replaced by their rank among all
         slices = np.unique(slices, return_inverse=True, equal_nan=False)[1].reshape(slices.shape)
-    _, first, back, times = np.unique(
+    _, first, inverse, times = np.unique(
         slices,
         return_index=True,
         return_inverse=True,
@@ -495,7 +495,7 @@ def _numpy_uniques(
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
     kind = out_idx.np
-    return np.take(array, first[rank], axis), place[back.reshape(-1)].astype(kind), times[rank].astype(kind)
+    return np.take(array, first[rank], axis), place[inverse.reshape(-1)].astype(kind), times[rank].astype(kind)
 
 
 def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple[TensorType, ...]:

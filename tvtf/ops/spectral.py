@@ -116,7 +116,7 @@ def qr_factors(x: Tensor, full_matrices: bool) -> Any:
 
 
 class Qr(NamedTuple):
-    """What `tf.linalg.qr` returns."""
+    """The result of `tf.linalg.qr`."""
 
     q: Tensor
     r: Tensor
@@ -214,9 +214,9 @@ def _wide_svd(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v:
     first, to_first = (v, to_v) if _same(v_columns, size) else (v[..., :, :size], to_v[..., :, :size])
     quotients = as_dtype_of(_quotients(bind.multiply(s, s)), u)
     in_u, in_v = bind.multiply(quotients, product(adjoint(u), to_u)), product(adjoint(first), to_first)
-    turned = bind.multiply(quotients, in_v)
+    scaled_v = bind.multiply(quotients, in_v)
     across = scaled_columns(bind.add(in_u, adjoint(in_u)), values)
-    down = adjoint(scaled_columns(bind.add(turned, adjoint(turned)), values))
+    down = adjoint(scaled_columns(bind.add(scaled_v, adjoint(scaled_v)), values))
     inner = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(across, down))
     inverse = as_dtype_of(_reciprocal(s), u)
     if u.dtype.is_complex:

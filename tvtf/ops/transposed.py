@@ -150,7 +150,7 @@ def conv_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transposed convolution of 1, 2 or 3 spatial axes, told by the length of ``output_shape``.
+    """The transposed convolution of 1, 2 or 3 spatial axes, by the length of ``output_shape``.
 
     Raises:
       ValueError: when ``output_shape`` has not 3, 4 or 5 dims.

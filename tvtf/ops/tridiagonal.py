@@ -375,8 +375,8 @@ def _eigen_array(
 ) -> tuple[np.ndarray, np.ndarray]:
     import scipy.linalg
 
-    found = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
-    return tuple(part.astype(alpha.dtype) for part in found)  # type: ignore[return-value]
+    result = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
+    return tuple(part.astype(alpha.dtype) for part in result)  # type: ignore[return-value]
 
 
 @host_primitive(

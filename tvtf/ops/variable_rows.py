@@ -143,10 +143,10 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
             "ResourceCountUpTo",
             f"Value for attr 'T' of {self.dtype.name} is not in the list of allowed values: int32, int64",
         )
-    value, most = self.value(), EagerTensor(np.array(limit, self.dtype.np))
+    value, bound = self.value(), EagerTensor(np.array(limit, self.dtype.np))
     message = f"Reached limit of {limit}"
     if state.trace is not None:
-        bind.guard(bind.less(value, most), message=message)
+        bind.guard(bind.less(value, bound), message=message)
     elif value.eager_array() >= limit:
         raise OutOfRangeError(None, "ResourceCountUpTo", f"{message} [Op:ResourceCountUpTo] name: ")
     self.assign_add(EagerTensor(np.array(1, self.dtype.np)))

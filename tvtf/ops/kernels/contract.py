@@ -10,7 +10,7 @@ from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, cast, compute, 
 
 
 def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
-    """``a`` times ``b`` for every label, summed over the labels that the result hasn't, read where they lie."""
+    """Multiplies ``a`` and ``b`` and sums over the labels that the result lacks, without transposing operands."""
     operands, result = equation.split("->")
     left, right = operands.split(",")
     extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))

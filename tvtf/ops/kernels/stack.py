@@ -42,5 +42,5 @@ def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
 
 
 def length(count: te.Tensor) -> te.Tensor:
-    """A scalar as the vector that a shape is made of."""
+    """Returns a scalar as an int64 vector, from which a shape is bound."""
     return te.compute((1,), lambda _: count().astype("int64"), name="length")
