@@ -183,6 +183,7 @@ def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
 
 
 def _check_rank(each: _Constraint, message: Any) -> None:
+    """Checks that a tensor has the rank of its symbols, or at least that rank where leading axes may be any."""
     rank = len(each.symbols)
     if each.innermost:
         if rank > 1:

@@ -68,7 +68,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
       message: begins the error's text.
 
     Raises:
-      InvalidArgumentError: it does; in a traced function when it runs and the result is used.
+      InvalidArgumentError: it holds one; in a traced function when it runs and the result is used.
 
     >>> import tvtf as tf
     >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()
@@ -119,6 +119,7 @@ class _NumericsWatch:
         """Ignores reads of Variables: their values were checked when they were computed."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        """Checks an op's floating outputs, when the graph runs if it is traced; tapes don't record the checks."""
         if prim.tf_name in _CARRIERS:
             return
         check = _check_now if state.trace is None else _check_when_run

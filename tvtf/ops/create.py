@@ -309,6 +309,7 @@ def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
 
 
 def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
+    """Returns the number of elements of a range whose ends tracing knows."""
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
         raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
@@ -366,6 +367,7 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 
 
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
+    """Checks indices, values of one dtype, axis and depth; the result has an axis of size ``depth`` at ``axis``."""
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
     rank = len(indices.shape)

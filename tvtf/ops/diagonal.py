@@ -16,6 +16,7 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
+    """Returns the type of the diagonal along two axes of one size, which stays on the first."""
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):
         raise ArgumentError(

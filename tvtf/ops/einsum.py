@@ -34,6 +34,7 @@ def _parts(equation: str) -> tuple[str, str, str]:
 
 
 def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
+    """Checks that two inputs agree on the size of every label; returns the type of their contraction."""
     require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
     require_dtype(a, NUMERIC, "inputs")
     left, right, result = _parts(equation)

@@ -78,6 +78,7 @@ class Ufunc(Primitive[Any]):
         self.seen: set[np.dtype] = set()
 
     def bind(self, x: Any, y: Any = None) -> Any:  # type: ignore[override]
+        """Calls NumPy directly on eager tensors of dtypes in ``seen``; anything else takes the general path."""
         inputs = (x,) if y is None else (x, y)
         result = None
         if state.trace is None:
@@ -99,6 +100,7 @@ class Ufunc(Primitive[Any]):
         return output
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Runs the op, and adds its dtype to ``seen`` if NumPy's result has the op's dtype without a cast."""
         output = super().run(inputs, attrs)
         dtypes = {x.eager_array(self).dtype for x in inputs}
         if len(dtypes) == 1 and dtypes.isdisjoint(self.seen):

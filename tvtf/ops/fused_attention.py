@@ -39,6 +39,7 @@ def _swapped(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
+    """Checks queries, keys, values and masks; returns the types of the output and of each row's log of sums."""
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])

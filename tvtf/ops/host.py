@@ -185,6 +185,7 @@ class _Records:
         self.used: dict[int, Any] = {}
 
     def keep(self, back: Callable[..., Any]) -> int:
+        """Keeps the gradient function of a call and returns its number; drops used ones, and the oldest beyond MOST."""
         with self.lock:
             self.used.clear()
             number = next(self.numbers)

@@ -78,6 +78,7 @@ def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: in
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
+    """Checks indices, seeds of three integers and largest indices, each one or n of them; returns the output's type."""
     for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:

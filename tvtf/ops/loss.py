@@ -19,6 +19,7 @@ from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
+    """Checks that labels and logits agree in dtype and shape; returns the type of one loss per row."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
@@ -220,6 +221,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
+    """Raises ValueError unless labels have the shape of the logits without its last axis."""
     shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
@@ -298,6 +300,7 @@ def _sparse_grad_samples() -> list[Sample]:
 
 
 def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Writes the loss as ONNX nodes: minus the log of the softmax at the label."""
     log, tall, chosen, flat = e.temp(), e.temp(), e.temp(), e.temp()
     last = e.const(np.array([-1], np.int64))
     e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
@@ -308,6 +311,7 @@ def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
     chance, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
     e.node("Softmax", [inputs[2]], [chance], axis=-1)

@@ -67,6 +67,7 @@ class Band(NamedTuple):
 
 
 def _bounds(k: Any, align: str) -> tuple[int, int]:
+    """Returns the first and last diagonal that ``k`` names; both must be known while tracing."""
     if align not in ALIGNMENTS:
         raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by(
             "MatrixDiagPartV3"
@@ -102,6 +103,7 @@ def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwis
 
 
 def _known_dims(x: Tensor) -> tuple[int, int]:
+    """Returns the numbers of rows and columns, which must be known while tracing."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
             "MatrixDiagPartV3"

@@ -30,6 +30,7 @@ from tvtf.ops.softmax import wide
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
+    """Checks that scale and offset have the dtype of ``x`` and the shape of its axes from ``first`` on."""
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
@@ -124,6 +125,7 @@ def _onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon:
 
 
 def _grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+    """Writes the gradient as ONNX nodes, by the formula of the kernel ``layer_norm_grad``."""
     dtype, axes = types[0][1].dtype.np, tuple(range(first, len(types[0][1].shape)))
 
     def node(op: str, *names: str) -> str:

@@ -181,6 +181,7 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
+    """Checks one count of repeats per axis, none negative; each size is multiplied by its count."""
     if len(multiples) != len(x.shape):
         raise ArgumentError(
             f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
@@ -387,6 +388,7 @@ def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    """Rolls by a shift known while tracing: the last ``shift`` elements come first."""
     extent = x._type.shape[axis]
     if not isinstance(extent, int):  # the extent may be 0 at run time, and a remainder by 0 ends the process
         return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)

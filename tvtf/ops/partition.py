@@ -103,6 +103,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
 
 
 def _stitch_array(*arrays: np.ndarray, size: Any) -> np.ndarray:
+    """Writes each row of data at its index; later tensors win, and rows without an index are zero."""
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
     rest = data[0].shape[indices[0].ndim :]

@@ -135,6 +135,7 @@ def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    """Checks the seed and scalar bounds of one dtype, int32 or int64; returns the type of the random integers."""
     check_seed(seed)
     for name, end in (("minval", low), ("maxval", high)):
         if end.shape:

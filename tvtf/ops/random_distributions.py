@@ -294,6 +294,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
 
 
 def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+    """Checks the seed and that each floating parameter broadcasts to ``shape``."""
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")

@@ -386,6 +386,7 @@ def _scatter_nodes(mode: str) -> Any:
 
 
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
+    """Returns a function that makes samples, of duplicate indices too if ``repeated``."""
     twice = 2 if repeated else 1
     cases = (
         ((4, 2), [[0], [twice], [2]], (3, 2), "int32"),

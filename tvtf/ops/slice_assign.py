@@ -34,6 +34,7 @@ class _Assigner:
         self.name, self.combine = name, combine
 
     def __get__(self, tensor: Any, owner: Any) -> Any:
+        """Returns the method ``assign`` of a slice of a Variable."""
         try:
             variable, key = tensor._slice_of
         except AttributeError:

@@ -20,6 +20,7 @@ def wide(x: np.ndarray) -> np.ndarray:
 
 
 def _type(x: TensorType, *, axis: int) -> TensorType:
+    """Checks floating logits and an axis in range; the result has their type."""
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
         raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)

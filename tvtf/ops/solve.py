@@ -195,6 +195,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
+    """Checks a square matrix and right-hand sides of one dtype and batch shape; the result is like the latter."""
     require_same_dtype((a, b), ("matrix", "rhs"))
     require_matrices(a, name="matrix")
     require_matrices(b, " 1", name="rhs")

@@ -201,6 +201,7 @@ class TopKV2(NamedTuple):
 
 
 def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
+    """Checks that ``k`` fits the last axis where both sizes are known; returns the types of values and indices."""
     require_dtype(x, REAL, "input")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
@@ -332,6 +333,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
 
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
+    """Checks that sequences and values agree in dtype and leading axes; the result has the values' shape."""
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1

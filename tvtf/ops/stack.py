@@ -40,6 +40,7 @@ def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
+    """Checks an integer index and a value like one row; the result is like ``buffer``."""
     _require_index(index)
     if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
         raise ArgumentError(
@@ -186,6 +187,7 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 
 
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
+    """Checks one integer place per row and rows like those of ``buffer``; the result is like ``buffer``."""
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
         raise ArgumentError(

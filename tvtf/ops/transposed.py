@@ -14,6 +14,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 
 def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
+    """Converts the input and filter to tensors and checks their ranks."""
     x = convert_to_tensor(x)
     w = convert_to_tensor(w, dtype_hint=x.dtype)
     for value, what in ((x, "input"), (w, "filter")):

@@ -217,6 +217,7 @@ def _full(short: Tensor, main: Tensor, end: int) -> Tensor:
 
 
 def _of_matrix(x: Tensor) -> Tensor:
+    """Takes the three diagonals out of square matrices."""
     size = x.shape[-1]
     if x.ndim < 2 or size != x.shape[-2]:
         raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
@@ -361,6 +362,7 @@ def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
 def _eigen_types(
     alpha: TensorType, beta: TensorType, select: str, limits: Any, count: Any
 ) -> tuple[TensorType, TensorType]:
+    """Checks two floating vectors; returns the types of ``count`` eigenvalues and their eigenvectors."""
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:

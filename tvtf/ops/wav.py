@@ -150,6 +150,7 @@ def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
 
 def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
+    """Checks float32 samples of rank 2 and a scalar int32 rate; the result is a string."""
     require_dtype(audio, (float32,), "audio")
     require_dtype(rate, (int32,), "sample_rate")
     if len(audio.shape) != 2:

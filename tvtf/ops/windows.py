@@ -108,6 +108,7 @@ def paddings(
 
 
 def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
+    """Returns the padding, ``(before, after)`` per axis, that "VALID" or "SAME" stands for."""
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
@@ -176,6 +177,7 @@ def result_sizes(
 
 
 def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
+    """Returns how many windows fit along an axis."""
     extent = extent_of(window, dilation)
     free = size + sum(padding) - extent
     if isinstance(free, int) and free < 0:

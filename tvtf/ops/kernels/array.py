@@ -137,6 +137,7 @@ def _most_bytes() -> Any:
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
+    """Joins ``parts`` along ``axis``: an element's position on it decides which part it comes from."""
     offsets = _offsets([p.shape[axis] for p in parts])
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
@@ -151,6 +152,7 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
+    """Joins ``parts`` along a new axis: an element's position on it is the number of its part."""
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
     bounds = list(range(len(parts) + 1))
@@ -220,12 +222,14 @@ def split(x: te.Tensor, *, sizes: tuple[Any, ...], axis: int) -> list[te.Tensor]
 
 
 def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
+    """Returns the ``size`` elements from ``offset`` on along ``axis``."""
     extents = [*x.shape]
     extents[axis] = size
     return compute(extents, lambda *i: x(*i[:axis], i[axis] + offset, *i[axis + 1 :]), "part")
 
 
 def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
+    """Computes ``start + i * delta`` for ``i`` below ``size``, in int64 or the accumulation dtype."""
     wide = "int64" if "int" in dtype else accumulator_dtype(dtype)
 
     def element(i: Any) -> Any:
@@ -236,6 +240,7 @@ def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
 
 
 def one_hot(indices: te.Tensor, on: te.Tensor, off: te.Tensor, *, depth: Any, axis: int) -> te.Tensor:
+    """Writes ``on`` where the position on the new ``axis`` is the index, else ``off``."""
     extents = [*indices.shape]
     extents.insert(axis, depth)
 
@@ -251,6 +256,7 @@ def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
+    """Surrounds ``x`` with ``value``, ``(before, after)`` elements per axis; negative counts remove elements."""
     extents = [long(d) + long(low) + long(high) for d, (low, high) in zip(x.shape, paddings)]
 
     def element(*i: Any) -> Any:
@@ -265,6 +271,7 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
 
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
+    """Repeats ``x`` along each axis; an axis repeated once is read without a remainder."""
     extents = [long(d) * long(m) for d, m in zip(x.shape, multiples)]
     is_single = [isinstance(m, int) and m == 1 for m in multiples]
     return compute(

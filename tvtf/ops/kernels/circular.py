@@ -106,6 +106,7 @@ def _from_large(x: ir.Expr) -> ir.Expr:
 
 
 def _from_digits_of(size: ir.Expr) -> ir.Expr:
+    """Returns the angle in radians that remains of the float32 whose bits, without the sign, are ``size``."""
     one = tirx.const(1, "uint64")
     place = tirx.max((size >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
     mantissa = ((size & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
@@ -168,6 +169,7 @@ def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
 
 
 def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:
+    """Returns ``value``, or NaN where ``x`` is infinite or NaN."""
     return tirx.Select(tirx.abs(x) < like(float("inf"), x), value, like(float("nan"), x))
 
 
@@ -180,6 +182,8 @@ def _cosine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
 
 
 def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
+    """Divides sine by cosine of the reduced angle, or minus cosine by sine in odd quarters of a turn."""
+
     def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
             return tirx.Select(_is_odd(quarter), like(0, s) - c, s) / tirx.Select(_is_odd(quarter), s, c)
@@ -243,6 +247,7 @@ def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
 
 def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
+    """Computes the arctangent of the smaller size over the larger one, then moves it to the point's octant."""
     wide, tall = tirx.abs(x), tirx.abs(y)
     both_infinite = tirx.min(wide, tall) >= like(float("inf"), x)
     long, short = tirx.max(wide, tall), tirx.Select(both_infinite, like(float("inf"), x), tirx.min(wide, tall))

@@ -36,6 +36,7 @@ def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
 
 
 def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
+    """Writes ``x`` on the diagonal of axis ``first`` and a new axis ``second``, among zeros."""
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 

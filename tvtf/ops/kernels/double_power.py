@@ -126,6 +126,7 @@ def _product(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
 
 
 def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
+    """Computes 2 to the power of ``small + large``, whose rounded sum is ``z``: infinity above MOST, 0 below LEAST."""
     bounded = at_least(at_most(z, MOST), LEAST)
 
     def value(n: ir.Expr) -> ir.Expr:

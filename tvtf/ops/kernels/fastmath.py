@@ -161,6 +161,7 @@ def _log_of_bits(representation: ir.Expr, form: Format, moved: Function, more: i
 
 
 def _log_of_parts(b: ir.Expr, power: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
+    """Splits bits ``b`` into a power of two and a mantissa near one, and adds ``more`` scaled as the mantissa is."""
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (power << mantissa_bits))
     least = tirx.min(power, integer(form.bias - 1, form))

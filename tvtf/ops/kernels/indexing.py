@@ -29,17 +29,19 @@ def clamped(index: Any, extent: Any) -> Any:
 
 
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
+    """Reads the slices of ``params`` at ``indices`` along ``axis``; indices out of range are clamped."""
     count = len(indices.shape) - batch_dims
     extents = [*params.shape[:axis], *list(indices.shape)[batch_dims:], *list(params.shape)[axis + 1 :]]
 
     def element(*i: Any) -> Any:
-        result = indices(*i[:batch_dims], *i[axis : axis + count])
-        return params(*i[:axis], clamped(result, params.shape[axis]), *i[axis + count :])
+        index = indices(*i[:batch_dims], *i[axis : axis + count])
+        return params(*i[:axis], clamped(index, params.shape[axis]), *i[axis + count :])
 
     return compute(extents, element, "gather")
 
 
 def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
+    """Reads the slices of ``params`` at the positions on the last axis of ``indices``, clamped to range."""
     lead, depth = len(indices.shape) - 1, int(indices.shape[-1])
     extents = [*list(indices.shape)[:lead], *list(params.shape)[depth:]]
 
@@ -71,6 +73,7 @@ def dynamic_slice(
 def dynamic_slice_grad(
     ct: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], extents: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
+    """Writes ``ct`` into zeros of the sliced tensor's shape, from ``starts`` on along ``axes``."""
     shape = list(ct.shape)
     first = {}
     for axis, extent, start in zip(axes, extents, starts):

@@ -56,6 +56,7 @@ class TrailingAxes:
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
+    """Normalizes ``x`` over the axes from ``first`` on, times ``scale``, plus ``offset``."""
     rows = TrailingAxes(x, first)
     standard, _ = rows.standardized(epsilon)
 
@@ -67,6 +68,7 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
 
 
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
+    """Computes ``(g - mean(g) - y * mean(g * y)) / deviation``, where ``y`` is ``x`` normalized from ``first`` on."""
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standard, inverse = rows.standardized(epsilon)
     mean = rows.mean(gradient.wide, "gradient_mean")

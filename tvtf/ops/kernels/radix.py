@@ -49,12 +49,14 @@ def code(x: Any, descending: bool) -> Any:
 
 
 def _canonical(x: Any) -> Any:
+    """Replaces -0 by 0 and every NaN by the same one, so that their bits compare equal."""
     dtype = str(x.ty.dtype)
     ordered = tirx.Select(tirx.EQ(x, tirx.const(0, dtype)), tirx.const(0, dtype), x)
     return tirx.Select(tirx.isnan(x), tirx.const(float("nan"), dtype), ordered)
 
 
 def _in_order(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
+    """Returns bits that sort, as unsigned integers, in the order of the numbers."""
     unsigned, top = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
     raw = tirx.reinterpret(unsigned, x)
     if is_float:

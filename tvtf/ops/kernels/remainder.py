@@ -29,6 +29,7 @@ def _remainder(x: ir.Expr, y: ir.Expr, steps: int) -> ir.Expr:
 
 
 def _signed(x: ir.Expr, size: ir.Expr, divisor: ir.Expr, steps: int) -> ir.Expr:
+    """Returns the remainder of the sizes with the sign of ``x``: NaN for an infinite ``x``, ``x`` itself by infinity."""
     infinity = like(float("inf"), size)
     rest = let(like(1, divisor) / divisor, lambda inverse: _rest(size, divisor, inverse, steps))
     of_infinity = tirx.Select(size < infinity, size, like(float("nan"), size))

@@ -263,6 +263,7 @@ def cast(tensor: te.Tensor, *, dtype: str) -> te.Tensor:
 
 
 def converted(x: Any, dtype: str) -> Any:
+    """Converts a scalar expression as TensorFlow's cast does: nonzero to True, floats to integers towards zero."""
     source = dtype_of(x)
     if source == dtype:
         return x

@@ -62,6 +62,8 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
 
 
 def _running(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., te.Tensor]:
+    """Returns the kernel of cumulative results of ``combine``, which include an element itself unless ``exclusive``."""
+
     def kernel(x: te.Tensor, *, axis: int, exclusive: bool, reverse: bool) -> te.Tensor:
         def step(old: Any, here: list[Any], before: list[Any] | None) -> Any:
             if exclusive:

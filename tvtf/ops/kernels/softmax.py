@@ -119,6 +119,7 @@ def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> t
 
 
 def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes each row's log of the sum of exponentials minus its logit at the label."""
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
@@ -131,6 +132,7 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 
 
 def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes the logits' cotangent: probabilities minus 1 at the label, times the loss's cotangent."""
     rows = Rows(logits, len(logits.shape) - 1)
     chance, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)

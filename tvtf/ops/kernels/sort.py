@@ -59,6 +59,7 @@ def _sort_row(key: Any, places: Any, spare: Any, base: Any, length: Any, descend
 
 
 def _merge(key: Any, places: Any, spare: Any, base: Any, run: tuple[Any, Any, Any], descending: bool) -> None:
+    """Merges two adjacent sorted runs of ``places`` into ``spare``; equal keys keep their order."""
     low, middle, high = run
     left, right = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     left[0] = low

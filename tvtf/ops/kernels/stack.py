@@ -32,6 +32,7 @@ def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tens
 
 
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
+    """Returns ``buffer`` with ``change(old, *position)`` in the row at ``index``."""
     place = index().astype("int64")
 
     def element(i: Any, *rest: Any) -> Any:

@@ -291,6 +291,7 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 
 
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
+    """Joins the strings of each segment, column by column, in the order of the rows."""
     rows = x.reshape(ids.size, -1)
     parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
     for number, row in zip(ids.ravel().tolist(), rows.tolist()):

@@ -298,6 +298,7 @@ class GFile:
         return self._mode
 
     def _opened(self, doing: str) -> Any:
+        """Returns the open file, opened on first use; raises FailedPreconditionError if the mode forbids ``doing``."""
         reads = doing == "read"
         if reads and not ("r" in self._mode or "+" in self._mode) or not reads and self._mode in ("r", "rb"):
             raise FailedPreconditionError(None, None, f"File isn't open for {'reading' if reads else 'writing'}")

@@ -35,6 +35,8 @@ def number_of(value: bytes, dtype: DType) -> Any:
 
 
 def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
+    """Converts each string to a number; raises TensorFlow's error for one that isn't a number of ``out_type``."""
+
     def number(value: bytes) -> Any:
         try:
             return number_of(value, out_type)
