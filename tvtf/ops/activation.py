@@ -15,11 +15,12 @@ from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar
 
 
 def _relu_grad_array(ct: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:
-    rises = y > 0 if most is None else (y > 0) & (y < most)
-    return np.where(rises, ct, ct.dtype.type(0) if slope is None else ct * ct.dtype.type(slope))
+    is_linear = y > 0 if most is None else (y > 0) & (y < most)
+    return np.where(is_linear, ct, ct.dtype.type(0) if slope is None else ct * ct.dtype.type(slope))
 
 
 def _relu_grad_kernel(t: Any, ct: Any, y: Any, *, slope: float | None, most: float | None) -> Any:
+    """Selects between the cotangent and its part below 0 and above ``most``; None stands for no slope or bound."""
     flat = t.const(0, ct) if slope is None else t.times(ct, slope)
     within = ct if most is None else t.select(y < t.const(most, y), ct, flat)
     return t.select(y > t.const(0, y), within, flat)
@@ -45,10 +46,10 @@ def _relu_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, slope: flo
     ],
 )
 def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) -> Any:
-    """The cotangent ``ct`` where ``y`` is between 0 and ``most``, elsewhere ``slope`` times it: what a rectifier hands on.
+    """Returns ``ct`` where ``y`` is between 0 and ``most``, and ``slope`` times it elsewhere: a rectifier's gradient.
 
-    An op of its own, not a choice by flags, has a gradient by ``y``: as in TensorFlow the second derivative of a rectifier
-    is zeros, not None.
+    It is an op rather than a select on flags so that it has a gradient by ``y``: as in TensorFlow, a rectifier's second
+    derivative is zeros, not None.
     """
     return (ct, y), {"slope": slope, "most": most}
 
@@ -249,8 +250,8 @@ def silu(features: Any, beta: Any = 1.0) -> Any:
     """
     x = convert_to_tensor(features)
     slope = like(beta, x.dtype)
-    steep = x if isinstance(beta, (int, float)) and beta == 1 else bind.multiply(slope, x)
-    return bind.multiply(x, bind.sigmoid(steep))
+    scaled_x = x if isinstance(beta, (int, float)) and beta == 1 else bind.multiply(slope, x)
+    return bind.multiply(x, bind.sigmoid(scaled_x))
 
 
 @export("nn.gelu")

@@ -1,4 +1,4 @@
-"""Statistics composed from reductions: log-sum-exp, variance, norms, counts."""
+"""Statistics composed of reductions: log-sum-exp, variance, norms, counts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 def _squared(x: Tensor) -> Tensor:
-    """|x| squared, real."""
+    """Returns the real tensor ``|x| ** 2``."""
     return bind.square(magnitude(x) if x.dtype.is_complex else x)
 
 
@@ -118,7 +118,7 @@ def reduce_euclidean_norm(
 
 
 def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """In the dtype of ``x``; squares of integers wrap around there."""
+    """Returns the root of summed squares in the dtype of ``x``; squares of integers wrap around as in TensorFlow."""
     squares = bind.multiply(x, bind.conj(x) if x.dtype.is_complex else x)
     total = bind.reduce_sum(squares, axis=axes, keepdims=keepdims)
     if not x.dtype.is_integer:
@@ -179,6 +179,7 @@ def norm(
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Computes a norm of any order over axes."""
     if ord in ("euclidean", "fro", 2):
         require_dtype(x._type, FLOATING_AND_COMPLEX)
         return _root_of_squares(x, axes, keepdims)
@@ -192,21 +193,22 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
 
 
 def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The largest singular value."""
+    """Returns the largest singular value."""
     order = (*(i for i in range(x.ndim) if i not in axes), *axes)
     values = bind.singular_values(bind.transpose(x, perm=order))
     largest = bind.reduce_max(values, axis=(values.ndim - 1,), keepdims=False)
     return bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, keepdims))
 
 
-def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], given: tuple[int, int], keepdims: bool) -> Tensor:
+def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], ordered_axes: tuple[int, int], keepdims: bool) -> Tensor:
+    """Computes a norm of matrices in two axes; for 1 and inf the order of the axes matters."""
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)
     if ord == 2:
         return _spectral_norm(x, axes, keepdims)
     if ord not in (1, np.inf):
         raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
-    summed, best = given if ord == 1 else given[::-1]
+    summed, best = ordered_axes if ord == 1 else ordered_axes[::-1]
     sums = bind.reduce_sum(magnitude(x), axis=(summed,), keepdims=True)
     largest = bind.reduce_max(sums, axis=(best,), keepdims=True)
     return largest if keepdims else bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, False))

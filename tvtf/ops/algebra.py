@@ -1,4 +1,4 @@
-"""Small functions composed of arithmetic: polynomials, safe reciprocals, extremes along an axis, Sobol points."""
+"""Small composed functions: polyval, reciprocal_no_nan, approx_max_k, sobol_sample."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
 
 
 class ApproxTopK(NamedTuple):
-    """What `tf.math.approx_max_k` returns."""
+    """The result of `tf.math.approx_max_k`."""
 
     values: Tensor
     indices: Tensor
@@ -148,7 +148,9 @@ def approx_top_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """The ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places: here the exact ones.
+    """The ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places.
+
+    Here the exact ones.
 
     >>> import tvtf as tf
     >>> tf.approx_top_k([3., 1., 2.], 2, is_max_k=False).indices.numpy()
@@ -160,7 +162,7 @@ def approx_top_k(
 
 
 @export("math.sobol_sample")
-@computed("dim", "num_results", "skip", gives=lambda given: [TensorSpec([None, None], given["dtype"])])
+@computed("dim", "num_results", "skip", gives=lambda arguments: [TensorSpec([None, None], arguments["dtype"])])
 @attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
@@ -174,11 +176,11 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     """
     from scipy.stats import qmc
 
-    count, left_out, size = (static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim)))
+    count, skipped, size = (static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim)))
     if size < 1:
         raise ArgumentError("dim must be at least one")
-    if count < 1 or left_out < 0:
-        raise ArgumentError(f"num_results must be at least one and skip non-negative, but got {count} and {left_out}")
+    if count < 1 or skipped < 0:
+        raise ArgumentError(f"num_results must be at least one and skip non-negative, but got {count} and {skipped}")
     sequence = qmc.Sobol(size, scramble=False)
-    sequence.fast_forward(left_out + 1)
+    sequence.fast_forward(skipped + 1)
     return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))

@@ -1,4 +1,4 @@
-"""Joining and taking apart: concat, stack, split, unstack, tile, repeat, reverse, roll."""
+"""Ops that join and split tensors: concat, stack, split, unstack."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tvtf.ops.rules import (
 
 
 def _concat_type(*parts: TensorType, axis: int) -> TensorType:
+    """Checks dtypes, ranks and dims of the parts and adds up their sizes along the axis."""
     _require_one_dtype(parts)
     first = parts[0].shape
     if not first:
@@ -58,12 +59,12 @@ def concat_axis(axis: int, rank: int) -> int:
 
 
 def _require_joinable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
-    seen = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
+    shapes = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
     if len(first) != len(other):
-        raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {seen}")
+        raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {shapes}")
     for i, (a, b) in enumerate(zip(first, other)):
         if i != axis and not agree_dim(a, b):
-            raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {seen}")
+            raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {shapes}")
 
 
 def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -92,7 +93,7 @@ def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> 
     ],
 )
 def concat_all(values: Sequence[Tensor], axis: int) -> Any:
-    """Tensors of one rank joined along ``axis``."""
+    """Joins tensors of one rank along ``axis``."""
     return tuple(values), {"axis": axis}
 
 
@@ -134,22 +135,24 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
 
 def alike(values: Sequence[Any], dtype: DType | None = None) -> list[Tensor]:
-    """Tensors of one dtype: that of the first tensor among them, else what all the Python values together infer."""
-    given = next((v.dtype for v in values if is_tensor(v)), dtype)
-    if given is None:
-        given = _inferred(values)
-    return [convert_to_tensor(v) if is_tensor(v) else convert_to_tensor(v, given) for v in values]
+    """Converts values to tensors of one dtype: that of the first tensor among them, else the one inferred from all."""
+    common_dtype = next((v.dtype for v in values if is_tensor(v)), dtype)
+    if common_dtype is None:
+        common_dtype = _inferred(values)
+    return [convert_to_tensor(v) if is_tensor(v) else convert_to_tensor(v, common_dtype) for v in values]
 
 
 def _inferred(values: Sequence[Any]) -> DType:
-    found = [convert_to_tensor(v).dtype for v in values]
-    return next((d for d in found if d.is_differentiable), found[0])
+    """Returns the first floating dtype of Python values, else the first dtype."""
+    inferred = [convert_to_tensor(v).dtype for v in values]
+    return next((d for d in inferred if d.is_differentiable), inferred[0])
 
 
 # -- stack
 
 
 def _stack_type(*parts: TensorType, axis: int) -> TensorType:
+    """Checks that all parts have one shape and inserts the new axis."""
     _require_one_dtype(parts)
     first = parts[0].shape
     for i, part in enumerate(parts):
@@ -170,8 +173,8 @@ def _stack_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor
 
 def _stack_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
     lifted = [e.temp() for _ in inputs]
-    for one, wide in zip(inputs, lifted):
-        e.node("Unsqueeze", [one, e.const(np.array([axis]))], [wide])
+    for name, unsqueezed in zip(inputs, lifted):
+        e.node("Unsqueeze", [name, e.const(np.array([axis]))], [unsqueezed])
     e.node("Concat", lifted, outputs, axis=axis)
 
 
@@ -192,11 +195,12 @@ def _stack_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: A
     ],
 )
 def stack_all(values: Sequence[Tensor], axis: int) -> Any:
-    """Tensors of one shape along a new axis."""
+    """Stacks tensors of one shape along a new axis."""
     return tuple(values), {"axis": axis}
 
 
 def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
+    """Returns the stacked value if the trace knows all parts; elements may be dims, so the array holds objects."""
     known = [p.known for p in parts]
     if any(k is None for k in known):
         return None
@@ -262,7 +266,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
 
 def _as_one(values: Any) -> Tensor | None:
-    """Python and NumPy values as one constant, or None where their shapes differ: stack has the words for that."""
+    """Converts Python and NumPy values to one constant; None where shapes differ, for which stack has its own error."""
     try:
         return convert_to_tensor(values)
     except (TypeError, ValueError):
@@ -278,17 +282,17 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def pack(values: Any, dtype: DType | None) -> Tensor:
-    """A nested Python list that holds tensors as one tensor; its numbers take the tensors' dtype."""
-    found = _first_dtype(values) or dtype
-    parts = [pack(v, found) if _holds_tensor(v) else v for v in values]
-    return bind.stack(*alike(parts, found), axis=0)
+    """Packs a nested Python list that holds tensors into one tensor; its numbers take the tensors' dtype."""
+    common_dtype = _first_dtype(values) or dtype
+    parts = [pack(v, common_dtype) if _holds_tensor(v) else v for v in values]
+    return bind.stack(*alike(parts, common_dtype), axis=0)
 
 
 def _first_dtype(values: Any) -> DType | None:
     for value in values:
-        found = value.dtype if is_tensor(value) else _first_dtype(value) if isinstance(value, (list, tuple)) else None
-        if found is not None:
-            return found
+        dtype = value.dtype if is_tensor(value) else _first_dtype(value) if isinstance(value, (list, tuple)) else None
+        if dtype is not None:
+            return dtype
     return None
 
 
@@ -297,14 +301,14 @@ hooks.pack = pack
 # -- split
 
 
-def _wrong_total(total: Any) -> str:
+def _total_message(total: Any) -> str:
     return (
         "Determined shape must either match input shape along split_dim exactly if fully specified, or be less than "
         f"the size of the input along split_dim if not fully specified.  Got: {total}"
     )
 
 
-def _uneven(axis: int, extent: Any, count: int) -> str:
+def _uneven_message(axis: int, extent: Any, count: int) -> str:
     return (
         f"Number of ways to split should evenly divide the split dimension, but got split_dim {axis} "
         f"(size = {extent}) and num_split {count}"
@@ -312,23 +316,25 @@ def _uneven(axis: int, extent: Any, count: int) -> str:
 
 
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
+    """Checks that the sizes add up to the dim, as far as both are known."""
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
     total = simplify_dim(sum(sizes[1:], sizes[0]))
     if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
-        raise ArgumentError(_wrong_total(total))
+        raise ArgumentError(_total_message(total))
     return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
 
 
 def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Any, ...]]:
+    """Checks at run time that the sizes add up to a dim that the trace doesn't know."""
     total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
     if same_dim(total, extent):
         return []
     ok = bind.equal(scalar_of(total), scalar_of(extent))
     if all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes):
-        return [(ok, _uneven(axis, HOLE, len(sizes)), scalar_of(extent))]
-    return [(ok, _wrong_total(HOLE), scalar_of(total))]
+        return [(ok, _uneven_message(axis, HOLE, len(sizes)), scalar_of(extent))]
+    return [(ok, _total_message(HOLE), scalar_of(total))]
 
 
 def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
@@ -354,7 +360,7 @@ def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[
     ],
 )
 def split_all(value: Tensor, sizes: tuple[Dim, ...], axis: int) -> Any:
-    """Pieces of the given sizes along ``axis``, as a tuple."""
+    """Splits ``value`` along ``axis`` into pieces of the given sizes."""
     return (value,), {"sizes": sizes, "axis": axis}
 
 
@@ -391,34 +397,36 @@ def split(
         raise refusal.told_by("Split") from None
 
 
-def _sizes(shape: Sequence[Dim], axis: int, given: Any) -> tuple[Dim, ...]:
+def _sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
+    """Returns the sizes of a split: a number of equal pieces, or a list with at most one -1."""
     extent = shape[axis]
-    if is_computed(given) and len(given._type.shape) == 1 and isinstance(given._type.shape[0], int):
-        given = unstack(given)
-    given = (
-        dims_value(given, "num_or_size_splits")
-        if isinstance(given, (list, tuple))
-        else static_value(given, "num_or_size_splits")
+    if is_computed(requested) and len(requested._type.shape) == 1 and isinstance(requested._type.shape[0], int):
+        requested = unstack(requested)
+    requested = (
+        dims_value(requested, "num_or_size_splits")
+        if isinstance(requested, (list, tuple))
+        else static_value(requested, "num_or_size_splits")
     )
-    integers(given, "size_splits")
-    if not isinstance(given, (list, tuple)):
-        return _equal_sizes(extent, static_int(given, "num_or_size_splits"), axis)
-    unknown = [i for i, s in enumerate(given) if isinstance(s, int) and s == -1]
-    if not unknown:
-        return tuple(given)
-    if len(unknown) > 1:
-        raise ArgumentError(f"There can only be one -1 in the input, but sizes are {list(given)}")
-    rest = simplify_dim(extent - sum(s for i, s in enumerate(given) if i != unknown[0]))
+    integers(requested, "size_splits")
+    if not isinstance(requested, (list, tuple)):
+        return _equal_sizes(extent, static_int(requested, "num_or_size_splits"), axis)
+    inferred = [i for i, s in enumerate(requested) if isinstance(s, int) and s == -1]
+    if not inferred:
+        return tuple(requested)
+    if len(inferred) > 1:
+        raise ArgumentError(f"There can only be one -1 in the input, but sizes are {list(requested)}")
+    rest = simplify_dim(extent - sum(s for i, s in enumerate(requested) if i != inferred[0]))
     if isinstance(rest, int) and rest < 0:
-        raise ArgumentError(f"Sizes {list(given)} add up to more than the {extent} elements along the axis")
-    return tuple(rest if i == unknown[0] else s for i, s in enumerate(given))
+        raise ArgumentError(f"Sizes {list(requested)} add up to more than the {extent} elements along the axis")
+    return tuple(rest if i == inferred[0] else s for i, s in enumerate(requested))
 
 
 def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
+    """Returns ``count`` equal sizes after checking that they divide the dim."""
     if count < 1:
         raise ArgumentError(f"Number of ways to split should be > 0, but got {count}")
     if isinstance(extent, int) and extent % count:
-        raise ArgumentError(_uneven(axis, extent, count))
+        raise ArgumentError(_uneven_message(axis, extent, count))
     return (simplify_dim(extent // count),) * count
 
 

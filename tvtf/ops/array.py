@@ -1,4 +1,4 @@
-"""Shape and arrangement: reshape, broadcast, transpose and their kin."""
+"""Ops on shapes and layout: reshape, broadcast_to, transpose, squeeze, identity, ensure_shape."""
 
 from __future__ import annotations
 
@@ -52,45 +52,46 @@ from tvtf.ops.rules import (
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     target = filled(x.shape, shape)
-    have, asked = size_of(x.shape), size_of(target)
-    if isinstance(have, int) and isinstance(asked, int) and have != asked:
-        raise ArgumentError(_other_size(have, asked))
+    size, requested = size_of(x.shape), size_of(target)
+    if isinstance(size, int) and isinstance(requested, int) and size != requested:
+        raise ArgumentError(_size_mismatch(size, requested))
     return TensorType(target, x.dtype)
 
 
-def _other_size(have: Dim, asked: Dim) -> str:
-    return f"Input to reshape is a tensor with {have} values, but the requested shape has {asked}"
+def _size_mismatch(size: Dim, requested: Dim) -> str:
+    return f"Input to reshape is a tensor with {size} values, but the requested shape has {requested}"
 
 
 def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
-    have, asked = size_of(x._type.shape), size_of(filled(x._type.shape, shape))
-    if same_dim(have, asked):
+    """Checks the number of elements at run time where the trace can't prove it."""
+    size, requested = size_of(x._type.shape), size_of(filled(x._type.shape, shape))
+    if same_dim(size, requested):
         return []
-    return [(bind.equal(scalar_of(have), scalar_of(asked)), _other_size(have, asked))]
+    return [(bind.equal(scalar_of(size), scalar_of(requested)), _size_mismatch(size, requested))]
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The target shape with its one -1 computed."""
+    """Returns the target shape of a reshape with its -1, if any, replaced by the size left for it."""
     for i, d in enumerate(target):
         if isinstance(d, int) and d < -1:
-            wrong = f"Invalid value in tensor used for shape: {d}"
-            raise ArgumentError(f"Size {i} must be non-negative, not {d}", ValueError, wrong)
-    unknown = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
-    if not unknown:
+            graph_message = f"Invalid value in tensor used for shape: {d}"
+            raise ArgumentError(f"Size {i} must be non-negative, not {d}", ValueError, graph_message)
+    inferred = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
+    if not inferred:
         return tuple(target)
-    if len(unknown) > 1:
+    if len(inferred) > 1:
         raise ArgumentError(
-            f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}: shape {show_shape(target)}"
+            f"Only one input size may be -1, not both {inferred[0]} and {inferred[1]}: shape {show_shape(target)}"
         )
-    given = [d for d in target if not (isinstance(d, int) and d < 0)]
-    if 0 in given:  # TensorFlow counts the dims that aren't zero, then
-        source, given = ([d for d in dims if d != 0] for dims in (source, given))
-    known, total = size_of(given), size_of(source)
+    explicit = [d for d in target if not (isinstance(d, int) and d < 0)]
+    if 0 in explicit:  # then TensorFlow infers the -1 from the dims that aren't zero
+        source, explicit = ([d for d in dims if d != 0] for dims in (source, explicit))
+    known, total = size_of(explicit), size_of(source)
     if isinstance(known, int) and isinstance(total, int) and total % known:
         raise ArgumentError(
             f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
-    return tuple(simplify_dim(total // known) if i == unknown[0] else d for i, d in enumerate(target))
+    return tuple(simplify_dim(total // known) if i == inferred[0] else d for i, d in enumerate(target))
 
 
 @primitive(
@@ -130,20 +131,20 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     if is_computed(shape):
         require_dtype(shape._type, (int32, int64), "shape")
     if is_computed(shape) and not isinstance(x._type.shape, AnyShape):
-        shape = _filled_late(x, shape)
+        shape = _filled_at_run_time(x, shape)
     return (x,), {"shape": filled(x._type.shape, static_dims(shape))}
 
 
-def _filled_late(x: Tensor, computed: Any) -> Tensor:
-    """Computed sizes with the one -1 among them, if any, replaced by the size that is left for it."""
+def _filled_at_run_time(x: Tensor, computed: Any) -> Tensor:
+    """Replaces the -1, if any, in a target shape that the program computes; :func:`filled` as ops of the program."""
     sizes = bind.cast(computed, dtype=int64)
-    unknown, empty = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
-    bind.guard(_at_most_one(unknown), message="Only one input size may be -1")
+    is_inferred, is_zero = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
+    bind.guard(_at_most_one(is_inferred), message="Only one input size may be -1")
     dims = shape_of(x, int64)
-    is_empty = bind.reduce_any(empty, axis=(0,), keepdims=False)
-    total = bind.select(is_empty, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
-    left = bind.floordiv(total, _product(sizes, bind.logical_or(unknown, empty)))
-    return bind.select(unknown, left, sizes)
+    has_zero = bind.reduce_any(is_zero, axis=(0,), keepdims=False)
+    total = bind.select(has_zero, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
+    remaining = bind.floordiv(total, _product(sizes, bind.logical_or(is_inferred, is_zero)))
+    return bind.select(is_inferred, remaining, sizes)
 
 
 def _at_most_one(flags: Tensor) -> Tensor:
@@ -151,21 +152,22 @@ def _at_most_one(flags: Tensor) -> Tensor:
     return bind.less_equal(count, number(1, count))
 
 
-def _product(sizes: Tensor, but: Tensor | None = None) -> Tensor:
-    """The product of sizes ``but`` some of them."""
-    counted = sizes if but is None else bind.select(but, number(1, sizes), sizes)
+def _product(sizes: Tensor, excluded: Tensor | None = None) -> Tensor:
+    """Returns the product of sizes, leaving out those where ``excluded`` is True."""
+    counted = sizes if excluded is None else bind.select(excluded, number(1, sizes), sizes)
     return bind.reduce_prod(counted, axis=(0,), keepdims=False)
 
 
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    own = shape[len(shape) - len(x.shape) :]
-    if len(own) < len(x.shape) or not all(_may_widen(a, b) for a, b in zip(x.shape, own)):
+    """Checks that a shape broadcasts to another, as far as the trace knows their dims."""
+    trailing = shape[len(shape) - len(x.shape) :]
+    if len(trailing) < len(x.shape) or not all(_may_broadcast(a, b) for a, b in zip(x.shape, trailing)):
         raise ArgumentError(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
     return TensorType(shape, x.dtype)
 
 
-def _may_widen(own: Dim, wide: Dim) -> bool:
-    """Whether a dim can be broadcast to another; where only running the program tells, a trace hopes that both are equal."""
+def _may_broadcast(own: Dim, wide: Dim) -> bool:
+    """Whether a dim can be broadcast to another; where the trace can't tell, it speculates that both are equal."""
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):
@@ -174,37 +176,42 @@ def _may_widen(own: Dim, wide: Dim) -> bool:
 
 
 def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
-    wide = shape[len(shape) - x.ndim :]
-    pairs = [(a, b) for a, b in zip(x._type.shape, wide) if not (isinstance(a, int) and a == 1 or same_dim(a, b))]
+    """Checks at run time each dim that the trace could not prove equal to the target's, or to 1."""
+    trailing = shape[len(shape) - x.ndim :]
+    pairs = [(a, b) for a, b in zip(x._type.shape, trailing) if not (isinstance(a, int) and a == 1 or same_dim(a, b))]
     if not pairs:
         return []
-    fits = [
+    conditions = [
         bind.logical_or(bind.equal(scalar_of(a), scalar_of(b)), bind.equal(scalar_of(a), scalar_of(1)))
         for a, b in pairs
     ]
     shapes = [",".join(HOLE for _ in dims) for dims in (x._type.shape, shape)]
     message = f"Incompatible shapes: [{shapes[0]}] vs. [{shapes[1]}]"
-    return [(functools.reduce(bind.logical_and, fits), message, *map(scalar_of, (*x._type.shape, *shape)))]
+    return [(functools.reduce(bind.logical_and, conditions), message, *map(scalar_of, (*x._type.shape, *shape)))]
 
 
 def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    wide = np.empty(shape, x.dtype)
-    wide[...] = x
-    return wide
+    result = np.empty(shape, x.dtype)
+    result[...] = x
+    return result
 
 
 def _broadcast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...]) -> Tensor:
+    """Inserts axes of size 1 after the batch axis, for broadcasting aligns shapes from the right."""
     dims = inputs[0]._type.shape
     lifted = bind.reshape(inputs[0], shape=(dims[0], *(1,) * (len(shape) - len(dims) + 1), *dims[1:]))
     return bind.broadcast_to(lifted, shape=(size, *shape))
 
 
 MOST_KNOWN = 64
-"""Elements of a repeated value that are looked at while tracing: shapes have fewer, data more."""
+"""Limit of elements for which a trace keeps the value of a broadcast: shapes have fewer, data has more."""
 
 
 def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
-    """What ``tf.ones(tf.rank(x) - 1, tf.int32)`` is: programs make shapes of such vectors."""
+    """Returns the value of a broadcast of a known scalar.
+
+    Programs build shapes from ``tf.ones(tf.rank(x) - 1, tf.int32)``.
+    """
     if x.known is None or not x._type.dtype.is_integer or not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
         return None
     return np.broadcast_to(np.asarray(x.known, object), shape)
@@ -244,10 +251,10 @@ def _shape_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dtype: DType) -> Tensor:
-    """The shape is the same for every element of the batch."""
-    lifted = bind.shape(inputs[0], dtype=dtype)
-    own = bind.strided_slice(lifted, begin=(1,), size=(inputs[0].ndim - 1,), strides=(1,), checked=())
-    return bind.broadcast_to(own, shape=(size, inputs[0].ndim - 1))
+    """Returns the shape without the batch axis, the same for every batch item."""
+    batched_shape = bind.shape(inputs[0], dtype=dtype)
+    item_shape = bind.strided_slice(batched_shape, begin=(1,), size=(inputs[0].ndim - 1,), strides=(1,), checked=())
+    return bind.broadcast_to(item_shape, shape=(size, inputs[0].ndim - 1))
 
 
 @primitive(
@@ -262,15 +269,16 @@ def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     samples=lambda: [Sample((draw(0, s),), {"dtype": int32}, COMPILED, gradient=False) for s in ((2, 3), (), (0,))],
 )
 def shape_of(input: Any, dtype: DType) -> Any:
-    """The shape as a vector of ``dtype``."""
+    """Returns the shape as a vector of ``dtype``."""
     return (convert_to_tensor(input),), {"dtype": dtype}
 
 
 def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
-    found = outputs[0] if dtype is int64 else e.temp()
-    e.node("Shape", inputs, [found])
+    """Writes ONNX's Shape, which returns int64, and a cast."""
+    dims = outputs[0] if dtype is int64 else e.temp()
+    e.node("Shape", inputs, [dims])
     if dtype is not int64:
-        e.node("Identity", [e.cast(found, dtype)], outputs)
+        e.node("Identity", [e.cast(dims, dtype)], outputs)
 
 
 @export("shape")
@@ -340,6 +348,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
+    """Checks that ``perm`` is a permutation of the axes; the errors are those of TensorFlow's kernel."""
     rank = len(x.shape)
     if len(perm) != rank:
         raise ArgumentError(
@@ -460,7 +469,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
 
 
 def _single(axis: Any) -> Any:
-    """An axis given as a scalar, or as all that a tensor or list holds."""
+    """Unwraps an axis given as a list or tensor of one element, at any depth."""
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
@@ -469,7 +478,7 @@ def _single(axis: Any) -> Any:
     return axis
 
 
-MSG_LATE_ONE = (
+MSG_RUN_TIME_ONE = (
     "dim {axis} of the input turned out to be 1, which was unknown while tracing: the result was compiled with it. Tell "
     "the axes to take out as `axis`."
 )
@@ -490,28 +499,28 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(input)
     if axis is None or not np.size(axis):
-        x = _without_late_ones(x)
+        x = _guard_against_ones(x)
     dims = x._type.shape
-    gone = _ones_of(dims) if axis is None else _squeezed(dims, np.ravel(static_value(axis, "axis")))
-    if any(not same_dim(dims[i], 1) for i in gone):
-        x = bind.ensure_shape(x, shape=tuple(1 if i in gone else d for i, d in enumerate(dims)))
-    return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in gone))
+    removed = _ones_of(dims) if axis is None else _squeezed(dims, np.ravel(static_value(axis, "axis")))
+    if any(not same_dim(dims[i], 1) for i in removed):
+        x = bind.ensure_shape(x, shape=tuple(1 if i in removed else d for i, d in enumerate(dims)))
+    return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in removed))
 
 
-def _without_late_ones(x: Tensor) -> Tensor:
-    """``x``, of which no dim that is unknown while tracing turns out to be 1.
+def _guard_against_ones(x: Tensor) -> Tensor:
+    """Guards ``x`` against unknown dims that are 1 at run time, which squeezing all axes would have to remove.
 
     Raises:
-      UnknownSizes: calls tell them.
+      UnknownSizes: the trace may be specialized to the sizes of its calls instead.
     """
     if state.trace is not None and not state.trace.root.has_sizes and not is_static_shape(x._type.shape):
-        needed = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
-        if isinstance(needed, UnknownSizes):
-            raise needed
+        error = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
+        if isinstance(error, UnknownSizes):
+            raise error
     for axis, dim in enumerate(x._type.shape):
         if not isinstance(dim, int):
-            more = bind.not_equal(scalar_of(dim), scalar_of(1))
-            x = bind.initialized(x, more, message=MSG_LATE_ONE.format(axis=axis))
+            is_not_one = bind.not_equal(scalar_of(dim), scalar_of(1))
+            x = bind.initialized(x, is_not_one, message=MSG_RUN_TIME_ONE.format(axis=axis))
     return x
 
 
@@ -520,7 +529,8 @@ def _ones_of(dims: Sequence[Dim]) -> set[int]:
 
 
 def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
-    gone = set()
+    """Returns the axes to remove, after checking that they exist and can have size 1; all of size 1 for no axes."""
+    removed = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):
             raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
@@ -530,8 +540,8 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
             raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
                 "Squeeze"
             )
-        gone.add(axis % len(dims))
-    return gone or _ones_of(dims)
+        removed.add(axis % len(dims))
+    return removed or _ones_of(dims)
 
 
 # -- the tensor itself
@@ -561,7 +571,7 @@ def identity(input: Any, name: str | None = None) -> Any:
 
 
 def _identity_of_components(args: Any, kwargs: Any) -> Any:
-    """A composite tensor of its components' identities, whoever declares its class."""
+    """Applies identity to the components of a composite tensor, of any class."""
     value = args[0] if args else kwargs.get("input")
     if not isinstance(value, CompositeTensor):
         return NotImplemented
@@ -582,7 +592,10 @@ identity.composites.append(_identity_of_components)
     samples=lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
 )
 def apart(input: Any) -> Any:
-    """The same value, which no pass takes for the same: what is computed from it is computed again."""
+    """Returns ``input`` as a value that no pass merges with it, so that computations on it are not shared.
+
+    ``tf.recompute_grad`` recomputes on such values: sharing would keep the residuals that it is meant to drop.
+    """
     return (convert_to_tensor(input),), {}
 
 
@@ -623,6 +636,7 @@ def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+    """Checks at run time each dim that the trace could not prove equal to the expected one."""
     unproven = [(a, b) for a, b in zip(x._type.shape, shape) if not same_dim(a, b)]
     expected = f"Shape of tensor is not compatible with expected shape {brackets(shape)}."
     return [(bind.equal(scalar_of(a), scalar_of(b)), expected) for a, b in unproven]
@@ -640,7 +654,7 @@ def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, st
     samples=lambda: [Sample((draw(0, s),), {"shape": s}, COMPILED) for s in ((2, 3), (), (0,))],
 )
 def with_shape(x: Tensor, shape: tuple[Dim, ...]) -> Any:
-    """``x``, whose shape must turn out to be ``shape``."""
+    """Returns ``x`` with type shape ``shape``, after checking at run time that it has it."""
     return (x,), {"shape": shape}
 
 
@@ -661,16 +675,14 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ensure_shape
     """
-    tensor, wanted = convert_to_tensor(x), as_shape(shape)
-    if wanted.rank is None:
+    tensor, expected = convert_to_tensor(x), as_shape(shape)
+    if expected.rank is None:
         return tensor
     if isinstance(tensor._type.shape, AnyShape):
         tensor = bind.identity(tensor)
-        tensor.set_shape([None] * wanted.rank)
-    if wanted.rank != tensor.ndim or not tensor.shape.is_compatible_with(wanted):
-        told = (
-            f"Shape of tensor input {brackets(tensor.shape)} is not compatible with expected shape {brackets(wanted)}."
-        )
-        raise ArgumentError(told).told_by("EnsureShape")
-    dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, wanted))
+        tensor.set_shape([None] * expected.rank)
+    if expected.rank != tensor.ndim or not tensor.shape.is_compatible_with(expected):
+        shapes = f"{brackets(tensor.shape)} is not compatible with expected shape {brackets(expected)}"
+        raise ArgumentError(f"Shape of tensor input {shapes}.").told_by("EnsureShape")
+    dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, expected))
     return bind.ensure_shape(tensor, shape=dims)

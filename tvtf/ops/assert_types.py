@@ -1,4 +1,4 @@
-"""``tf.debugging.assert_rank``, ``assert_shapes``, ``assert_type`` and the like: what tensors are, not what they hold."""
+"""Assertions on ranks, shapes and dtypes: ``tf.debugging.assert_rank``, ``assert_shapes``, ``assert_type`` and more."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank
     """
-    return _assert_rank(x, rank, message, "", lambda found, wanted: found == wanted)
+    return _assert_rank(x, rank, message, "", lambda rank, expected: rank == expected)
 
 
 @export("debugging.assert_rank_at_least")
@@ -50,20 +50,21 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank_at_least
     """
-    return _assert_rank(x, rank, message, " at least", lambda found, wanted: found >= wanted)
+    return _assert_rank(x, rank, message, " at least", lambda rank, expected: rank >= expected)
 
 
-def _assert_rank(x: Any, rank: Any, message: Any, least: str, held: Callable[[int, int], bool]) -> Any:
-    x, wanted = convert_to_tensor(x), _known_rank(rank)
-    if not held(x.ndim, wanted):
+def _assert_rank(x: Any, rank: Any, message: Any, least: str, matches: Callable[[int, int], bool]) -> Any:
+    x, expected = convert_to_tensor(x), _known_rank(rank)
+    if not matches(x.ndim, expected):
         raise ValueError(
-            f"{prefix(message)}Tensor {called(x, '')} must have rank{least} {wanted}.  Received rank {x.ndim}, "
+            f"{prefix(message)}Tensor {called(x, '')} must have rank{least} {expected}.  Received rank {x.ndim}, "
             f"shape {x.shape}"
         )
     return done("NoOp", "static_checks_determined_all_ok")
 
 
 def _known_rank(rank: Any) -> int:
+    """Returns an expected rank as an int; it must be a scalar that is known while tracing."""
     rank = convert_to_tensor(rank)
     assert_type(rank, dtypes.int32)
     known = static_value(rank)
@@ -83,10 +84,10 @@ def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank_in
     """
-    x, wanted = convert_to_tensor(x), tuple(map(_known_rank, ranks))
-    if x.ndim not in wanted:
+    x, expected = convert_to_tensor(x), tuple(map(_known_rank, ranks))
+    if x.ndim not in expected:
         raise ValueError(
-            f"{prefix(message)}Tensor {called(x, '')} must have rank in {wanted}.  Received rank {x.ndim}, "
+            f"{prefix(message)}Tensor {called(x, '')} must have rank in {expected}.  Received rank {x.ndim}, "
             f"shape {x.shape}"
         )
     return done("NoOp", "static_checks_determined_all_ok")
@@ -114,7 +115,7 @@ def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> 
 
 
 class _Constraint(NamedTuple):
-    """A tensor and what its dims must be: the innermost ones where ``innermost``. A scalar counts as a vector of one."""
+    """A tensor and the symbols of its dims, or of its ``innermost`` ones. A scalar counts as a vector of one."""
 
     tensor: Tensor
     symbols: tuple[Any, ...]
@@ -160,10 +161,11 @@ def assert_shapes(
     known: dict[Any, tuple[Any, str]] = {}
     for each in constraints:
         for place, symbol in each.places():
-            _check_size(each, place, symbol, known, _Telling(message, data, summarize))
+            _check_size(each, place, symbol, known, _ErrorFormat(message, data, summarize))
 
 
 def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
+    """Parses a shape specification; its first entry may be ``...`` for any leading dims."""
     if not hasattr(shape, "__iter__"):
         raise ValueError(
             f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))}.  Specified shape must be an iterable.  "
@@ -181,6 +183,7 @@ def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
 
 
 def _check_rank(each: _Constraint, message: Any) -> None:
+    """Checks that a tensor has the rank of its symbols, or at least that rank where leading axes may be any."""
     rank = len(each.symbols)
     if each.innermost:
         if rank > 1:
@@ -191,21 +194,22 @@ def _check_rank(each: _Constraint, message: Any) -> None:
         assert_rank(each.tensor, rank, message)
 
 
-class _Telling(NamedTuple):
-    """How a caller of ``assert_shapes`` wants failures told."""
+class _ErrorFormat(NamedTuple):
+    """What a caller of ``assert_shapes`` wants errors to show."""
 
     message: Any
     data: Any
     summarize: int | None
 
 
-def _check_size(each: _Constraint, place: int, symbol: Any, known: dict[Any, Any], telling: _Telling) -> None:
+def _check_size(each: _Constraint, place: int, symbol: Any, known: dict[Any, Any], error_format: _ErrorFormat) -> None:
+    """Checks a dim against its symbol; the first dim of a symbol defines its size."""
     size = each.dims[place]
     if _is_size(symbol):
-        _require_size(each, place, int(symbol), "Specified explicitly", telling)
+        _require_size(each, place, int(symbol), "Specified explicitly", error_format)
     elif symbol in known:
-        wanted, why = known[symbol]
-        _require_size(each, place, wanted, why, telling)
+        expected, why = known[symbol]
+        _require_size(each, place, expected, why, error_format)
     else:
         known[symbol] = size, f"Specified by tensor {each.name()} dimension {place}"
 
@@ -218,19 +222,20 @@ def _is_size(symbol: Any) -> bool:
     return True
 
 
-def _require_size(each: _Constraint, place: int, wanted: Dim, why: str, telling: _Telling) -> None:
-    found = each.dims[place]
-    if isinstance(found, int) and isinstance(wanted, int):
-        if found != wanted:
+def _require_size(each: _Constraint, place: int, expected: Dim, why: str, error_format: _ErrorFormat) -> None:
+    """Checks that a dim has a size: now if both are known, else when the program runs."""
+    size = each.dims[place]
+    if isinstance(size, int) and isinstance(expected, int):
+        if size != expected:
             raise ValueError(
-                f"{prefix(telling.message)}{why}.  Tensor {each.name()} dimension {place} must have size {wanted}.  "
-                f"Received size {found}, shape {each.tensor.shape}"
+                f"{prefix(error_format.message)}{why}.  Tensor {each.name()} dimension {place} must have size {expected}.  "
+                f"Received size {size}, shape {each.tensor.shape}"
             )
         return
-    sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (found, wanted)]
-    told = [prefix(telling.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
-    shown = [*told, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
-    guarded(bind.equal(*sizes), telling.data or shown, telling.summarize)
+    sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (size, expected)]
+    message = [prefix(error_format.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
+    shown = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
+    guarded(bind.equal(*sizes), error_format.data or shown, error_format.summarize)
 
 
 def _scalar_of(dim: Dim) -> Tensor:
@@ -255,10 +260,10 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_type
     """
     x: Any = tensor if isinstance(tensor, CompositeTensor) else convert_to_tensor(tensor)
-    wanted = as_dtype(tf_type)
-    if x.dtype is not wanted:
+    expected = as_dtype(tf_type)
+    if x.dtype is not expected:
         name = "tensor" if isinstance(x, CompositeTensor) else called(x, "tensor")
-        raise TypeError(f"{prefix(message)}{name} must be of type {wanted!r}; got {x.dtype!r}")
+        raise TypeError(f"{prefix(message)}{name} must be of type {expected!r}; got {x.dtype!r}")
 
 
 @export("debugging.assert_integer")

@@ -1,4 +1,7 @@
-"""``tf.debugging.assert_equal`` and its kin: what holds of all elements of tensors."""
+"""Assertions on values.
+
+``tf.debugging.assert_equal``, ``assert_less``, ``assert_positive``, ``assert_near`` and more.
+"""
 
 from __future__ import annotations
 
@@ -22,51 +25,52 @@ _TESTS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">"
 
 
 def _assert_pairs(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
-    """Fails unless ``x sign y`` for all elements: now where both are known, else when the program runs."""
+    """Asserts ``x sign y`` for all elements: now if both are known, else when the program runs."""
     x, y = convert_to_tensor(x), convert_to_tensor(y)
     test = getattr(bind, _TESTS[sign])
     if state.trace is None:
-        held = test(x, y)
-        if not held.numpy().all():
-            shown = _told_eagerly(sign, x, y, held, summarize, message) if data is None else data
+        holds = test(x, y)
+        if not holds.numpy().all():
+            shown = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
             raise InvalidArgumentError(None, None, "\n".join(_pretty(each, summarize) for each in shown))
         return None
     if data is None:
-        told = [] if message is None else [message]
+        prefix_parts = [] if message is None else [message]
         parts = [f"x ({called(x, 'x')}) = ", x, f"y ({called(y, 'y')}) = ", y]
-        data = [*told, f"Condition x {sign} y did not hold element-wise:", *parts]
+        data = [*prefix_parts, f"Condition x {sign} y did not hold element-wise:", *parts]
     _require_now(sign, x, y, data)
     return guarded(_all(test(x, y)), data, summarize)
 
 
-def _all(held: Tensor) -> Tensor:
-    return bind.reduce_all(held, axis=tuple(range(held.ndim)), keepdims=False)
+def _all(flags: Tensor) -> Tensor:
+    return bind.reduce_all(flags, axis=tuple(range(flags.ndim)), keepdims=False)
 
 
 def _require_now(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
+    """Raises while tracing if both operands are constants for which the assertion fails, as TensorFlow does."""
     known = [static_value(x), static_value(y)]
     if known[0] is not None and known[1] is not None and not getattr(np, _TESTS[sign])(*known).all():
         shown = [each if not isinstance(each, Tensor) else static_value(each) for each in data]
         raise InvalidArgumentError(None, None, "\n".join(map(str, shown)))
 
 
-def _told_eagerly(sign: str, x: Tensor, y: Tensor, held: Tensor, summarize: int | None, message: Any) -> list[Any]:
-    """What did not hold, where, and the first elements."""
+def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:
+    """Returns the parts of an eager error: what did not hold, where, and the first elements."""
     limit = _limit(summarize)
-    told = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
+    parts = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
     if not limit:
-        return told
+        return parts
     if x.shape == y.shape and x.ndim:
-        told += _differences(x.numpy(), y.numpy(), held.numpy(), limit)
+        parts += _differences(x.numpy(), y.numpy(), holds.numpy(), limit)
     for name, tensor in (("x", x), ("y", y)):
         first = tensor.numpy().reshape(-1)[:limit]
-        told += [f"First {len(first)} elements of {name}:", first]
-    return told
+        parts += [f"First {len(first)} elements of {name}:", first]
+    return parts
 
 
-def _differences(x: np.ndarray, y: np.ndarray, held: np.ndarray, limit: int) -> list[Any]:
-    where = np.argwhere(~held)[:limit]
-    pairs = [part for name, a in (("x", x), ("y", y)) for part in (f"Corresponding {name} values:", a[~held][:limit])]
+def _differences(x: np.ndarray, y: np.ndarray, holds: np.ndarray, limit: int) -> list[Any]:
+    where = np.argwhere(~holds)[:limit]
+    pairs = [part for name, a in (("x", x), ("y", y)) for part in (f"Corresponding {name} values:", a[~holds][:limit])]
     return [f"Indices of first {len(where)} different values:", where, *pairs]
 
 
@@ -75,7 +79,7 @@ def _limit(summarize: int | None) -> int:
 
 
 def _pretty(each: Any, summarize: int | None) -> str:
-    """An item of a message: a tensor by its first elements."""
+    """Formats an item of a message; a tensor by its first elements."""
     if not isinstance(each, Tensor):
         return str(each)
     array, limit = each.eager_array(), _limit(summarize)
@@ -177,10 +181,11 @@ def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | N
     return _assert_pairs(">=", x, y, message, summarize)
 
 
-def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, told: Callable[[str], list[str]]) -> Any:
+def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, describe: Callable[[str], list[str]]) -> Any:
+    """Asserts ``x sign 0``. TensorFlow writes ``>`` as ``0 < x``, which its messages show."""
     x = convert_to_tensor(x)
     zero = convert_to_tensor(0, x.dtype)
-    data = [prefix(message), *told(called(x, shape_and_dtype(x))), x]
+    data = [prefix(message), *describe(called(x, shape_and_dtype(x))), x]
     if sign in (">", ">="):
         return _assert_pairs(sign.replace(">", "<"), zero, x, None, summarize, data)
     return _assert_pairs(sign, x, zero, None, summarize, data)
@@ -264,7 +269,7 @@ def assert_near(
     kind = x.dtype.real_dtype
     default = 10 * ml_dtypes.finfo(kind.np).eps
     rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
-    told = [prefix(message), f"x and y not equal to tolerance rtol = {rtol!s}, atol = {atol!s}"]
+    message_parts = [prefix(message), f"x and y not equal to tolerance rtol = {rtol!s}, atol = {atol!s}"]
     named = [part for t, n in ((x, "x"), (y, "y")) for part in (f"{n} ({called(t, shape_and_dtype(t))}) = ", t)]
-    held = bind.less(magnitude(bind.subtract(x, y)), bind.add(atol, bind.multiply(rtol, magnitude(y))))
-    return Assert(_all(held), [*told, *named], summarize)
+    holds = bind.less(magnitude(bind.subtract(x, y)), bind.add(atol, bind.multiply(rtol, magnitude(y))))
+    return Assert(_all(holds), [*message_parts, *named], summarize)

@@ -1,4 +1,4 @@
-"""``tf.Assert`` and what all assertions share: the message, and a guard in the traced program."""
+"""``tf.Assert``, and the messages and run-time guards that all assertions share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import bind
 
 FEW = 3
-"""How many elements of a tensor a message shows."""
+"""Number of elements of a tensor that a message shows by default."""
 
 
 @export("Assert", "debugging.Assert")
 def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
-    """Fails with the values of ``data`` unless ``condition`` holds; in a traced function, at its place whenever it runs.
+    """Fails with the values of ``data`` unless ``condition`` holds.
+
+    In a traced function, at its place whenever it runs.
 
     Args:
       condition: a boolean scalar.
@@ -63,17 +65,17 @@ def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
 
 
 def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None = None) -> Operation | None:
-    """Lets the traced program fail here unless the condition holds, showing what ``data`` is then."""
+    """Emits a guard that fails at this point of the traced program unless the condition holds; it shows ``data``."""
     if static_value(condition) is not None and static_value(condition):
         return done("NoOp")
     limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize
-    parts, shown = [], []
-    for each in map(convert_to_tensor, data):
-        known = static_value(each)
+    parts, dynamic_parts = [], []
+    for item in map(convert_to_tensor, data):
+        known = static_value(item)
         parts.append(HOLE if known is None else summarized(known, limit))
-        shown += [each] if known is None else []
+        dynamic_parts += [item] if known is None else []
     message = "assertion failed: " + " ".join(f"[{part}]" for part in parts)
-    checked = bind.guard(condition, *shown, message=message, shown=len(shown), summarize=int(limit))
+    checked = bind.guard(condition, *dynamic_parts, message=message, shown=len(dynamic_parts), summarize=int(limit))
     return done("Assert", name, checked)
 
 
@@ -81,12 +83,12 @@ def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
 
 
 def prefix(message: Any) -> str:
-    """A user's message before the rest of a sentence."""
+    """Returns a user's message as the beginning of an error text."""
     return f"{message}.  " if message else ""
 
 
 def called(tensor: Any, eagerly: str) -> str:
-    """How a message calls a tensor: by its name in a trace."""
+    """Returns what a message calls a tensor: its name in a trace, ``eagerly`` otherwise."""
     return eagerly if isinstance(tensor, EagerTensor) and state.trace is None else getattr(tensor, "name", "Const:0")
 
 

@@ -14,7 +14,7 @@ from tvtf.ops.linalg import product
 from tvtf.ops.rules import bind, number
 
 MASKED = {"float16": -6e4}
-"""What is added where attention must not look: far below all logits, yet finite, so a row of it alone is no NaN."""
+"""The logit of masked positions: far below all others but finite, so that a fully masked row is not NaN."""
 
 
 @export("nn.scaled_dot_product_attention")
@@ -51,7 +51,7 @@ def scaled_dot_product_attention(
 
 
 def causal_mask(rows: int, columns: int) -> Tensor:
-    """True at and below the diagonal."""
+    """Returns a bool matrix that is True at and below the diagonal."""
     if not (isinstance(rows, int) and isinstance(columns, int)):
         raise until_told(
             ValueError(f"attention: a causal mask needs lengths known while tracing, but got {rows} and {columns}")
@@ -85,8 +85,8 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup
     """
-    found = gather(_joined(params), ids)
-    return found if max_norm is None else _clipped_rows(found, convert_to_tensor(ids).ndim, max_norm)
+    rows = gather(_joined(params), ids)
+    return rows if max_norm is None else _clipped_rows(rows, convert_to_tensor(ids).ndim, max_norm)
 
 
 def _joined(params: Any) -> Any:

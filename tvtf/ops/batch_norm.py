@@ -32,7 +32,7 @@ from tvtf.ops.windows import is_channels_first
 
 HALF = ("float16", "bfloat16")
 SMALLEST_EPSILON = 1.001e-5
-"""cuDNN's least epsilon, which TensorFlow's fused_batch_norm applies everywhere."""
+"""cuDNN's smallest epsilon, which TensorFlow's fused_batch_norm applies on every device."""
 
 
 def _cast(x: Tensor, dtype: Any) -> Tensor:
@@ -49,10 +49,10 @@ def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) -> TensorType:
     require_same_dtype((x, mean), ("x", "mean"))
-    found = reduction(FLOATING)(x, axis=axis, keepdims=True)
-    if not same_shape(found.shape, mean.shape):
-        raise ArgumentError(f"mean must have shape {show_shape(found.shape)}, but got {show_shape(mean.shape)}")
-    return found
+    result = reduction(FLOATING)(x, axis=axis, keepdims=True)
+    if not same_shape(result.shape, mean.shape):
+        raise ArgumentError(f"mean must have shape {show_shape(result.shape)}, but got {show_shape(mean.shape)}")
+    return result
 
 
 def _variance_vjp(ct: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis: tuple[int, ...]) -> tuple[Any, None]:
@@ -66,19 +66,19 @@ def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _variance_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
-    apart, square = e.temp(), e.temp()
-    e.node("Sub", inputs, [apart])
-    e.node("Mul", [apart, apart], [square])
+    difference, square = e.temp(), e.temp()
+    e.node("Sub", inputs, [difference])
+    e.node("Mul", [difference, difference], [square])
     e.reduce("ReduceMean", [square], outputs, axis, True)
 
 
 def _variance_samples() -> list[Sample]:
     cases = (((3,), (0,), (1,)), ((2, 3, 4), (1,), (2, 1, 4)), ((2, 3, 4), (0, 2), (1, 3, 1)))
-    made = [Sample((draw(i, s), draw(i + 9, m)), {"axis": a}, FLOATING, gradient=(0,)) for i, (s, a, m) in
+    samples = [Sample((draw(i, s), draw(i + 9, m)), {"axis": a}, FLOATING, gradient=(0,)) for i, (s, a, m) in
             enumerate(cases)]  # fmt: skip
-    unknown = (("n", None), ("n", None))
-    last = Sample((draw(6, (2, 3)), draw(7, (2, 1))), {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=unknown)
-    return [*made, last]
+    symbolic = (("n", None), ("n", None))
+    last = Sample((draw(6, (2, 3)), draw(7, (2, 1))), {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=symbolic)
+    return [*samples, last]
 
 
 @primitive(
@@ -91,9 +91,9 @@ def _variance_samples() -> list[Sample]:
     samples=_variance_samples,
 )
 def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
-    """The mean square of how far x lies from its ``mean`` over axes, which are kept.
+    """Returns the mean squared distance of ``x`` from its ``mean`` over axes, which keep size 1.
 
-    The mean has no gradient: it is where the variance is least, so that a small step of it changes nothing.
+    The mean gets no gradient: the variance is smallest there, so its derivative by the mean is zero.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/moments
     """
@@ -156,8 +156,8 @@ def weighted_moments(
     spread = bind.add(weights, bind.broadcast_to(number(0, wide), shape=wide._type.shape))
     total = bind.reduce_sum(spread, axis=over, keepdims=True)
     mean = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, wide), axis=over, keepdims=True), total)
-    apart = bind.square(bind.subtract(wide, mean))
-    variance = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, apart), axis=over, keepdims=True), total)
+    squares = bind.square(bind.subtract(wide, mean))
+    variance = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, squares), axis=over, keepdims=True), total)
     if not keepdims:
         mean, variance = _without(mean, over), _without(variance, over)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)
@@ -256,6 +256,7 @@ def fused_batch_norm(
 
 
 def _fused_format(x: Tensor, data_format: str) -> bool:
+    """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first."""
     if x.ndim not in (4, 5):
         raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").told_by(
             "FusedBatchNormV3"
@@ -268,7 +269,7 @@ def _fused_format(x: Tensor, data_format: str) -> bool:
 
 
 def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
-    """A vector of channels, shaped to broadcast with x."""
+    """Reshapes a vector of one value per channel to broadcast with x."""
     vector = _cast(convert_to_tensor(value), x.dtype)
     if vector.ndim != 1 or not agree_dim(vector._type.shape[0], x._type.shape[channel]):
         raise ArgumentError(
@@ -281,6 +282,7 @@ def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
 def _inference(
     x: Tensor, wide: Tensor, scale: Tensor, offset: Tensor, mean: Any, variance: Any, epsilon: float, channel: int
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Normalizes by the running statistics, which are returned unchanged."""
     if mean is None or variance is None:
         raise ValueError(
             "Both `mean` and `variance` must be a 1D tensor when `is_training` is False. Received: "
@@ -292,7 +294,7 @@ def _inference(
 
 
 def _unbiasing(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """``n / (n - 1)``, n being the number of values per channel."""
+    """Returns Bessel's correction ``n / (n - 1)`` for n values per channel."""
     count = size_of(x._type.shape[a] for a in axes)
     if isinstance(count, int):
         return number(count / max(1, count - 1), x)
@@ -322,10 +324,10 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
     depth = shape[-1]
     if not isinstance(depth, int) or depth % groups:
         raise ValueError(f"group_norm: channels must be a multiple of groups={groups}, but there are {depth}")
-    parted = bind.reshape(x, shape=(*shape[:-1], groups, depth // groups))
+    grouped = bind.reshape(x, shape=(*shape[:-1], groups, depth // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)
-    mean, variance = moments(parted, axes, keepdims=True)
-    standard = bind.reshape(batch_normalization(parted, mean, variance, None, None, epsilon), shape=shape)
+    mean, variance = moments(grouped, axes, keepdims=True)
+    standard = bind.reshape(batch_normalization(grouped, mean, variance, None, None, epsilon), shape=shape)
     scaled = standard if scale is None else bind.multiply(standard, _like(scale, standard))
     return scaled if offset is None else bind.add(scaled, _like(offset, scaled))
 
@@ -364,15 +366,15 @@ def local_response_normalization(
 
 
 def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
-    """Sums over windows of channels: average pooling along them, times the number that each window has."""
+    """Sums squares over windows of channels, as average pooling times each window's number of channels."""
     shape, depth = x._type.shape, x._type.shape[-1]
     rows = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
     reach = (2 * radius + 1,)
     means = bind.avg_pool(rows, window=reach, strides=(1,), padding=((radius, radius),))
     at = bind.range(size=depth, start=0, delta=1, dtype=int64)
-    last, most, nothing = scalar_of(depth - 1), number(radius, at), number(0, at)
-    above = bind.minimum(bind.add(at, most), last)
-    below = bind.maximum(bind.subtract(at, most), nothing)
+    last, reach_each_way, zero = scalar_of(depth - 1), number(radius, at), number(0, at)
+    above = bind.minimum(bind.add(at, reach_each_way), last)
+    below = bind.maximum(bind.subtract(at, reach_each_way), zero)
     counts = bind.add(bind.subtract(above, below), number(1, at))
     return bind.multiply(bind.reshape(means, shape=shape), bind.cast(counts, dtype=x.dtype))
 

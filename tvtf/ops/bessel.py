@@ -1,4 +1,4 @@
-"""Bessel functions, integrals and their kin, elementwise: SciPy's, in compiled code too."""
+"""Bessel functions and special integrals, elementwise, by SciPy: compiled code calls it, too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def scipy_op(
     derivative: Callable[[Tensor, Tensor], Tensor],
     **columns: Any,
 ) -> Any:
-    """A function of scipy.special of one variable, by name, with its derivative as ``derivative(y, x)``.
+    """Declares a primitive for a function of scipy.special, by name, with its derivative as ``derivative(y, x)``.
 
     It is public as ``tf.math.special``'s where ``columns`` say nothing else.
     """
@@ -50,7 +50,7 @@ def scipy_op(
 
 
 def _over(y: Tensor, x: Tensor) -> Tensor:
-    """``y / x``, where a function that is odd has the slope 1/2 at 0."""
+    """Returns ``y / x`` for an odd function with slope 1/2 at 0, which is 1/2 there."""
     half = number(0.5, x)
     is_zero = bind.equal(x, number(0, x))
     safe = bind.select(is_zero, number(1, x), x)
@@ -58,13 +58,13 @@ def _over(y: Tensor, x: Tensor) -> Tensor:
 
 
 def _spence_slope(x: Tensor) -> Tensor:
-    """``log(x) / (1 - x)``, which is -1 at 1."""
+    """Returns the derivative of spence, ``log(x) / (1 - x)``, which is -1 at 1."""
     below = shifted(bind.negative(x), 1.0)
     is_one = bind.equal(x, number(1, x))
     return bind.select(is_one, number(-1, x), bind.divide(bind.log(x), bind.select(is_one, number(1, x), below)))
 
 
-def _less(a: Tensor, b: Tensor) -> Tensor:
+def _minus(a: Tensor, b: Tensor) -> Tensor:
     return bind.subtract(a, b)
 
 
@@ -88,7 +88,7 @@ def bessel_i0(x: Any, name: str | None = None) -> Any:
 @scipy_op(
     "i0e",
     (0.3, 3.0),
-    lambda y, x: _less(bind.bessel_i1e(x), _times(bind.sign(x), y)),
+    lambda y, x: _minus(bind.bessel_i1e(x), _times(bind.sign(x), y)),
     public=("math.bessel_i0e", "math.special.bessel_i0e"),
 )
 def bessel_i0e(x: Any, name: str | None = None) -> Any:
@@ -106,7 +106,7 @@ def bessel_i0e(x: Any, name: str | None = None) -> Any:
 @scipy_op(
     "i1",
     (-3.0, 3.0),
-    lambda y, x: _less(bind.bessel_i0(x), _over(y, x)),
+    lambda y, x: _minus(bind.bessel_i0(x), _over(y, x)),
     public=("math.bessel_i1", "math.special.bessel_i1"),
 )
 def bessel_i1(x: Any, name: str | None = None) -> Any:
@@ -124,7 +124,7 @@ def bessel_i1(x: Any, name: str | None = None) -> Any:
 @scipy_op(
     "i1e",
     (0.3, 3.0),
-    lambda y, x: _less(_less(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
+    lambda y, x: _minus(_minus(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
     public=("math.bessel_i1e", "math.special.bessel_i1e"),
 )
 def bessel_i1e(x: Any, name: str | None = None) -> Any:
@@ -152,7 +152,7 @@ def bessel_j0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("j1", (-3.0, 3.0), lambda y, x: _less(bind.bessel_j0(x), _over(y, x)))
+@scipy_op("j1", (-3.0, 3.0), lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)))
 def bessel_j1(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the first kind and order 1, elementwise.
 
@@ -178,7 +178,7 @@ def bessel_y0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("y1", (0.5, 3.0), lambda y, x: _less(bind.bessel_y0(x), bind.divide(y, x)))
+@scipy_op("y1", (0.5, 3.0), lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)))
 def bessel_y1(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the second kind and order 1, elementwise.
 
@@ -204,7 +204,7 @@ def bessel_k0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k0e", (0.5, 3.0), lambda y, x: _less(y, bind.bessel_k1e(x)))
+@scipy_op("k0e", (0.5, 3.0), lambda y, x: _minus(y, bind.bessel_k1e(x)))
 def bessel_k0e(x: Any, name: str | None = None) -> Any:
     """``exp(x)`` times :func:`bessel_k0`, elementwise.
 
@@ -230,7 +230,7 @@ def bessel_k1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k1e", (0.5, 3.0), lambda y, x: _less(_less(y, bind.divide(y, x)), bind.bessel_k0e(x)))
+@scipy_op("k1e", (0.5, 3.0), lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)))
 def bessel_k1e(x: Any, name: str | None = None) -> Any:
     """``exp(x)`` times :func:`bessel_k1`, elementwise.
 

@@ -1,4 +1,4 @@
-"""How often numbers occur, in all or row by row."""
+"""``tf.math.bincount``: counts of numbers, in the whole tensor or row by row."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def counts(
     axis: int | None,
     binary: bool,
 ) -> Tensor:
-    """Counts of a vector of numbers, in the rows where they stand if those are told."""
+    """Counts a vector of numbers, separately for each of ``rows`` if given."""
     if weights is not None and binary:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
     if axis not in (None, 0, -1):
@@ -97,34 +97,35 @@ def counts(
 
 
 def _within(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
-    """The ids of numbers that have a bin; others are left out as negative ids are."""
+    """Returns the ids of numbers that have a bin, and -1 for others, which segment sums skip."""
     bound = cast_tensor(scalar_of(length), numbers.dtype)
     return bind.select(bind.less(numbers, bound), ids, number(-1, ids))  # type: ignore[no-any-return]
 
 
 def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
+    """Returns the number of bins: one more than the largest number, within the bounds."""
     low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
     if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
         return _computed_bins(numbers, low, high)
     array = numbers.eager_array()
     if array.size and array.min() < 0:
         raise ArgumentError("Input arr must be non-negative!").told_by("DenseBincount")
-    found = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
-    return found if high is None else min(found, static_int(high, "maxlength"))
+    length = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
+    return length if high is None else min(length, static_int(high, "maxlength"))
 
 
 def _computed_bins(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
-    """One more than the largest number that the program computes, within the bounds; a negative number is refused."""
+    """Returns the number of bins for computed numbers; a negative number fails at run time."""
     flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
-    found = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
+    length = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
     least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
-    found = bind.initialized(
-        found, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
+    length = bind.initialized(
+        length, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
     )
     if low is not None and low is not high:
-        found = bind.maximum(found, low)
+        length = bind.maximum(length, low)
     if high is not None:
-        found = bind.minimum(found, high)
+        length = bind.minimum(length, high)
     if isinstance(low, EagerTensor) and isinstance(high, EagerTensor) and int(low) >= int(high):
         return int(high)
-    return static_dims(found, "bincount")[0]
+    return static_dims(length, "bincount")[0]

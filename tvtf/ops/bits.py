@@ -92,12 +92,15 @@ def invert(x: Any, name: str | None = None) -> Any:
 
 
 def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Counts outside [0, bits) are clamped into it, as TensorFlow's kernels do."""
+    """Returns a shift with counts clamped to [0, bits), as in TensorFlow's kernels."""
     return lambda x, y: function(x, np.clip(y, 0, 8 * x.dtype.itemsize - 1).astype(x.dtype))
 
 
 def _shift(e: Any, direction: str, x: str, y: str, dtype: DType) -> str:
-    """ONNX shifts unsigned integers only, and leaves a count beyond the width open."""
+    """Writes BitShift on unsigned integers, the only ones that ONNX shifts.
+
+    Counts are clamped, for ONNX doesn't define a shift by more than the width.
+    """
     bits = e.const(np.array(8 * dtype.size - 1, dtype.np))
     count = e.computed("Min", [e.computed("Max", [y, e.const(np.array(0, dtype.np))]), bits])
     wide = _unsigned(dtype)
@@ -110,7 +113,7 @@ def _left_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    """A negative number's complement is shifted, so that ones come in from the left."""
+    """Writes an arithmetic shift: of a negative number the complement is shifted, so that ones enter from the left."""
     x, y = inputs
     dtype = types[0][0].dtype
     positive = _shift(e, "RIGHT", x, y, dtype)

@@ -1,8 +1,8 @@
-"""BLAS and LAPACK on one thread where more would gain little.
+"""Runs BLAS and LAPACK on one thread where more threads would gain little.
 
-OpenBLAS's threads go on spinning for milliseconds after each call, on the cores that the kernels after it run on: a step of
-Cholesky factors and products took six times as long. And where other programs hold the cores they wait for each other's
-turn: a product of 512 x 32 by 32 x 64 took 28 ms on two threads, 0.03 on one. NumPy's and SciPy's wheels have an OpenBLAS each.
+OpenBLAS's threads spin for milliseconds after each call, on the cores that the next kernels run on: a step of Cholesky
+factors and products took six times as long. Where other programs use the cores, the threads wait for each other: a
+product of 512 x 32 by 32 x 64 took 28 ms on two threads, 0.03 on one. NumPy's and SciPy's wheels have an OpenBLAS each.
 Source: OpenBLAS, driver/others/blas_server.c (THREAD_TIMEOUT) and interface/gemm.c (its threshold)
 """
 
@@ -23,9 +23,9 @@ import numpy as np
 from tvtf.core.variable_lock import Lock
 
 TINY, SMALL = 1 << 10, 1 << 18
-"""Elements between which LAPACK would take more threads and not gain what they cost: matrices of 32 x 32 to 512 x 512."""
+"""Range of elements, 32 x 32 to 512 x 512, in which LAPACK uses more threads without gaining what they cost."""
 PRODUCT = 1 << 18
-"""Multiplications from which OpenBLAS takes more threads for a product of two matrices."""
+"""Multiplications from which OpenBLAS uses more threads for a product of two matrices."""
 SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
@@ -38,14 +38,14 @@ class Library:
 
 
 def libraries() -> tuple[Library, ...]:
-    """Those that NumPy and SciPy have loaded; none where they were built with another BLAS."""
+    """Returns the OpenBLAS libraries that NumPy and SciPy have loaded; none if they were built with another BLAS."""
     return _libraries("scipy.linalg" in sys.modules)
 
 
 @functools.cache
 def _libraries(with_scipy: bool) -> tuple[Library, ...]:
     packages = ("numpy", "scipy") if with_scipy else ("numpy",)
-    return tuple(found for name in packages for path in _files(name) if (found := _opened(path)) is not None)
+    return tuple(result for name in packages for path in _files(name) if (result := _opened(path)) is not None)
 
 
 def _files(package: str) -> list[Path]:
@@ -57,20 +57,20 @@ def _files(package: str) -> list[Path]:
 def _opened(path: Path) -> Library | None:
     try:
         loaded = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_NOLOAD", 0))
-    except OSError:  # it is there, but not in use
+    except OSError:  # the file exists but isn't loaded
         return None
     names = ((s.format("get_num_threads"), s.format("set_num_threads")) for s in SYMBOLS)
     return next((Library(loaded[g], loaded[s]) for g, s in names if hasattr(loaded, g) and hasattr(loaded, s)), None)
 
 
 _lock = Lock()
-_going_on: list[None] = []
-_before: dict[Library, int] = {}
-"""The threads that libraries had before the calls that go on; the last of these to end gives them back."""
+_active: list[None] = []
+_thread_counts: dict[Library, int] = {}
+"""The libraries' thread counts before the active calls; the last call to end restores them."""
 
 
 class OneThread:
-    """While it is open, BLAS works on one thread.
+    """A context in which BLAS uses one thread.
 
     >>> with OneThread():
     ...     all(library.get_num_threads() == 1 for library in libraries())
@@ -85,7 +85,7 @@ class OneThread:
 
 
 def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy kernel that asks LAPACK, on one thread if it is given small matrices; with tiny ones it is so by itself."""
+    """Makes a kernel that calls LAPACK use one thread for small matrices; for tiny ones LAPACK uses one anyway."""
 
     @functools.wraps(kernel)
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
@@ -98,7 +98,7 @@ def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``a @ b``: on one thread, for those that are large are not left to NumPy.
+    """Computes ``a @ b`` on one thread, for eager products that are large are compiled instead.
 
     >>> product(np.ones((2, 3)), np.ones((3, 1)))
     array([[3.],
@@ -112,16 +112,16 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _begin() -> None:
     with _lock:
-        _going_on.append(None)
+        _active.append(None)
         for library in libraries():
-            _before.setdefault(library, library.get_num_threads())
+            _thread_counts.setdefault(library, library.get_num_threads())
             library.set_num_threads(1)
 
 
 def _end() -> None:
     with _lock:
-        _going_on.pop()
-        if not _going_on:
-            for library, number in _before.items():
+        _active.pop()
+        if not _active:
+            for library, number in _thread_counts.items():
                 library.set_num_threads(number)
-            _before.clear()
+            _thread_counts.clear()

@@ -1,7 +1,7 @@
-"""Sizes that only running a program tells, where they meet: one may be 1, and then that axis is repeated.
+"""Broadcasting of symbolic dims, of which any may be 1 at run time.
 
-An elementwise op in a trace gets operands whose unknown sizes are equal, a product of matrices equal batches: those that may
-differ are broadcast to the common ones before it, which is nothing where they turn out to be the same (see
+Within a trace, an elementwise op gets operands whose symbolic dims are equal, and a matrix product equal batches:
+operands that may differ are broadcast to common dims first, which costs nothing where they turn out to be equal (see
 ``Graph.hopeful``).
 """
 
@@ -23,16 +23,25 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def met(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
-    """The operands of a broadcasting op, with equal dims where they may be repeated; of ``matrices`` batches broadcast."""
+    """Broadcasts the operands of an op to common symbolic dims; of ``matrices`` only the batch dims."""
     if any(isinstance(x._type.shape, AnyShape) or (matrices and x.ndim < 2) for x in inputs):
         return inputs
-    own = [x._type.shape[x.ndim - 2 :] if matrices else () for x in inputs]
-    wide = common([x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, own)], () if matrices else inputs)
-    return inputs if wide is None else [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, wide, own)]
+    matrix_dims = [x._type.shape[x.ndim - 2 :] if matrices else () for x in inputs]
+    target_batches = common(
+        [x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, matrix_dims)], () if matrices else inputs
+    )
+    return (
+        inputs
+        if target_batches is None
+        else [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, target_batches, matrix_dims)]
+    )
 
 
 def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
-    """For each of the shapes that meet, ``of`` some tensors, the one that it is to have; None where nothing is repeated."""
+    """Returns the shape that each of several shapes broadcasts to, or None if no symbolic dim is involved.
+
+    A dim that the trace can't tell becomes a symbol bound at run time, from the tensors ``of`` if given.
+    """
     axes = [_distinct(column) for column in _columns(shapes)]
     if all(len(axis) < 2 for axis in axes) or any(sum(isinstance(d, int) for d in axis) > 1 for axis in axes):
         return None
@@ -44,7 +53,7 @@ def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[t
 
 
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The shape that shapes broadcast to, told by the running program where sizes are unknown; None where they don't fit."""
+    """Returns the shape that shapes broadcast to, with symbols bound at run time; None if they don't broadcast."""
     wide: tuple[Dim, ...] | None = ()
     for shape in common(shapes) or shapes:
         wide = wide if wide is None else broadcast_shapes(wide, shape)
@@ -52,22 +61,22 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
 
 
 def _columns(shapes: Sequence[Any]) -> list[list[Dim]]:
-    """The dims that meet, by axis of the result."""
+    """Returns for each axis of the result the operands' dims there."""
     rank = max(map(len, shapes))
     return [[s[axis - rank + len(s)] for s in shapes if axis >= rank - len(s)] for axis in range(rank)]
 
 
 def _distinct(dims: Sequence[Dim]) -> list[Dim]:
-    """The dims but those of size 1, each once."""
-    found: list[Dim] = []
+    """Returns the different dims other than 1."""
+    distinct: list[Dim] = []
     for dim in dims:
-        if not (isinstance(dim, int) and dim == 1) and not any(same_dim(dim, d) for d in found):
-            found.append(dim)
-    return found
+        if not (isinstance(dim, int) and dim == 1) and not any(same_dim(dim, d) for d in distinct):
+            distinct.append(dim)
+    return distinct
 
 
 def _known(distinct: Sequence[Dim]) -> Dim | None:
-    """The dim of the result; None where only running the program tells."""
+    """Returns the result's dim for the distinct dims of an axis; None if it is known only at run time."""
     if len(distinct) < 2:
         return distinct[0] if distinct else 1
     static = [d for d in distinct if isinstance(d, int)]
@@ -81,8 +90,8 @@ def _dims(axes: Sequence[Sequence[Dim]], otherwise: Sequence[Dim | None]) -> tup
     return tuple(d if k is None else k for k, d in zip(known, otherwise))
 
 
-def _wide(own: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
-    return tuple(d if isinstance(d, int) and d == 1 or same_dim(d, w) else w for d, w in zip(own, dims))
+def _wide(shape: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(d if isinstance(d, int) and d == 1 or same_dim(d, w) else w for d, w in zip(shape, dims))
 
 
 def stretched(x: Tensor, wide: tuple[Dim, ...]) -> Tensor:
@@ -91,23 +100,24 @@ def stretched(x: Tensor, wide: tuple[Dim, ...]) -> Tensor:
 
 
 class CommonDims(Primitive[Any]):
-    """Bound only for dims that nobody knows by now."""
+    """The primitive ``common_dims``, which is bound only for dims that the trace doesn't know yet."""
 
     def bind(self, *inputs: Any, dims: tuple[Dim, ...]) -> Any:
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
         axes = [_distinct(column) for column in _columns([x._type.shape for x in inputs])]
-        told = _dims(axes, dims)
+        known_dims = _dims(axes, dims)
         if all(_known(axis) is not None for axis in axes):
-            return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*told, 0))
-        found = super().bind(*inputs, dims=told)
-        for axis, dim in zip(axes, found._type.shape):
+            return bind.broadcast_to(EagerTensor(np.array(False)), shape=(*known_dims, 0))
+        carrier = super().bind(*inputs, dims=known_dims)
+        for axis, dim in zip(axes, carrier._type.shape):
             if _known(axis) is None:
                 state.trace.meets(axis, dim)
-        return found
+        return carrier
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims: tuple[Dim, ...]) -> Tensor:
+    """Gives every operand the batch axis, with axes of size 1 behind it so that all have one rank."""
     lifted = [x if b else bind.reshape(x, shape=(1, *x._type.shape)) for x, b in zip(inputs, batched)]
     aligned = [
         bind.reshape(x, shape=(x._type.shape[0], *(1,) * (len(dims) + 1 - x.ndim), *x._type.shape[1:])) for x in lifted
@@ -129,7 +139,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     samples=lambda: [Sample((draw(0, (3, 1)), draw(1, (2,))), {"dims": (3, 2)}, FLOATING, gradient=False)],
 )
 def common_dims(*inputs: Tensor, dims: tuple[Dim, ...]) -> Any:
-    """A tensor without elements whose dims, but for the last, are what the inputs' broadcast to."""
+    """Returns an empty tensor whose shape is that of the inputs broadcast, then 0: its type carries the dims."""
     return inputs, {"dims": dims}
 
 
@@ -151,7 +161,7 @@ def _summed(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     ],
 )
 def sum_to(x: Tensor, shape: tuple[Dim, ...]) -> Any:
-    """The sum over the axes of which ``shape`` has one element where ``x`` may have more: what broadcasting is undone by."""
+    """Sums over the axes in which ``shape`` is 1 and ``x`` may not be: the gradient of broadcasting."""
     return (x,), {"shape": shape}
 
 

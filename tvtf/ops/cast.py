@@ -1,4 +1,4 @@
-"""Changes of element type: cast, saturating cast, reinterpretation of bits."""
+"""Changes of dtype: cast, saturate_cast, bitcast."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _cast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
 
 
 def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Truncation towards 0 through int32, or int64 for wider targets; what does not fit that is its smallest number.
+    """Truncates towards 0 by way of int32, or int64 for wider targets; numbers that don't fit become the smallest.
 
-    It is what x86 converts to, and TensorFlow there; NumPy leaves it to the machine.
+    x86 converts so, and with it TensorFlow; NumPy's result depends on the machine.
     """
     wide = np.float32 if x.dtype.itemsize <= 2 else x.dtype
     values = np.trunc(x.astype(wide))
@@ -53,6 +53,7 @@ def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
 
 
 def _within(values: np.ndarray, integer: Any) -> np.ndarray:
+    """Converts floats to an integer dtype, those out of range to its smallest number."""
     low = np.iinfo(integer).min
     fits = (values >= float(low)) & (values < -float(low))
     return np.where(fits, np.where(fits, values, 0).astype(integer), integer(low))
@@ -70,7 +71,7 @@ def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | Non
 
 
 def _cast_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
-    """Beyond what a float8 holds lies NaN or infinity, as in NumPy; ONNX's own way is its largest number."""
+    """Writes Cast without saturation to float8: numbers too large become NaN or infinity, as in NumPy."""
     attributes = {"saturate": 0} if dtype in FLOAT8 else {}
     e.node("Cast", inputs, outputs, to=e.element(dtype), **attributes)
 
@@ -120,7 +121,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
-    """``x`` itself where it has the dtype, else cast."""
+    """Casts ``x`` unless it has the dtype."""
     target = as_dtype(dtype)
     return x if x.dtype is target else bind.cast(x, dtype=target)
 
@@ -129,14 +130,16 @@ hooks.cast = cast_tensor
 
 
 def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
-    """An op's input of a dtype that TensorFlow has a default for: Python and NumPy values of no dtype ``allowed`` become it.
+    """Converts an op's input that has a default dtype: Python and NumPy values of a dtype not in ``allowed`` take it.
 
-    While tracing they become it whatever they are, if they can.
+    While tracing all values take it that can, as TensorFlow's graphs do.
     """
     if is_tensor(value):
         return convert_to_tensor(value)
-    found = convert_to_tensor(value) if state.trace is None else None
-    return found if found is not None and found.dtype in allowed else convert_to_tensor(value, dtype_hint=default)
+    inferred = convert_to_tensor(value) if state.trace is None else None
+    return (
+        inferred if inferred is not None and inferred.dtype in allowed else convert_to_tensor(value, dtype_hint=default)
+    )
 
 
 @export("saturate_cast", "dtypes.saturate_cast")
@@ -170,7 +173,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
-    """The target's limits in the source's dtype, moved inwards where that rounds them out of range."""
+    """Returns the target's limits in the source's dtype; one that rounding moved out of range is moved back in."""
     limits = [source.np.type(target.min if source.is_floating else max(target.min, source.min))]
     limits += [source.np.type(target.max if source.is_floating else min(target.max, source.max))]
     if source.is_floating and target.is_integer and int(limits[1]) > target.max:
@@ -182,10 +185,11 @@ def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
 
 
 def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
-    for given in (x.dtype, dtype):
-        if not given.is_numeric:
+    """Checks both dtypes are numeric; a narrower one adds a last axis, a wider one must use it up."""
+    for kind in (x.dtype, dtype):
+        if not kind.is_numeric:
             raise ArgumentError(
-                f"Value for attr 'type' of {given.name} is not in the list of allowed values: numeric types", TypeError
+                f"Value for attr 'type' of {kind.name} is not in the list of allowed values: numeric types", TypeError
             )
     wide, narrow = x.dtype.size, dtype.size
     if wide >= narrow:
@@ -199,12 +203,12 @@ def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
 
 
 def _bitcast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
-    whole = np.ascontiguousarray(x).reshape(x.shape)
+    contiguous = np.ascontiguousarray(x).reshape(x.shape)
     if x.dtype.itemsize == dtype.np.itemsize:
-        return whole.view(dtype.np)
+        return contiguous.view(dtype.np)
     if x.dtype.itemsize > dtype.np.itemsize:
-        return whole[..., None].view(dtype.np)
-    return whole.view(dtype.np).reshape(x.shape[:-1])
+        return contiguous[..., None].view(dtype.np)
+    return contiguous.view(dtype.np).reshape(x.shape[:-1])
 
 
 def _bitcast_samples() -> list[Sample]:

@@ -1,4 +1,4 @@
-"""``tf.debugging.check_numerics`` and ``enable_check_numerics``: where infinities and NaN come from."""
+"""``tf.debugging.check_numerics`` and ``enable_check_numerics``: errors for infinities and NaN where they arise."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ def _type(x: TensorType, *, message: str) -> TensorType:
 
 
 def _numpy(x: np.ndarray, *, message: str) -> np.ndarray:
-    found = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
-    if found:
-        raise ArgumentError(f"{message} : Tensor had {found} values")
+    kinds = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
+    if kinds:
+        raise ArgumentError(f"{message} : Tensor had {kinds} values")
     return x
 
 
 def _guard(x: Tensor, *, message: str) -> list[tuple[Tensor, str]]:
+    """Checks at run time for infinities and NaN, with a message for each and for both."""
     infinite, nan = _any(bind.is_inf(x)), _any(bind.is_nan(x))
-    told = ((bind.logical_and(infinite, nan), "Inf and NaN"), (infinite, "Inf"), (nan, "NaN"))
-    return [(bind.logical_not(has), f"{message} : Tensor had {found} values") for has, found in told]
+    cases = ((bind.logical_and(infinite, nan), "Inf and NaN"), (infinite, "Inf"), (nan, "NaN"))
+    return [(bind.logical_not(has), f"{message} : Tensor had {kinds} values") for has, kinds in cases]
 
 
 def _any(x: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
       message: begins the error's text.
 
     Raises:
-      InvalidArgumentError: it does; in a traced function when it runs and the result is used.
+      InvalidArgumentError: it holds one; in a traced function when it runs and the result is used.
 
     >>> import tvtf as tf
     >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()
@@ -100,11 +101,11 @@ _CARRIERS = {
     "SelectV2", "Slice", "Split", "Squeeze", "StackRead", "StackWrite", "StopGradient", "StridedSlice", "Tile", "Transpose",
     "Unpack", "Where", "ZerosLike",
 }  # fmt: skip
-"""Ops that give what they were given: not where a NaN comes from, as TensorFlow's SAFE_OPS."""
+"""Ops that only pass values on and so can't create a NaN: TensorFlow's SAFE_OPS."""
 
 
 class _NumericsWatch:
-    """Told of every op, as tapes are; checks what it gives."""
+    """An observer in the list of tapes that checks the results of every op for NaN and infinities."""
 
     level = 0
 
@@ -115,9 +116,10 @@ class _NumericsWatch:
         return ()
 
     def read(self, variable: Any, value: Tensor) -> None:
-        """A Variable's value was checked when it was computed."""
+        """Ignores reads of Variables: their values were checked when they were computed."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        """Checks an op's floating outputs, when the graph runs if it is traced; tapes don't record the checks."""
         if prim.tf_name in _CARRIERS:
             return
         check = _check_now if state.trace is None else _check_when_run
@@ -133,32 +135,37 @@ class _NumericsWatch:
 
 
 def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
+    """Raises an error with counts of infinities and NaN in an eager result."""
     array = output.eager_array().astype(np.float64)
     kinds = {"-Inf": array == -np.inf, "+Inf": array == np.inf, "NaN": np.isnan(array)}
-    counts = {kind: int(found.sum()) for kind, found in kinds.items() if found.any()}
+    counts = {kind: int(hits.sum()) for kind, hits in kinds.items() if hits.any()}
     if counts:
-        counted = "".join(f"\n  # of {'+' * (kind == 'NaN')}{kind} elements: {n}" for kind, n in counts.items())
-        text = _told(place % "eagerly-executing", output, counted, inputs)
+        count_lines = "".join(f"\n  # of {'+' * (kind == 'NaN')}{kind} elements: {n}" for kind, n in counts.items())
+        text = _report(place % "eagerly-executing", output, count_lines, inputs)
         raise InvalidArgumentError(
             None, "CheckNumericsV2", f"{text}\n : Tensor had {_listed(list(counts))} values [Op:CheckNumericsV2] name: "
         )
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
+    """Emits a guard on a traced result, whose message names the user's line."""
     from tvtf.ir.trace import user_span
 
     span = user_span()
     line = f"    + {span.source_name.name} (L{span.line})\n -> |   {_source_line(span)}\n"
     where = f'  Graph name: "{state.trace.root.name}"\n\n  Stack trace of op\'s creation ("->": inferred user code):\n{line}'
-    held = bind.reduce_all(bind.is_finite(output), axis=tuple(range(output.ndim)), keepdims=False)
-    bind.guard(held, message=f"{_told(place % 'graph', output, '', inputs)}{where}\n : Tensor had Inf or NaN values")
+    is_finite = bind.reduce_all(bind.is_finite(output), axis=tuple(range(output.ndim)), keepdims=False)
+    bind.guard(
+        is_finite, message=f"{_report(place % 'graph', output, '', inputs)}{where}\n : Tensor had Inf or NaN values"
+    )
 
 
-def _told(place: str, output: Tensor, counted: str, inputs: Sequence[Any]) -> str:
-    several = "".join(f"\n         {i}: {x!s}" for i, x in enumerate(inputs))
-    shown = f"tensor: {inputs[0]!s}" if len(inputs) == 1 else f"tensors ({len(inputs)}):{several}"
-    about = f"  dtype: {output.dtype}\n  shape: {output.shape}{counted}"
-    return f"\n\n!!! Detected Infinity or NaN in {place} !!!\n{about}\n\n  Input {shown}\n"
+def _report(place: str, output: Tensor, counted: str, inputs: Sequence[Any]) -> str:
+    """Returns the text of a report, in the format of TensorFlow's."""
+    numbered_inputs = "".join(f"\n         {i}: {x!s}" for i, x in enumerate(inputs))
+    input_text = f"tensor: {inputs[0]!s}" if len(inputs) == 1 else f"tensors ({len(inputs)}):{numbered_inputs}"
+    description = f"  dtype: {output.dtype}\n  shape: {output.shape}{counted}"
+    return f"\n\n!!! Detected Infinity or NaN in {place} !!!\n{description}\n\n  Input {input_text}\n"
 
 
 def _source_line(span: Any) -> str:

@@ -1,4 +1,4 @@
-"""Clipping by norm: of one tensor, or of many together; rows are clipped by their values, and stay rows."""
+"""Clipping by norm, of one tensor or several; IndexedSlices are clipped by their values and stay IndexedSlices."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 def _limit(clip_norm: Any, like: Tensor) -> Tensor:
     if np.isscalar(clip_norm):
         return number(max(clip_norm, 0), like)  # type: ignore[type-var]
-    given = convert_to_tensor(clip_norm)
-    return bind.cast(bind.maximum(given, number(0, given)), dtype=like.dtype)
+    limit = convert_to_tensor(clip_norm)
+    return bind.cast(bind.maximum(limit, number(0, limit)), dtype=like.dtype)
 
 
 def _tensors(t_list: Any) -> list[Any]:
-    """The tensors, rows and Nones of a list.
+    """Returns a sequence of tensors, IndexedSlices and None as a list.
 
     Raises:
-      TypeError: no list.
+      TypeError: it is not a sequence.
     """
     if not isinstance(t_list, Sequence) or isinstance(t_list, str):
         raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")
@@ -111,12 +111,12 @@ def clip_by_global_norm(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_global_norm
     """
-    given = _tensors(t_list)
-    norm = global_norm(given) if use_norm is None else convert_to_tensor(use_norm)
+    tensors = _tensors(t_list)
+    norm = global_norm(tensors) if use_norm is None else convert_to_tensor(use_norm)
     limit = convert_to_tensor(clip_norm, dtype_hint=norm.dtype)
     factor = limit * bind.minimum(number(1, norm) / norm, number(1, norm) / limit) + (norm - norm)
 
     def scaled(x: Tensor) -> Tensor:
         return x * bind.cast(factor, dtype=x.dtype)
 
-    return [None if t is None else on_values(scaled, t) for t in given], norm if use_norm is None else use_norm
+    return [None if t is None else on_values(scaled, t) for t in tensors], norm if use_norm is None else use_norm

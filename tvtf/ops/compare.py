@@ -1,4 +1,4 @@
-"""Comparison, logic, choice and tests of floating numbers, elementwise."""
+"""Elementwise comparison, logic, select, and tests for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -159,13 +159,15 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _flags(*types: TensorType) -> TensorType:
+    """The type rule of logical ops: bool inputs that broadcast."""
     for i, t in enumerate(types):
         if t.dtype is not bool_:
-            _refuse_flag(i, t.dtype)
+            _raise_not_bool(i, t.dtype)
     return TensorType(broadcast_types(*types), bool_)
 
 
-def _refuse_flag(position: int, dtype: DType) -> None:
+def _raise_not_bool(position: int, dtype: DType) -> None:
+    """Raises the error for an operand that isn't bool, in TensorFlow's words."""
     names = {"float32": "float", "float64": "double", "float16": "half"}
     raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
@@ -263,12 +265,13 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
     return logical_and.bind(logical_or.bind(first, second), logical_not.bind(logical_and.bind(first, second)))
 
 
-# -- choice
+# -- select
 
 
 def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+    """Checks that the condition is bool, that both values have one dtype, and that all three broadcast."""
     if condition.dtype is not bool_:
-        _refuse_condition(condition.dtype)
+        _raise_condition(condition.dtype)
     require_same_dtype((x, y), ("t", "e"))
     shape: tuple[Dim, ...] | None = ()
     for t in (condition, x, y):
@@ -283,7 +286,8 @@ def _show_select(*types: TensorType) -> str:
     return f"condition {condition}, then {x}, and else {y} must be broadcastable"
 
 
-def _refuse_condition(dtype: DType) -> None:
+def _raise_condition(dtype: DType) -> None:
+    """Raises the error for a condition that isn't bool, in TensorFlow's words."""
     names = {"float32": "float", "float64": "double", "float16": "half"}
     raise ArgumentError(
         f"cannot compute {{op}} as input #0(zero-based) was expected to be a bool tensor but is a "
@@ -294,21 +298,22 @@ def _refuse_condition(dtype: DType) -> None:
 
 
 _WORTH_BITS = 4096
-"""Elements from which three vectorized passes over bits outrun ``np.where``, which branches: eight times with 1M elements."""
+"""Elements from which selecting by bit masks is faster than ``np.where``, which branches: eightfold for 1M elements."""
 
 
-def _chosen(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _select_array(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Selects by ``y ^ (mask & (x ^ y))`` on the bits of large arrays: three vectorized passes without branches."""
     bits = f"i{x.dtype.itemsize}"
     if condition.size < _WORTH_BITS or x.dtype != y.dtype or x.dtype.hasobject or x.dtype.itemsize > 8:
         return np.where(condition, x, y)
     mask = np.negative(condition.view(np.int8)).astype(bits)
-    chosen = mask & (x.view(bits) ^ y.view(bits))
-    chosen ^= y.view(bits)
-    return chosen.view(x.dtype)
+    selected = mask & (x.view(bits) ^ y.view(bits))
+    selected ^= y.view(bits)
+    return selected.view(x.dtype)
 
 
 def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:
-    """What is chosen of known integers, by a condition that is a constant."""
+    """Returns the selected value if the trace knows both operands and the condition."""
     flags = static_value(condition)
     if flags is None or x.known is None or y.known is None:
         return None
@@ -319,7 +324,7 @@ def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:
     tf_name="SelectV2",
     type=_select_type,
     value=_select_value,
-    numpy=_chosen,
+    numpy=_select_array,
     lower=scalar(lambda t, condition, x, y: t.select(condition, x, y)),
     vjp=lambda ct, z, condition, x, y: (
         None,
@@ -342,7 +347,7 @@ def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:
     ],
 )
 def select(condition: Any, x: Any, y: Any) -> Any:
-    """``x`` where ``condition``, else ``y``; the three broadcast."""
+    """Selects ``x`` where ``condition``, else ``y``; the three broadcast."""
     x, y = operands(x, y)
     return (like(condition, bool_), x, y), {}
 
@@ -374,14 +379,14 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None:
         from tvtf.ops.indexing import places
 
-        found = convert_to_tensor(condition)
-        if not found.ndim:
+        flags = convert_to_tensor(condition)
+        if not flags.ndim:
             raise ArgumentValueError("WhereOp : Unhandled input dimensions: 0")
-        return places(found)
+        return places(flags)
     return select(condition, x, y)
 
 
-# -- tests of floating numbers
+# -- tests of floats
 
 
 @unary_op(

@@ -1,4 +1,4 @@
-"""Complex numbers: compiled code has NumPy compute them, for TVM has no such type."""
+"""Ops on complex numbers. Compiled code calls NumPy for them, for TVM has no complex type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY_NOT = {"onnx": "ONNX's operators take no complex tensors"}
 _PARTS = (as_dtype("float32"), as_dtype("float64"))
 
 
-def _whole(part: DType) -> DType:
+def _complex_of(part: DType) -> DType:
     return as_dtype("complex64" if part is _PARTS[0] else "complex128")
 
 
@@ -26,15 +26,15 @@ def _part_type(x: TensorType) -> TensorType:
     return TensorType(x.shape, x.dtype.real_dtype)
 
 
-def _whole_type(real: TensorType, imag: TensorType) -> TensorType:
+def _complex_type(real: TensorType, imag: TensorType) -> TensorType:
     require_same_dtype((real, imag), ("real", "imag"))
     require_dtype(real, _PARTS, "real")
-    return TensorType(broadcast_types(real, imag), _whole(real.dtype))
+    return TensorType(broadcast_types(real, imag), _complex_of(real.dtype))
 
 
 @binary_op(
     name="complex",
-    type=_whole_type,
+    type=_complex_type,
     domain=_PARTS,
     numpy=lambda real, imag: _joined(real, imag),
     lower=None,
@@ -70,9 +70,9 @@ def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
 
 
 def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
-    whole = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
-    whole.real, whole.imag = real, imag
-    return whole
+    result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
+    result.real, result.imag = real, imag
+    return result
 
 
 @unary_op(
@@ -87,7 +87,7 @@ def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     why_not=WHY_NOT,
 )
 def real_part(x: Any) -> Any:
-    """The real part of a complex tensor."""
+    """Returns the real part of a complex tensor."""
     return tensor_of(x)
 
 
@@ -103,7 +103,7 @@ def real_part(x: Any) -> Any:
     why_not=WHY_NOT,
 )
 def imaginary_part(x: Any) -> Any:
-    """The imaginary part of a complex tensor."""
+    """Returns the imaginary part of a complex tensor."""
     return tensor_of(x)
 
 
@@ -118,12 +118,12 @@ def imaginary_part(x: Any) -> Any:
     why_not=WHY_NOT,
 )
 def conjugate(x: Any) -> Any:
-    """The conjugate of a complex tensor."""
+    """Returns the conjugate of a complex tensor."""
     return tensor_of(x)
 
 
 def _magnitude_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """0 where x is."""
+    """Differentiates the magnitude: the direction of ``x``, and 0 where ``x`` is 0."""
     return bind.divide_no_nan(bind.multiply(bind.complex(ct, zeros_like(ct)), x), bind.complex(y, zeros_like(y)))
 
 
@@ -131,7 +131,7 @@ def _magnitude_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
     type=_part_type, domain=COMPLEX, numpy=np.abs, lower=None, host=True, vjp=_magnitude_vjp, onnx=None, why_not=WHY_NOT
 )
 def complex_abs(x: Any) -> Any:
-    """The magnitude of a complex tensor."""
+    """Returns the magnitude of a complex tensor."""
     return tensor_of(x)
 
 

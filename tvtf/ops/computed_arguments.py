@@ -1,4 +1,4 @@
-"""Functions whose sizes Python computes with, where the running program computes those: Python is called then."""
+"""Functions that need Python ints as arguments, called at run time where the program computes these arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ R = TypeVar("R")
 def computed(
     *names: str, gives: Callable[[Mapping[str, Any]], Sequence[Any]], kind: Callable[..., Any] | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Lets a running program call a function where it computes one of the arguments ``names``.
+    """Makes a function callable with computed arguments: the running program then calls it through Python.
 
     Args:
-      names: of arguments that are scalars.
-      gives: the specs of the results, of all arguments by name.
-      kind: of what the results are put into; None for one alone.
+      names: the scalar arguments that the program may compute.
+      gives: returns the specs of the results from all arguments by name.
+      kind: the tuple type of the results; None for a single result.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,17 +35,17 @@ def computed(
             if not any(is_computed(bound.arguments.get(name)) for name in names):
                 return function(*args, **kwargs)
             bound.apply_defaults()
-            given = dict(bound.arguments)
-            tensors = {name: convert_to_tensor(v) for name, v in given.items() if isinstance(v, Tensor)}
+            arguments = dict(bound.arguments)
+            tensors = {name: convert_to_tensor(v) for name, v in arguments.items() if isinstance(v, Tensor)}
             if any(tensors[name].ndim for name in names if name in tensors):
-                return function(*args, **kwargs)  # which refuses what is no scalar
+                return function(*args, **kwargs)  # the function itself raises the error for a non-scalar
 
             def eagerly(*values: Tensor) -> list[Any]:
-                found = function(**{**given, **dict(zip(tensors, values))})  # type: ignore[call-arg]
-                return [found] if kind is None else list(found)  # type: ignore[call-overload]
+                results = function(**{**arguments, **dict(zip(tensors, values))})  # type: ignore[call-arg]
+                return [results] if kind is None else list(results)  # type: ignore[call-overload]
 
-            found = hooks.by_python(eagerly, list(tensors.values()), gives(given))
-            return found[0] if kind is None else kind(*found)  # type: ignore[no-any-return]
+            results = hooks.by_python(eagerly, list(tensors.values()), gives(arguments))
+            return results[0] if kind is None else kind(*results)  # type: ignore[no-any-return]
 
         return run
 

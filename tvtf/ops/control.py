@@ -27,34 +27,35 @@ EXPORT = "a subgraph is no list of nodes; the exporter writes If and Loop by its
 
 
 def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
-    """Types of a function attribute's parameters and results."""
+    """Returns the types of a function attribute's parameters and results."""
     if hasattr(function, "all_params"):
         return [p._type for p in function.all_params], list(function.output_types)
     from tvtf.ir.dialect import from_relax_type
 
     if not hasattr(function, "mod"):
         return list(map(from_relax_type, function.ty.params)), list(map(_result_type, function.ty.ret.fields))
-    function = function.mod[function.name]  # its type leaves out dims that it computes; that of its body has them
+    # the function's declared type leaves out dims that it computes; the type of its body has them
+    function = function.mod[function.name]
     results = function.body.body.ty.fields
     return [from_relax_type(p.ty) for p in function.params], list(map(from_relax_type, results))
 
 
 def arity(function: Any) -> int:
-    """How many parameters a function attribute has."""
+    """Returns the number of parameters of a function attribute."""
     if hasattr(function, "all_params"):
         return len(function.all_params)
     return len(function.mod[function.name].params if hasattr(function, "mod") else function.ty.params)
 
 
 def _result_type(ty: Any) -> TensorType:
-    """Of a result whose dims the function computes, these are nobody's else."""
+    """Returns a result's type; dims that the function computes become fresh symbols, for no caller knows them."""
     from tvtf.ir.dialect import from_relax_type, of_unknown_dims
 
     return of_unknown_dims(ty) if ty.shape is None else from_relax_type(ty)
 
 
 def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[TensorType, ...]:
-    """Types of a function's results for arguments of the given types."""
+    """Returns the types of a function's results for arguments of the given types."""
     params, results = signature(function)
     dims: dict[Any, Any] = {}
     for param, argument in zip(params, arguments):
@@ -63,7 +64,7 @@ def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[Tensor
 
 
 def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """A function attribute applied to tensors: evaluated, or inlined into the active trace."""
+    """Applies a function attribute to tensors: evaluates it, or inlines it into the active trace."""
     if not hasattr(function, "all_params"):
         return function(*inputs)
     from tvtf.ir.interpreter import evaluate
@@ -72,7 +73,7 @@ def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """A function attribute applied to arrays, unseen by tapes."""
+    """Applies a function attribute to arrays, with no tape recording."""
     tapes, state.tapes = state.tapes, []
     try:
         return tuple(t.eager_array() for t in call(function, [EagerTensor(a) for a in arrays]))
@@ -81,7 +82,7 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
 
 
 def require_condition(pred: TensorType, what: str) -> None:
-    """Refuses anything but a scalar boolean."""
+    """Checks that a condition is a scalar boolean."""
     if not pred.dtype.is_bool or pred.shape:
         raise ArgumentError(
             f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
@@ -94,28 +95,35 @@ def require_condition(pred: TensorType, what: str) -> None:
 def _cond_type(
     pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> tuple[TensorType, ...]:
+    """Checks that both branches return the same types and returns them.
+
+    With ``shapes``, dims may differ between the branches: such a dim is the symbol that ``shapes`` has there.
+    """
     require_condition(pred, "pred")
     if shapes and _is_emitted(then_branch):
         dtypes_of = [dtypes.as_dtype(str(ty.dtype)) for ty in then_branch.ty.ret.fields]
         return tuple(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes_of, strict=True))
-    types, others = result_types(then_branch, captured), result_types(else_branch, captured)
-    for i, (mine, other) in enumerate(zip(types, others, strict=True)):
-        if mine.dtype is not other.dtype or not (shapes or same_shape(mine.shape, other.shape)):
+    types, else_types = result_types(then_branch, captured), result_types(else_branch, captured)
+    for i, (then_type, else_type) in enumerate(zip(types, else_types, strict=True)):
+        if then_type.dtype is not else_type.dtype or not (shapes or same_shape(then_type.shape, else_type.shape)):
             raise ArgumentError(
-                f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but "
-                "shape "
-                f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
+                f"output {i} has shape {show_shape(then_type.shape)} and dtype {then_type.dtype.name} in the true "
+                f"branch, but shape {show_shape(else_type.shape)} and dtype {else_type.dtype.name} in the false branch; "
+                "both must give the same"
             )
     if not shapes:
         return types
     return tuple(
         t._replace(shape=tuple(a if same_dim(a, b) else s for a, b, s in zip(t.shape, o.shape, dims, strict=True)))
-        for t, o, dims in zip(types, others, shapes)
+        for t, o, dims in zip(types, else_types, shapes)
     )
 
 
 def _is_emitted(function: Any) -> bool:
-    """Whether a call is typed again that was checked when it was emitted: a function's name tells no dims that it computes."""
+    """Whether a function attribute is a name in the IR, whose call was checked when it was emitted.
+
+    It isn't checked again, for the function's declared type lacks the dims that it computes.
+    """
     return not hasattr(function, "all_params") and not hasattr(function, "mod")
 
 
@@ -128,50 +136,54 @@ def _cond_numpy(
 def _while_type(
     *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[TensorType, ...]:
-    given = _loop_types(inputs, shapes)
+    """Checks that condition and body fit the carried values and returns the carried values' types."""
+    loop_types = _loop_types(inputs, shapes)
     if _is_emitted(body):
-        return given[:carried]
-    (tested,) = result_types(condition, given)
+        return loop_types[:carried]
+    (tested,) = result_types(condition, loop_types)
     require_condition(tested, "the loop's condition")
-    types = given[:carried]
-    for i, (entry, left) in enumerate(zip(types, result_types(body, given), strict=True)):
-        if entry.dtype is not left.dtype or not _same_but(varying_dims(inputs[i], shapes, i), entry.shape, left.shape):
+    types = loop_types[:carried]
+    for i, (entry_type, exit_type) in enumerate(zip(types, result_types(body, loop_types), strict=True)):
+        if entry_type.dtype is not exit_type.dtype or not _same_but(
+            varying_dims(inputs[i], shapes, i), entry_type.shape, exit_type.shape
+        ):
             raise ArgumentError(
-                f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but "
-                "has shape "
-                f"{show_shape(left.shape)} and dtype {left.dtype.name} after one iteration; both must be the same"
+                f"loop variable {i} enters with shape {show_shape(entry_type.shape)} and dtype {entry_type.dtype.name}, "
+                f"but has shape {show_shape(exit_type.shape)} and dtype {exit_type.dtype.name} after one iteration; "
+                "both must be the same"
             )
     return types
 
 
 def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
-    """The axes of a carried value whose size may change from one iteration to the next."""
+    """Returns the axes of a carried value whose size may change from one iteration to the next."""
     if not shapes:
         return set()
     return {axis for axis, (a, b) in enumerate(zip(entry.shape, shapes[index], strict=True)) if not same_dim(a, b)}
 
 
 def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, ...]:
-    """The inputs' types in any iteration, with the dims that vary as they are after the last."""
+    """Returns the inputs' types in any iteration; a dim that varies is the symbol of its final size."""
     if not shapes:
         return tuple(inputs)
     return (*(t._replace(shape=tuple(s)) for t, s in zip(inputs, shapes)), *inputs[len(shapes) :])
 
 
 def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes are equal in all axes that don't vary."""
     return len(a) == len(b) and all(i in varying or same_dim(x, y) for i, (x, y) in enumerate(zip(a, b)))
 
 
-def _while_operands(name: str, given: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-    """What condition and body are applied to: each with symbols of its own for the dims that vary."""
+def _while_operands(name: str, inputs: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+    """Returns the operand types of condition and body, with fresh symbols for the dims that vary."""
     shapes = attrs.get("shapes", ())
     return [
-        t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(given[: len(shapes)])
-    ] + list(given[len(shapes) :])
+        t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(inputs[: len(shapes)])
+    ] + list(inputs[len(shapes) :])
 
 
 def own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
-    """A shape with symbols of its own for the axes that vary."""
+    """Returns a shape with fresh symbols for the axes that vary."""
     return tuple(fresh_dim(state.trace.root.unique("size")) if i in varying else d for i, d in enumerate(entry.shape))
 
 
@@ -180,12 +192,14 @@ def _while_numpy(
 ) -> tuple[np.ndarray, ...]:
     values, invariants = inputs[:carried], inputs[carried:]
     while call_numpy(condition, [*values, *invariants])[0]:
-        values = call_numpy(body, [*_with_room(values, arrays), *invariants])
+        values = call_numpy(body, [*_with_free_rows(values, arrays), *invariants])
     return tuple(values)
 
 
-def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[np.ndarray]:
-    """Carried values whose arrays have rows for what one iteration may write."""
+def _with_free_rows(
+    values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]
+) -> list[np.ndarray]:
+    """Grows carried arrays that lack free rows for the writes of one iteration, to at least twice their size."""
     grown = list(values)
     for index, step, counters in arrays:
         missing = max(int(values[c]) for c in counters) + step - len(grown[index])
@@ -196,13 +210,13 @@ def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tu
 
 
 class Flow(Primitive[Any]):
-    """Control flow: effects in it that give something are done once, whatever tapes are asked.
+    """A primitive of control flow, whose effects happen once even if several tapes record it.
 
-    Its gradients and its rules for batches trace functions: the frontend enters them when it is imported.
+    Its gradients and batch rules trace functions, so the frontend registers them when it is imported.
     """
 
     bind_once: ClassVar[Callable[..., Any]] = staticmethod(lambda *_: NotImplemented)
-    """Binds a call whose effects must not be done twice; NotImplemented where there are none. The frontend enters it."""
+    """Binds a call whose effects must not be repeated, or returns NotImplemented. The frontend sets it."""
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         if state.trace is None or not state.tapes or (state.batches and any(x.is_batched for x in inputs)):
@@ -231,9 +245,9 @@ _WHILE: dict[str, Any] = {
 
 @primitive(**_COND)
 def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()) -> Any:
-    """The results of one of two functions of ``captured``, as a tuple; only that one runs.
+    """Calls one of two functions on ``captured`` and returns its results as a tuple.
 
-    ``shapes`` are those of the results, where the branches give different ones: a dim that differs is a symbol of its own.
+    ``shapes`` are the results' shapes where the branches' differ: a dim that differs is a symbol of its own.
     """
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
@@ -242,7 +256,7 @@ def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, sh
 def effect_cond(
     pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
 ) -> Any:
-    """As ``cond``, where a branch has effects."""
+    """Same as ``cond``, for branches with effects."""
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
@@ -256,12 +270,12 @@ def while_(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """``body`` applied to the first ``carried`` inputs while ``condition`` holds; both also get the other inputs.
+    """Applies ``body`` to the first ``carried`` inputs while ``condition`` holds; both also get the other inputs.
 
-    ``bound`` is the greatest number of iterations, where that is known. ``shapes`` are those of the carried values after
-    the last one, where some change: a dim that does is a symbol of its own. ``arrays`` are carried values that get more
-    rows when they are full (passes/graph/growing_arrays.py): each with how many an iteration may write (none where the body itself makes
-    it larger), and the carried integers that tell from where on.
+    ``bound`` is the largest number of iterations, if known. ``shapes`` are the carried values' shapes after the last
+    iteration, if some change: a dim that changes is a symbol of its own. ``arrays`` describes carried values that grow
+    when they are full (passes/graph/growing_arrays.py): the value's index, the number of rows that an iteration may
+    write (0 where the body itself grows it), and the indices of the carried integers that count the rows in use.
     """
     return inputs, {
         "condition": condition,
@@ -283,7 +297,7 @@ def effect_while(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """As ``while``, where the condition or body has effects."""
+    """Same as ``while``, for a condition or body with effects."""
     return inputs, {
         "condition": condition,
         "body": body,
@@ -301,7 +315,7 @@ def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.nd
 
 
 def _initialized_batch(size: Dim, inputs: Any, batched: Any, *, message: str) -> Tensor:
-    """All rows ask at once."""
+    """Checks the loops of all batch items at once: one that didn't run fails them all."""
     ran = bind.reduce_all(inputs[1], axis=(0,), keepdims=False) if batched[1] else inputs[1]
     return bind.initialized(stretch(size, inputs[0], batched[0]), ran, message=message)
 
@@ -320,5 +334,5 @@ def _initialized_batch(size: Dim, inputs: Any, batched: Any, *, message: str) ->
     ],
 )
 def initialized(x: Tensor, ran: Tensor, message: str) -> Any:
-    """``x``, which means something only where the loop that gives it ``ran``."""
+    """Returns ``x`` after checking ``ran``: the result of a loop is undefined if the loop never ran."""
     return (x, ran), {"message": message}

@@ -30,13 +30,14 @@ CONV_TYPES = (*FLOATING, int32)
 def _conv_type(
     x: TensorType, w: TensorType, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> TensorType:
+    """Checks shapes, depths and groups of a convolution and computes its result's sizes."""
     require_same_dtype((x, w), ("input", "filter"))
     require_dtype(x, CONV_TYPES, "input")
     require_filter(w, len(strides))
     if len(x.shape) != len(strides) + 2:
         raise ArgumentError(f"convolution input must be {len(strides) + 2}-dimensional: {show_shape(x.shape)}")
     if not agree_dim(x.shape[-1], w.shape[-2] * groups):
-        raise _depth_refused(x.shape[-1], w.shape[-2])
+        raise _depth_mismatch(x.shape[-1], w.shape[-2])
     if w.shape[-1] % groups:
         raise ArgumentError(
             f"output depth must be evenly divisible by number of groups: {w.shape[-1]} vs {groups}",
@@ -48,6 +49,7 @@ def _conv_type(
 
 
 def require_filter(w: TensorType, rank: int) -> None:
+    """Checks that a filter has ``rank`` spatial axes and a static shape: schedules unroll over it."""
     if len(w.shape) != rank + 2:
         raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
@@ -56,7 +58,7 @@ def require_filter(w: TensorType, rank: int) -> None:
         )
 
 
-def _depth_refused(depth: Dim, per_group: Dim) -> ArgumentError:
+def _depth_mismatch(depth: Dim, per_group: Dim) -> ArgumentError:
     return ArgumentError(
         f"input depth must be evenly divisible by filter depth: {depth} vs {per_group}", ValueError,
         f"Depth of input ({depth}) is not a multiple of input depth of filter ({per_group}) for {{op}}",
@@ -64,25 +66,27 @@ def _depth_refused(depth: Dim, per_group: Dim) -> ArgumentError:
 
 
 def group_count(depth: Dim, per_group: int) -> int:
-    """How many groups of channels a filter works on: one where the depth is unknown, unless the filter looks like several.
+    """Returns the number of groups of channels: the input's depth divided by the filter's.
+
+    An unknown depth means one group, unless the filter has the depth of a grouped convolution, or an unknown one.
 
     Raises:
-      UnknownSizes: calls tell the depth.
-      ArgumentError: where the input's depth is no multiple of the filter's.
+      UnknownSizes: the trace may be specialized to the depth of its calls.
+      ArgumentError: the input's depth is not a multiple of the filter's.
     """
     if not isinstance(depth, int):
         may_be_several = not isinstance(per_group, int) or per_group == 1
-        told = until_told(_depth_refused(depth, per_group)) if may_be_several else None
-        if isinstance(told, UnknownSizes):
-            raise told
+        error = until_told(_depth_mismatch(depth, per_group)) if may_be_several else None
+        if isinstance(error, UnknownSizes):
+            raise error
         return 1
     if per_group < 1 or depth % per_group:
-        raise _depth_refused(depth, per_group)
+        raise _depth_mismatch(depth, per_group)
     return max(1, depth // per_group)
 
 
 def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
-    """``x`` (..., channels) times ``w`` (channels / groups, results), group by group."""
+    """Multiplies ``x`` (..., channels) by ``w`` (channels / groups, results) group by group."""
     if groups == 1:
         return product(x, w)
     split = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
@@ -91,23 +95,26 @@ def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
 
 
 def _per_group_back(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    """Returns the cotangent of ``_per_group``'s ``x``."""
     if groups == 1:
         return product(dy, w.T)
     split = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
-    found = np.einsum("...go,cgo->...gc", split, w.reshape(w.shape[0], groups, -1))
-    return found.reshape(*dy.shape[:-1], groups * w.shape[0])
+    dx = np.einsum("...go,cgo->...gc", split, w.reshape(w.shape[0], groups, -1))
+    return dx.reshape(*dy.shape[:-1], groups * w.shape[0])
 
 
 def _per_group_sums(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
-    rows, others = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
+    """Returns the cotangent of ``_per_group``'s ``w``, summed over all leading axes."""
+    x_groups, dy_groups = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
     if groups == 1:
-        return product(rows[:, 0].T, others[:, 0])
-    return np.einsum("ngc,ngo->cgo", rows, others).reshape(rows.shape[2], dy.shape[-1])
+        return product(x_groups[:, 0].T, dy_groups[:, 0])
+    return np.einsum("ngc,ngo->cgo", x_groups, dy_groups).reshape(x_groups.shape[2], dy.shape[-1])
 
 
 def _conv_array(
     x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
+    """Adds up one matrix product for each tap of the window."""
     x, w = padded(wide(x), padding), wide(w)
     sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
     total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
@@ -119,9 +126,10 @@ def _conv_array(
 def _input_grad_array(
     dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
+    """Adds each tap's product to the places of the padded input that the tap read."""
     dy, w = wide(dy), wide(w)
-    around = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
-    total = np.zeros((shape[0], *around, shape[-1]), dy.dtype)
+    padded_sizes = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
+    total = np.zeros((shape[0], *padded_sizes, shape[-1]), dy.dtype)
     for tap, places in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
         total[places] += _per_group_back(dy, w[tap], groups)
     return cropped(total, padding)
@@ -138,8 +146,9 @@ def _filter_grad_array(
 
 
 def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
-    wanted = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
-    _require_gradient(dy, wanted)
+    """Checks the cotangent's shape. Strided axes must be static, for several input sizes give one result size."""
+    y_type = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
+    _require_gradient(dy, y_type)
     strided = (d for d, step in zip((*shape[1:-1], *dy.shape[1:-1]), attrs["strides"] * 2) if step > 1)
     if not all(isinstance(d, int) for d in (shape[-1], *strided)):
         raise until_told(
@@ -155,45 +164,52 @@ def _filter_grad_type(x: TensorType, dy: TensorType, *, shape: Sizes, **attrs: A
     return TensorType(shape, x.dtype)
 
 
-def _require_gradient(dy: TensorType, wanted: TensorType) -> None:
-    if len(dy.shape) != len(wanted.shape) or not all(map(agree_dim, dy.shape, wanted.shape)):
-        raise ArgumentError(f"out_backprop must have shape {show_shape(wanted.shape)}, but got {show_shape(dy.shape)}")
+def _require_gradient(dy: TensorType, y_type: TensorType) -> None:
+    if len(dy.shape) != len(y_type.shape) or not all(map(agree_dim, dy.shape, y_type.shape)):
+        raise ArgumentError(f"out_backprop must have shape {show_shape(y_type.shape)}, but got {show_shape(dy.shape)}")
 
 
-# -- batching: an extra axis of the input joins the batch; one of the filter joins its results or its groups
+# -- batching: a batch axis of the input is merged into its own; filters with one are convolved one by one
 
 
 def merged(size: Dim, x: Tensor) -> Tensor:
-    """The leading axis of ``size`` and the batch axis as one."""
+    """Merges the leading axis of ``size`` and the batch axis."""
     dims = x._type.shape
     return bind.reshape(x, shape=(simplify_dim(size * dims[1]), *dims[2:]))
 
 
-def parted(size: Dim, y: Tensor, batch: Dim) -> Tensor:
+def split_batch(size: Dim, y: Tensor, batch: Dim) -> Tensor:
     return bind.reshape(y, shape=(size, batch, *y._type.shape[1:]))
 
 
 def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
     if batched[1]:
-        return _one_by_one("conv", size, inputs, batched, attrs)
-    return parted(size, bind.conv(merged(size, inputs[0]), inputs[1], **attrs), inputs[0]._type.shape[1])
+        return _for_each_item("conv", size, inputs, batched, attrs)
+    return split_batch(size, bind.conv(merged(size, inputs[0]), inputs[1], **attrs), inputs[0]._type.shape[1])
 
 
 def _input_grad_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...], **attrs: Any
 ) -> Any:
     if batched[1]:
-        return _one_by_one("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
-    whole = (simplify_dim(size * shape[0]), *shape[1:])
-    return parted(size, bind.conv_input_grad(merged(size, inputs[0]), inputs[1], shape=whole, **attrs), shape[0])
+        return _for_each_item("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
+    merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
+    return split_batch(
+        size, bind.conv_input_grad(merged(size, inputs[0]), inputs[1], shape=merged_shape, **attrs), shape[0]
+    )
 
 
 def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
-    return _one_by_one("conv_filter_grad", size, inputs, batched, attrs)
+    return _for_each_item("conv_filter_grad", size, inputs, batched, attrs)
 
 
-def _one_by_one(name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]) -> Any:
-    """The op for each item, stacked: where each has a filter of its own no wider convolution does them all."""
+def _for_each_item(
+    name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]
+) -> Any:
+    """Applies the op to each item and stacks the results.
+
+    With a filter per item, no single convolution does them all.
+    """
     if not isinstance(size, int):
         raise until_told(
             ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
@@ -206,7 +222,7 @@ def _item(x: Tensor, index: int) -> Tensor:
     return x[index]  # type: ignore[index]
 
 
-# -- ONNX: channels first there
+# -- ONNX, whose layout is channels first
 
 
 def _to_first(e: Any, name: str, rank: int) -> str:
@@ -218,9 +234,9 @@ def _filter_first(e: Any, name: str, rank: int) -> str:
 
 
 def _permuted(e: Any, name: str, perm: list[int]) -> str:
-    found = e.temp()
-    e.node("Transpose", [name], [found], perm=perm)
-    return found
+    result = e.temp()
+    e.node("Transpose", [name], [result], perm=perm)
+    return result
 
 
 def _pads(padding: Padding) -> list[int]:
@@ -240,6 +256,7 @@ def _input_grad_onnx(
     e: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
     dilations: Sizes, groups: int,
 ) -> None:  # fmt: skip
+    """Writes ConvTranspose; the places that no window reached become output padding."""
     rank, y = len(strides), e.temp()
     rest = _unreached(shape, types[0][1].shape, strides, padding, dilations)
     operands = [_to_first(e, inputs[0], rank), _filter_first(e, inputs[1], rank)]
@@ -251,7 +268,7 @@ def _input_grad_onnx(
 
 
 def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: Sizes) -> list[int]:
-    """How many of the last places of each axis no window covers."""
+    """Returns for each axis how many of its last places no window covers."""
     sizes = zip(shape[1:-1], w[:-2], strides, padding, dilations)
     return [int((n + sum(p) - ((k - 1) * d + 1)) % s) for n, k, s, p, d in sizes]
 
@@ -260,12 +277,17 @@ def _filter_grad_onnx(
     e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
     groups: int,
 ) -> None:  # fmt: skip
-    """A convolution of the input with the gradient as its filter, batch and channels changing places."""
+    """Writes a convolution of the input with the cotangent as its filter, with batch and channel axes swapped.
+
+    Strides and dilations swap, too.
+    """
     rank = len(strides)
     x_type = types[0][0]
     sizes = x_type.shape[1:-1]
-    used = [(g - 1) * s + extent for g, s, extent in zip(types[0][1].shape[1:-1], strides, _extents(shape, dilations))]
-    ends = [u - n - low for u, n, (low, _) in zip(used, sizes, padding)]
+    read_sizes = [
+        (g - 1) * s + extent for g, s, extent in zip(types[0][1].shape[1:-1], strides, _extents(shape, dilations))
+    ]
+    ends = [u - n - low for u, n, (low, _) in zip(read_sizes, sizes, padding)]
     pads = [low for low, _ in padding] + [max(0, end) for end in ends]
     x = _shortened(e, inputs[0], [n + min(0, end) for n, end in zip(sizes, ends)], sizes)
     attrs = {"strides": list(dilations), "dilations": list(strides), "pads": pads}
@@ -277,15 +299,15 @@ def _filter_grad_onnx(
     e.node("Transpose", [joined], outputs, perm=[*range(2, rank + 2), 1, 0])
 
 
-def _shortened(e: Any, name: str, kept: list[Any], sizes: Any) -> str:
-    """Without the last places that no window reached: ONNX allows no negative padding."""
-    axes = [i + 1 for i, (k, n) in enumerate(zip(kept, sizes)) if k != n]
+def _shortened(e: Any, name: str, lengths: list[Any], sizes: Any) -> str:
+    """Slices off the last places that no window reached, since ONNX has no negative padding."""
+    axes = [i + 1 for i, (k, n) in enumerate(zip(lengths, sizes)) if k != n]
     if not axes:
         return name
-    found = e.temp()
-    bounds = ([0] * len(axes), [kept[a - 1] for a in axes], axes)
-    e.node("Slice", [name, *(e.const(np.array(v, np.int64)) for v in bounds)], [found])
-    return found
+    result = e.temp()
+    bounds = ([0] * len(axes), [lengths[a - 1] for a in axes], axes)
+    e.node("Slice", [name, *(e.const(np.array(v, np.int64)) for v in bounds)], [result])
+    return result
 
 
 def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
@@ -295,23 +317,24 @@ def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
 def _filter_grad_group(
     e: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
 ) -> str:
+    """Writes the filter gradient of one group of channels."""
     per_group, from_each = shape[-2], shape[-1] // groups
     x = _sliced(e, inputs[0], rank + 1, group * per_group, per_group, groups)
     dy = _sliced(e, inputs[1], rank + 1, group * from_each, from_each, groups)
     swap = [rank + 1, *[0], *range(1, rank + 1)]
-    y, turned = e.temp(), e.temp()
+    y, filter_grad = e.temp(), e.temp()
     e.node("Conv", [_permuted(e, x, swap), _permuted(e, dy, swap)], [y], **attrs)
-    e.node("Transpose", [y], [turned], perm=[1, 0, *range(2, rank + 2)])
-    return turned
+    e.node("Transpose", [y], [filter_grad], perm=[1, 0, *range(2, rank + 2)])
+    return filter_grad
 
 
 def _sliced(e: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
     if groups == 1:
         return name
-    found = e.temp()
+    result = e.temp()
     bounds = [e.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
-    e.node("Slice", [name, *bounds], [found])
-    return found
+    e.node("Slice", [name, *bounds], [result])
+    return result
 
 
 # -- the primitives
@@ -335,10 +358,10 @@ def _y_shape(case: Any) -> tuple[int, ...]:
 
 
 def _conv_samples() -> list[Sample]:
-    made = [Sample((draw(i, c[0]), draw(i + 30, c[1])), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
-    unknown = (("n", None, None, None), (None,) * 4)
+    samples = [Sample((draw(i, c[0]), draw(i + 30, c[1])), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
+    symbolic = (("n", None, None, None), (None,) * 4)
     case = _CASES[1]
-    return [*made, Sample((draw(1, case[0]), draw(31, case[1])), _attrs(case), FLOATING, symbolic=unknown)]
+    return [*samples, Sample((draw(1, case[0]), draw(31, case[1])), _attrs(case), FLOATING, symbolic=symbolic)]
 
 
 def _input_grad_samples() -> list[Sample]:
@@ -370,7 +393,7 @@ def _filter_grad_samples() -> list[Sample]:
     heavy="always",
 )
 def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Sizes, groups: int) -> Any:
-    """Correlation of ``x`` (n, *spatial, channels) with ``w`` (*window, channels / groups, results).
+    """Returns the correlation of ``x`` (n, *spatial, channels) with ``w`` (*window, channels / groups, results).
 
     ``padding`` holds a pair for each spatial axis. 16-bit floats are summed in float32.
     """
@@ -394,7 +417,7 @@ def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Size
 def conv_input_grad(
     dy: Tensor, w: Tensor, shape: tuple[Dim, ...], strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> Any:
-    """The cotangent of ``conv``'s input of that ``shape``; also the transposed convolution."""
+    """Returns the cotangent of ``conv``'s input of that ``shape``; also the transposed convolution."""
     return (dy, w), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
 
 
@@ -415,5 +438,5 @@ def conv_input_grad(
 def conv_filter_grad(
     x: Tensor, dy: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> Any:
-    """The cotangent of ``conv``'s filter of that ``shape``."""
+    """Returns the cotangent of ``conv``'s filter of that ``shape``."""
     return (x, dy), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}

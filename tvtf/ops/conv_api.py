@@ -1,4 +1,4 @@
-"""TensorFlow's convolutions: their arguments brought into the form of the ``conv`` primitives."""
+"""TensorFlow's convolution functions, which convert their arguments for the ``conv`` primitives."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ from tvtf.ops.rules import attribute_ints, bind
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 
 
-def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> BaseException:
-    shown = show_shape(value._type.shape)
+def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
+    shape = show_shape(value._type.shape)
     return ArgumentError(
-        f"{name} must be {rank}-dimensional, but got shape {shown}",
+        f"{name} must be {rank}-dimensional, but got shape {shape}",
         ValueError,
-        f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shown}",
+        f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shape}",
     ).told_by(op)
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
+    """Converts input and filter to tensors of one dtype and checks their ranks."""
     x = convert_to_tensor(x)
     w = operands(x, w)[1]
     if x.ndim < rank + 2:
-        raise _refused_rank(x, "input", rank + 2, op)
+        raise _rank_error(x, "input", rank + 2, op)
     if w.ndim != rank + 2:
-        raise _refused_rank(w, "filter", rank + 2, op)
+        raise _rank_error(w, "filter", rank + 2, op)
     return x, w
 
 
 def convolve(
     x: Any, w: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int, op: str
 ) -> Tensor:
-    """A convolution of ``rank`` spatial axes in either data format, as the op ``op``; more batch axes may lead."""
+    """Convolves over ``rank`` spatial axes in either data format; leading batch axes are merged and split again.
+
+    Errors name TensorFlow's op ``op``.
+    """
     x, w = _checked_operands(x, w, rank, op)
     lead = x._type.shape[: x.ndim - rank - 1]
     x = x if len(lead) == 1 else bind.reshape(x, shape=(size_of(lead), *x._type.shape[len(lead) :]))
@@ -45,6 +49,7 @@ def convolve(
 
 
 def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, dilations: Any, op: str) -> Tensor:
+    """Convolves with one batch axis, by way of the channels-last layout."""
     x = channels_last(x) if first else x
     attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, first, op)
     y = bind.conv(x, w, groups=_groups(x, w, op), **attrs)
@@ -61,6 +66,7 @@ def _groups(x: Tensor, w: Tensor, op: str) -> int:
 def _window_attrs(
     sizes: Any, w: Tensor, strides: Any, padding: Any, dilations: Any, first: bool, op: str
 ) -> dict[str, Any]:
+    """Returns the attributes of ``conv`` for strides, padding and dilations in TensorFlow's forms."""
     rank, window = len(sizes), w._type.shape[:-2]
     steps = spatial_steps(strides, rank, first, "strides", op)
     holes = spatial_steps(dilations, rank, first, "dilations", op)

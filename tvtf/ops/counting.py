@@ -1,4 +1,4 @@
-"""Counting values: confusion matrices, histograms, shares of zeros; and predicates of order."""
+"""Counts of values: confusion_matrix, histograms, zero_fraction; and is_non_decreasing."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def confusion_matrix(
 
 
 def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
+    """Drops a last axis of size one that only one of labels and predictions has."""
     difference = predictions.ndim - labels.ndim
     if difference == 1 and predictions.shape[-1] == 1:
         predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
@@ -73,24 +74,29 @@ def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _classes(x: Tensor, what: str) -> Tensor:
+    """Converts class numbers to int64 and checks that none is negative."""
     x = cast(x, int64)
-    told = f"`{what}` contains negative values"
-    return _checked(x, lambda array: array >= 0, lambda x: bind.greater_equal(x, number(0, x)), told)
+    message = f"`{what}` contains negative values"
+    return _checked(x, lambda array: array >= 0, lambda x: bind.greater_equal(x, number(0, x)), message)
 
 
-def _checked(x: Tensor, holds: Any, holds_when_run: Any, told: str) -> Tensor:
+def _checked(x: Tensor, holds: Any, holds_at_run_time: Any, message: str) -> Tensor:
+    """Returns ``x`` with a check, by NumPy where its values are known and by ops where they are computed."""
+
     def check(array: np.ndarray) -> None:
         if not np.all(holds(array)):
-            raise InvalidArgumentError(None, None, f"{told}: {array}")
+            raise InvalidArgumentError(None, None, f"{message}: {array}")
 
-    return required(x, check, holds_when_run, told)
+    return required(x, check, holds_at_run_time, message)
 
 
 def _class_count(rows: Tensor, columns: Tensor) -> Dim:
-    """One more than the greatest class."""
-    greatest = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
-    most = bind.maximum(bind.maximum(*greatest), number(-1, rows))  # of none it is the least number
-    return size_argument(bind.add(most, number(1, rows)), "num_classes")
+    """Returns one more than the largest class."""
+    maxima = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
+    last_class = bind.maximum(
+        bind.maximum(*maxima), number(-1, rows)
+    )  # the maximum of no elements is the lowest number
+    return size_argument(bind.add(last_class, number(1, rows)), "num_classes")
 
 
 @export("histogram_fixed_width_bins")

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: fill, zeros, ones, eye, range, linspace, one_hot."""
+"""Ops that create tensors: fill, zeros, ones, range, linspace, one_hot."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tvtf.ops.rules import (
 
 
 def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
-    """Dims that must not be negative."""
+    """Returns the dims of a shape argument after checking that none is negative."""
     dims = static_dims(shape, what)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
@@ -126,10 +126,14 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 # -- range
 
 MOST_KNOWN = 1 << 12
-"""Numbers of a range whose values a trace keeps: what axes and shapes are computed from is short."""
+"""Limit of elements for which a trace keeps a range's values.
+
+Ranges that axes and shapes are computed from are short.
+"""
 
 
 def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
+    """Computes a range; integers in int64, so that they wrap only at the final cast."""
     wide = np.int64 if dtype.is_integer else dtype.np
     places = np.arange(size, dtype=np.int64 if wide is np.int64 else None).astype(wide, copy=False)
     places *= np.asarray(delta, wide)
@@ -138,6 +142,7 @@ def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarr
 
 
 def _range_value(*, size: Dim, start: Any, delta: Any, dtype: DType) -> np.ndarray | None:
+    """Returns the values of a short integer range, which may hold symbolic dims."""
     if not isinstance(size, int) or size > MOST_KNOWN or not dtype.is_integer:
         return None
     if isinstance(start, int) and isinstance(delta, int) and abs(start) + size * abs(delta) < 1 << 63:
@@ -162,11 +167,12 @@ def _range_value(*, size: Dim, start: Any, delta: Any, dtype: DType) -> np.ndarr
     why_not={"vjp": "no inputs"},
 )
 def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
-    """``start + i * delta`` for i in [0, size)."""
+    """Returns ``start + i * delta`` for i in [0, size)."""
     return (), {"size": size, "start": start, "delta": delta, "dtype": dtype}
 
 
 def _range_nodes(e: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
+    """Writes ONNX's Range from 0 by 1, then scales and shifts it."""
     wide = int64 if dtype.is_integer else dtype
     count = e.temp()
     e.node("Squeeze", [e.shape((size,))], [count])
@@ -180,9 +186,9 @@ def _range_nodes(e: Any, outputs: Sequence[str], size: Dim, start: Any, delta: A
 
 
 def _scalar_dim(e: Any, dim: Dim) -> str:
-    found = e.temp()
-    e.node("Squeeze", [e.shape((dim,))], [found])
-    return found
+    result = e.temp()
+    e.node("Squeeze", [e.shape((dim,))], [result])
+    return result
 
 
 @export("range")
@@ -224,37 +230,37 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
-    """Whether there is an unknown dim, and something else than a whole number of steps to count it in."""
+    """Whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
     numbers = [b for b in bounds if isinstance(b, (int, float))]
     return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
 
 
 def _ascends(start: Any, delta: Any) -> bool:
-    """Whether a range can't be refused but for a negative limit, which no dim is."""
+    """Whether a range from 0 has a positive step: then only a negative limit is an error, and dims aren't negative."""
     first, step = static_value(start, "start"), static_value(delta, "delta")
     return isinstance(first, int) and first == 0 and isinstance(step, int) and step > 0
 
 
 def _computed_range(start: Any, limit: Any, delta: Any, kind: DType) -> Tensor:
-    """A range whose bounds the program computes; a negative number of elements is refused when it runs."""
+    """Returns a range whose bounds the program computes; their signs are checked at run time."""
     first, last, step = (bind.cast(convert_to_tensor(bound), dtype=kind) for bound in (start, limit, delta))
-    nothing = number(0, step)
-    bind.guard(bind.not_equal(step, nothing), step, message=f"Requires delta != 0: {HOLE}", shown=1)
-    missing = bind.subtract(first, last)
-    onward = bind.less_equal(bind.multiply(bind.sign(missing), bind.sign(step)), nothing)
+    zero = number(0, step)
+    bind.guard(bind.not_equal(step, zero), step, message=f"Requires delta != 0: {HOLE}", shown=1)
+    distance = bind.subtract(first, last)
+    is_valid = bind.less_equal(bind.multiply(bind.sign(distance), bind.sign(step)), zero)
     message = f"Requires start <= limit when delta > 0, and start >= limit when delta < 0: {HOLE}/{HOLE} by {HOLE}"
-    bind.guard(onward, first, last, step, message=message, shown=3)
+    bind.guard(is_valid, first, last, step, message=message, shown=3)
     if kind.is_integer:
-        size = bind.negative(bind.floordiv(missing, step))
+        size = bind.negative(bind.floordiv(distance, step))
     else:
-        size = bind.cast(bind.negative(bind.floor(bind.divide(missing, step))), dtype=int64)
+        size = bind.cast(bind.negative(bind.floor(bind.divide(distance, step))), dtype=int64)
     (count,) = static_dims(size, "size")
     places = bind.range(size=count, start=0, delta=1, dtype=int64)
     return bind.add(first, bind.multiply(bind.cast(places, dtype=kind), step))
 
 
 def bound_as(bound: Any, kind: DType) -> Tensor:
-    """A bound as a tensor of a dtype: a tensor of another one is cast, as in TensorFlow."""
+    """Converts a bound to a tensor of a dtype, casting a tensor of another dtype as TensorFlow does."""
     if is_tensor(bound):
         tensor = convert_to_tensor(bound)
         return tensor if tensor.dtype is kind else bind.cast(tensor, dtype=kind)
@@ -262,20 +268,25 @@ def bound_as(bound: Any, kind: DType) -> Tensor:
 
 
 def range_dtype(bounds: Sequence[Any]) -> DType:
+    """Returns the widest dtype of a range's arguments, in TensorFlow's order."""
     order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
-    found = [convert_to_tensor(b).dtype.name for b in bounds]
-    for name in found:
+    names = [convert_to_tensor(b).dtype.name for b in bounds]
+    for name in names:
         if name not in order:
             raise TypeError(f"range: Expected numbers, but got dtype {name}")
-    return as_dtype(max(found, key=order.index))
+    return as_dtype(max(names, key=order.index))
 
 
 def _number(bound: Any, kind: DType) -> Any:
-    """A Python float as a tensor of a dtype has it: where none is asked for, that is float32, whatever the others are."""
+    """Rounds a Python float to a dtype.
+
+    Without a given dtype that is float32, even where other arguments are wider, as in TensorFlow.
+    """
     return convert_to_tensor(bound, kind).eager_array().item() if type(bound) is float else bound
 
 
 def _bound(value: Any, what: str, kind: DType) -> Any:
+    """Returns a range's bound as a number or dim, rounded to the range's dtype."""
     shape = convert_to_tensor(value).shape
     if shape.rank:
         raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
@@ -288,6 +299,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
 
 
 def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
+    """Returns the number of elements of a range, which may be a symbolic dim."""
     if delta == 0:
         raise ArgumentError("Requires delta != 0: 0").told_by("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
@@ -297,6 +309,7 @@ def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
 
 
 def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
+    """Returns the number of elements of a range whose ends tracing knows."""
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
         raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
@@ -339,8 +352,10 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     steps = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, places))
     step = bind.divide(bind.subtract(last, first), bind.cast(steps, dtype=first.dtype))
     between = bind.add(first, bind.multiply(step, bind.cast(places, dtype=first.dtype)))
-    found = bind.select(bind.greater_equal(places, steps), last, between)
-    return bind.select(bind.less_equal(places, number(0, places)), first, found)  # exact, infinite ones too
+    values = bind.select(bind.greater_equal(places, steps), last, between)
+    return bind.select(
+        bind.less_equal(places, number(0, places)), first, values
+    )  # the ends stay exact, also infinite ones
 
 
 def _expanded(x: Tensor, axis: int) -> Tensor:
@@ -352,6 +367,7 @@ def _expanded(x: Tensor, axis: int) -> Tensor:
 
 
 def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
+    """Checks indices, values of one dtype, axis and depth; the result has an axis of size ``depth`` at ``axis``."""
     require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
     require_same_dtype((on, off), ("on_value", "off_value"))
     rank = len(indices.shape)
@@ -368,14 +384,16 @@ def _one_hot_array(indices: np.ndarray, on: np.ndarray, off: np.ndarray, *, dept
 
 
 def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int) -> Any:
+    """Sums the cotangent over the places of ``on`` and of ``off``."""
     one, zero = (EagerTensor(np.asarray(v, on.dtype.np)) for v in (1, 0))
     hot = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
     cold = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
-    whole = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    return None, bind.reduce_sum(hot, **whole), bind.reduce_sum(cold, **whole)
+    all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
+    return None, bind.reduce_sum(hot, **all_axes), bind.reduce_sum(cold, **all_axes)
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
+    """Moves the axis by one; batched ``on`` and ``off`` are selected by a one-hot bool tensor."""
     if not (batched[1] or batched[2]):
         return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
     flags = (EagerTensor(np.array(v)) for v in (True, False))
@@ -386,7 +404,10 @@ def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool],
 
 
 def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int) -> None:
-    """By comparison: ONNX's OneHot counts negative indices from the end and takes no scalar."""
+    """Writes a comparison with the range of depths.
+
+    It doesn't write ONNX's OneHot, which counts negative indices from the end and takes no scalar.
+    """
     index, lifted, steps, placed, hot = (e.temp() for _ in range(5))
     e.node("Cast", [inputs[0]], [index], to=7)
     e.node("Unsqueeze", [index, e.const(np.array([axis]))], [lifted])
@@ -411,7 +432,7 @@ def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types:
     ],
 )
 def one_hot_between(indices: Tensor, on: Tensor, off: Tensor, depth: Dim, axis: int) -> Any:
-    """``on`` where the new axis equals the index, else ``off``."""
+    """Returns ``on`` where the new axis equals the index, else ``off``."""
     return (indices, on, off), {"depth": depth, "axis": axis}
 
 
@@ -426,7 +447,9 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A new axis of ``depth`` elements: ``on_value`` at the index, ``off_value`` elsewhere and for indices out of range.
+    """A new axis of ``depth`` elements.
+
+    ``on_value`` at the index, ``off_value`` elsewhere and for indices out of range.
 
     Args:
       indices: uint8, int8, int32 or int64 tensor.
@@ -448,20 +471,21 @@ def one_hot(
     Source: https://www.tensorflow.org/api_docs/python/tf/one_hot
     """
     x = convert_to_tensor(indices, dtype_hint=int64)
-    given = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
-    on, off = _values(given, None if dtype is None else as_dtype(dtype))
+    values = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
+    on, off = _values(values, None if dtype is None else as_dtype(dtype))
     axis = x.ndim if axis in (None, -1) else axis
     return bind.one_hot(x, on, off, depth=size_argument(depth, "depth"), axis=axis)
 
 
-def _values(given: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
+def _values(values: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
+    """Returns ``on`` and ``off`` as tensors of one dtype, with defaults 1 and 0."""
     names = ("on_value", "off_value")
-    found = next((v.dtype for v in given if v is not None), None)
-    for name, value in zip(names, given):
+    value_dtype = next((v.dtype for v in values if v is not None), None)
+    for name, value in zip(names, values):
         if value is not None and dtype is not None and value.dtype is not dtype:
             raise TypeError(f"dtype {value.dtype!s} of {name} does not match dtype parameter {dtype!s}")
-    if None not in given and given[0].dtype is not given[1].dtype:
-        raise TypeError(f"dtype {given[0].dtype!s} of on_value does not match dtype {given[1].dtype!s} of off_value")
-    kind = dtype or found or float32
-    on, off = (EagerTensor(np.array(i, kind.np)) if v is None else v for v, i in zip(given, (1, 0)))
+    if None not in values and values[0].dtype is not values[1].dtype:
+        raise TypeError(f"dtype {values[0].dtype!s} of on_value does not match dtype {values[1].dtype!s} of off_value")
+    kind = dtype or value_dtype or float32
+    on, off = (EagerTensor(np.array(i, kind.np)) if v is None else v for v, i in zip(values, (1, 0)))
     return on, off

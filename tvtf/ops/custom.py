@@ -1,4 +1,4 @@
-"""The primitives behind ``tf.custom_gradient`` and ``tf.recompute_grad``: functions in the IR with gradients of their own."""
+"""Primitives of ``tf.custom_gradient`` and ``tf.recompute_grad``: calls in the IR with custom gradients."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def _numpy(*arrays: np.ndarray, count: int, **_: Any) -> tuple[np.ndarray, ...]:
 def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, refusal: str) -> Any:
     if refusal:
         raise LookupError(refusal)
-    found = call(backward, [*cts, *inputs[used_from(len(inputs), backward, count) :]])
-    return gradients_of(inputs, found, given)
+    results = call(backward, [*cts, *inputs[used_from(len(inputs), backward, count) :]])
+    return gradients_of(inputs, results, given)
 
 
-def gradients_of(inputs: Sequence[Tensor], found: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
-    """What a backward function found, one for each input: None, a tensor, or rows."""
+def gradients_of(inputs: Sequence[Tensor], results: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
+    """Arranges a backward function's results by input: None, a tensor, or IndexedSlices."""
     gradients: list[Any] = [None] * len(inputs)
-    left = iter(found)
+    remaining = iter(results)
     for place, is_rows in given:
-        gradients[place] = rows_of(inputs[place], next(left), next(left)) if is_rows else next(left)
+        gradients[place] = rows_of(inputs[place], next(remaining), next(remaining)) if is_rows else next(remaining)
     return gradients
 
 
 def used_from(size: int, backward: Any, count: int) -> int:
-    """Where, of so many inputs, those begin that a backward function is given after the cotangents."""
+    """Returns the index of the first input that the backward function takes after the cotangents."""
     return size - arity(backward) + count
 
 
 def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-    """Cotangents and captures for the backward function."""
+    """Returns the operand types of the backward function: cotangents, then captures."""
     count = attrs["count"]
     return [*types[:count], *types[used_from(len(types), attrs["backward"], count) :]]
 
@@ -62,10 +62,10 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
     },
 )
 def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), refusal: str = "") -> Any:
-    """The first ``count`` inputs, whose gradient is ``backward``'s: of cotangents and the last inputs.
+    """Returns the first ``count`` inputs, with ``backward`` as their gradient.
 
-    It gives those by the inputs that ``given`` tells the places of, and whether they are rows. ``refusal`` says why it is
-    None.
+    ``backward`` is a function of cotangents and the last inputs. ``given`` names for each of its results the input's
+    index and whether the result is IndexedSlices. A ``refusal`` is the error text of a gradient that doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
@@ -86,7 +86,7 @@ _RECOMPUTE: dict[str, Any] = {
 
 @primitive(**_RECOMPUTE)
 def recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
-    """``forward(*inputs)``, which runs once more for its gradient; what comes after ``count`` results has none.
+    """Calls ``forward``, which is recomputed for its gradient; only the first ``count`` results are differentiable.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/recompute_grad
     """
@@ -95,5 +95,5 @@ def recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
 
 @primitive(name="effect_recompute", pure=False, **_RECOMPUTE)
 def effect_recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
-    """As ``recompute``, of a function that has effects."""
+    """Same as ``recompute``, for a function with effects."""
     return inputs, {"forward": forward, "count": count}

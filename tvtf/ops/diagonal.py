@@ -1,4 +1,4 @@
-"""The diagonal of two axes of a tensor, and a tensor as such a diagonal: each the other's gradient."""
+"""Primitives that take the diagonal of two axes and put a tensor on such a diagonal; each is the other's gradient."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tvtf.ops.rules import bind, draw, kernel
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
+    """Returns the type of the diagonal along two axes of one size, which stays on the first."""
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):
         raise ArgumentError(
@@ -34,7 +35,7 @@ def _put_array(x: np.ndarray, *, first: int, second: int) -> np.ndarray:
     return np.where(np.eye(size, dtype=bool).reshape(shape), wide, np.zeros((), x.dtype))
 
 
-def _moved(name: str) -> Any:
+def _batch(name: str) -> Any:
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, second: int) -> Tensor:
         return getattr(bind, name)(*inputs, first=first + 1, second=second + 1)
 
@@ -63,7 +64,7 @@ def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, seco
     numpy=lambda x, *, first, second: np.moveaxis(np.diagonal(x, axis1=first, axis2=second), -1, first),
     lower=kernel("contract.take_diagonal"),
     vjp=lambda ct, y, x, *, first, second: bind.put_diagonal(ct, first=first, second=second),
-    batch=_moved("take_diagonal"),
+    batch=_batch("take_diagonal"),
     onnx=_take_onnx,
     samples=lambda: [
         Sample((draw(0, (3, 3)),), {"first": 0, "second": 1}, COMPILED),
@@ -72,7 +73,7 @@ def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, seco
     ],
 )
 def take_diagonal(x: Tensor, first: int, second: int) -> Any:
-    """Of two axes of one size, ``first < second``, only the places where they are equal; the second axis goes."""
+    """Takes the diagonal of two axes of one size, ``first < second``; the second axis is removed."""
     return (x,), {"first": first, "second": second}
 
 
@@ -81,7 +82,7 @@ def take_diagonal(x: Tensor, first: int, second: int) -> Any:
     numpy=_put_array,
     lower=kernel("contract.put_diagonal"),
     vjp=lambda ct, y, x, *, first, second: bind.take_diagonal(ct, first=first, second=second),
-    batch=_moved("put_diagonal"),
+    batch=_batch("put_diagonal"),
     onnx=_put_onnx,
     samples=lambda: [
         Sample((draw(0, (3,)),), {"first": 0, "second": 1}, COMPILED),
@@ -89,7 +90,7 @@ def take_diagonal(x: Tensor, first: int, second: int) -> Any:
     ],
 )
 def put_diagonal(x: Tensor, first: int, second: int) -> Any:
-    """``x`` with a new axis ``second``, zero where it differs from ``first``."""
+    """Inserts an axis ``second``, with zeros where its index differs from that of ``first``."""
     return (x,), {"first": first, "second": second}
 
 
@@ -114,7 +115,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     rows, columns = x._type.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]
-    elif not same_dim(rows, columns):  # only running tells
+    elif not same_dim(rows, columns):  # the shorter one is known only at run time
         diagonal = public_names()["linalg.diag_part"](x)
         return bind.reduce_sum(diagonal, axis=(x.ndim - 2,), keepdims=False)
     diagonal = bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)

@@ -1,4 +1,4 @@
-"""Any op over windows as one of dilated windows: images cut into those of every so many-th place."""
+"""with_space_to_batch: dilates the windows of any op by applying it to images subsampled by space_to_batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_space_to_batch(
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    """What ``op(images, count of spatial dims, padding)`` gives with its windows dilated.
+    """Applies ``op(images, count of spatial dims, padding)`` with its windows dilated.
 
     Args:
       input: tensor of known shape (n, spatial dims ..., channels), or as ``data_format`` says.
@@ -35,7 +35,7 @@ def with_space_to_batch(
       data_format: "NHWC" and its like, or "NCHW" and its like.
 
     Returns:
-      What ``op`` gives.
+      The result of ``op``.
 
     Raises:
       ValueError: rates below 1, dims that don't rise, or "SAME" without ``filter_shape``.
@@ -49,8 +49,8 @@ def with_space_to_batch(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/with_space_to_batch
     """
     x = convert_to_tensor(input)
-    wanted = convert_to_tensor(dilation_rate, int32) if is_tensor(dilation_rate) else dilation_rate
-    rates = np.atleast_1d(np.array(static_value(wanted, "dilation_rate")))
+    rate_argument = convert_to_tensor(dilation_rate, int32) if is_tensor(dilation_rate) else dilation_rate
+    rates = np.atleast_1d(np.array(static_value(rate_argument, "dilation_rate")))
     if rates.ndim != 1:
         raise ValueError(
             f"`dilation_rate.shape.rank` must be 1. Received: dilation_rate={dilation_rate} of rank {rates.ndim}"
@@ -79,7 +79,7 @@ def with_space_to_batch(
 
 
 def _edges(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
-    """What is added before and behind each dim."""
+    """Returns the zeros added before and after each dim."""
     if padding == "VALID":
         return np.zeros((len(rates), 2), np.int64)
     if padding != "SAME":

@@ -1,4 +1,4 @@
-"""Arithmetic over dims that slices and ranges need: minima, maxima and division, exact for ints, symbolic otherwise."""
+"""Arithmetic on dims for slices and ranges: minimum, maximum and division, exact for ints, else symbolic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.ops.rules import bind
 
 
 def _analyzer(*dims: Dim) -> Any:
-    """TVM's arithmetic prover, told that no unknown dim is negative."""
+    """Returns TVM's arithmetic prover with the assumption that no symbolic dim is negative."""
     from tvm import sym, tirx
 
     from tvtf.core.tvm_visitor import structural_walk
@@ -27,12 +27,12 @@ def _analyzer(*dims: Dim) -> Any:
 
 
 def proves(condition: Any, *dims: Dim) -> bool:
-    """Whether a comparison of dims holds whatever the unknown ones are."""
+    """Whether a comparison of dims is provable for all values of the symbolic ones."""
     return condition if isinstance(condition, bool) else bool(_analyzer(*dims).can_prove(condition))
 
 
 def dim_min(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dims.
+    """Returns the smaller of two dims.
 
     >>> dim_min(2, 3)
     2
@@ -45,7 +45,7 @@ def dim_min(a: Dim, b: Dim) -> Dim:
 
 
 def dim_max(a: Dim, b: Dim) -> Dim:
-    """The larger of two dims.
+    """Returns the larger of two dims.
 
     >>> dim_max(2, 3)
     3
@@ -62,7 +62,7 @@ def at_least_zero(dim: Dim) -> Dim:
 
 
 def ceil_div(dim: Dim, step: int) -> Dim:
-    """A dim divided by a positive int, rounded up.
+    """Divides a dim by a positive int, rounding up.
 
     >>> ceil_div(7, 2)
     4
@@ -71,7 +71,7 @@ def ceil_div(dim: Dim, step: int) -> Dim:
 
 
 def from_end(index: Dim, extent: Dim) -> Dim:
-    """A Python index as a distance from the start: negative ones count from the end."""
+    """Returns a Python index counted from the start: a negative one counts from the end."""
     if proves(index >= 0, index):
         return index
     if proves(index < 0, index):
@@ -80,7 +80,7 @@ def from_end(index: Dim, extent: Dim) -> Dim:
 
 
 def scalar_of(dim: Dim) -> Tensor:
-    """A dim as an int64 scalar of the program."""
+    """Returns a dim as an int64 scalar tensor."""
     if isinstance(dim, int):
         return EagerTensor(np.array(dim))
     return bind.reshape(bind.range(size=1, start=dim, delta=1, dtype=int64), shape=())

@@ -1,4 +1,4 @@
-"""Division that rounds, remainders, and products and quotients that are 0 where a factor is, elementwise."""
+"""Elementwise division with rounding, remainders, and products and quotients that are 0 where a factor is 0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MSG_DIVISION = "Integer division by zero"
 
 
 def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
-    """Compiled code asks before an integer division; the numpy column refuses in the same words."""
+    """Checks at run time that no integer divisor is 0; the numpy column raises the same message."""
     if not y._type.dtype.is_integer:
         return []
     nonzero = bind.not_equal(y, number(0, y))
@@ -30,7 +30,7 @@ def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
 
 
 def _either(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
-    """A numpy column that divides integers (never by zero) and floats, 16-bit ones in float32."""
+    """Returns a numpy column with a function for integers, checked for zeros, and one for floats (16-bit in float32)."""
 
     def run(x: np.ndarray, y: np.ndarray) -> Any:
         if x.dtype.kind in "iu":
@@ -53,6 +53,8 @@ def _floored_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a ``value`` column that computes a quotient of known values, unless a divisor is 0."""
+
     def value(x: Any, y: Any) -> Any:
         if x.known is None or y.known is None or any(isinstance(d, int) and d == 0 for d in y.known.flat):
             return None
@@ -66,7 +68,7 @@ _WRONG_SIDE = ("And", ("Not", ("Equal", _REST, 0.0)), ("Xor", ("Less", 1, 0.0), 
 
 
 def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
-    """An ``onnx`` column that differs between integers and floats."""
+    """Returns an ``onnx`` column with different nodes for integers and floats."""
     of_integers, of_floats = nodes(integers), nodes(floats)
 
     def emit(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -221,7 +223,7 @@ def _divide_no_nan_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Ten
     samples=(0.5, 3.0),
 )
 def float_divide_no_nan(x: Any, y: Any) -> Any:
-    """:func:`divide_no_nan` of floating or complex operands."""
+    """Computes :func:`divide_no_nan` of floating or complex operands."""
     return operands(x, y), {}
 
 

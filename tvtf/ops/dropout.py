@@ -1,4 +1,4 @@
-"""Dropout: random zeros, composed from the random ops."""
+"""Dropout, composed of the random ops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/dropout
     """
-    return _dropped(x, rate, lambda shape, dtype: exports["random.uniform"](shape, seed=seed, dtype=dtype), noise_shape)
+    return _apply_dropout(
+        x, rate, lambda shape, dtype: exports["random.uniform"](shape, seed=seed, dtype=dtype), noise_shape
+    )
 
 
 @export("nn.experimental.stateless_dropout")
@@ -61,7 +63,7 @@ def stateless_dropout(
     uniform: Sampler = lambda shape, dtype: exports["random.stateless_uniform"](  # noqa: E731 - one of two samplers
         shape, seed=seed, dtype=dtype, **options
     )
-    return _dropped(x, rate, uniform, noise_shape)
+    return _apply_dropout(x, rate, uniform, noise_shape)
 
 
 @export("nn.experimental.general_dropout")
@@ -77,10 +79,11 @@ def general_dropout(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/experimental/general_dropout
     """
-    return _dropped(x, rate, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), noise_shape)
+    return _apply_dropout(x, rate, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), noise_shape)
 
 
-def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
+def _apply_dropout(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
+    """Zeroes elements whose noise is below the rate and scales the others."""
     x = convert_to_tensor(x)
     if not x.dtype.is_floating:
         raise ValueError(
@@ -95,14 +98,14 @@ def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
 
 
 def _scaled(x: Tensor, part: Any) -> Tensor:
-    """``x / (1 - part)``; a number is computed with before it becomes one of x's dtype, as in TensorFlow."""
+    """Returns ``x / (1 - part)``; a Python number's factor is rounded to x's dtype last, as in TensorFlow."""
     if isinstance(part, float):
         return bind.multiply(x, number(1 / (1 - part), x))  # type: ignore[no-any-return]
     return bind.divide(x, bind.subtract(number(1, x), part))  # type: ignore[no-any-return]
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:
-    """The rate as a float, or as the tensor it is."""
+    """Returns the rate as a float, or as a tensor of x's dtype."""
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
         part = convert_to_tensor(rate)
         if part.dtype is not x.dtype:
@@ -122,10 +125,11 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
 
 
 def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
+    """Returns the shape of the noise; None in it stands for x's dim."""
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)
-    given = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
-    if isinstance(given, (list, tuple)) and len(given) == len(shape):
-        given = [own if d is None else d for d, own in zip(given, shape)]
-    return static_dims(given, "noise_shape")
+    dims = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
+    if isinstance(dims, (list, tuple)) and len(dims) == len(shape):
+        dims = [own if d is None else d for d, own in zip(dims, shape)]
+    return static_dims(dims, "noise_shape")

@@ -1,4 +1,4 @@
-"""Einstein summation: any equation as a few sums, diagonals and products of two tensors at a time."""
+"""Einstein summation, as sums, diagonals and products of two tensors at a time."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ def _parts(equation: str) -> tuple[str, str, str]:
 
 
 def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
+    """Checks that two inputs agree on the size of every label; returns the type of their contraction."""
     require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
     require_dtype(a, NUMERIC, "inputs")
     left, right, result = _parts(equation)
     extents = dict(zip(left, a.shape))
     for label, dim in zip(right, b.shape):
         if not agree_dim(extents.setdefault(label, dim), dim):
-            raise _dim_refused(extents[label], right.index(label), b, dim)
+            raise _dim_mismatch(extents[label], right.index(label), b, dim)
     return TensorType(tuple(extents[k] for k in result), a.dtype)
 
 
-def _dim_refused(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
+def _dim_mismatch(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
     return ArgumentError(
         f"Expected dimension {expected} at axis {axis} of the input shaped {brackets(x.shape)} but got dimension {got}",
         ValueError,
@@ -53,7 +54,7 @@ def _dim_refused(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentE
 
 
 def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarray:
-    """By one matrix product: batch labels in front, then rows, then what is summed."""
+    """Contracts by one matrix product: batch labels first, then free labels, then summed ones."""
     left, right, result = _parts(equation)
     batch = [k for k in left if k in right and k in result]
     summed = [k for k in left if k in right and k not in result]
@@ -72,6 +73,7 @@ def _matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, e
 
 
 def _contract_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str) -> tuple[Tensor | None, Tensor | None]:
+    """Contracts the cotangent with the other operand, by the equation with result and operand swapped."""
     left, right, result = _parts(equation)
     if not a.dtype.is_differentiable:
         return None, None
@@ -92,9 +94,12 @@ def _contract_samples() -> list[Sample]:
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
     )  # fmt: skip
     types = (*FLOATING, int32)
-    made = [Sample((draw(i, a), draw(i + 9, b)), {"equation": e}, types) for i, (e, a, b) in enumerate(cases)]
-    unknown = (("n", None), (None, None))
-    return [*made, Sample((draw(1, (2, 3)), draw(2, (2, 3))), {"equation": "ab,cb->ca"}, FLOATING, symbolic=unknown)]
+    samples = [Sample((draw(i, a), draw(i + 9, b)), {"equation": e}, types) for i, (e, a, b) in enumerate(cases)]
+    symbolic = (("n", None), (None, None))
+    return [
+        *samples,
+        Sample((draw(1, (2, 3)), draw(2, (2, 3))), {"equation": "ab,cb->ca"}, FLOATING, symbolic=symbolic),
+    ]
 
 
 @primitive(
@@ -108,9 +113,9 @@ def _contract_samples() -> list[Sample]:
     samples=_contract_samples,
 )
 def contract(a: Tensor, b: Tensor, equation: str) -> Any:
-    """Two tensors multiplied and summed by an explicit equation of letters.
+    """Multiplies two tensors and sums by an explicit equation of letters.
 
-    No label twice in one operand; each label of one operand is in the other or in the result.
+    No label occurs twice in an operand; each label of an operand is in the other one or in the result.
     """
     return (a, b), {"equation": equation}
 
@@ -119,10 +124,10 @@ def contract(a: Tensor, b: Tensor, equation: str) -> Any:
 
 
 def _parsed(equation: str, count: int) -> tuple[list[str], str]:
-    """The subscripts of the inputs and of the result, ellipses as written.
+    """Splits an equation into the subscripts of the inputs and of the result, with ellipses as written.
 
     Raises:
-      ValueError: for an equation that isn't one, or not for this many inputs.
+      ValueError: the equation is malformed, or has another number of inputs.
     """
     compact = equation.replace(" ", "")
     inputs, arrow, output = compact.partition("->")
@@ -138,10 +143,10 @@ def _parsed(equation: str, count: int) -> tuple[list[str], str]:
 
 
 def _implicit_output(terms: list[str]) -> str:
-    """An ellipsis if there is one, then the labels that occur once, sorted."""
+    """Returns the result's subscripts if none are given: the ellipsis, then the labels that occur once, sorted."""
     letters = "".join(terms).replace(".", "")
-    once = sorted(k for k in set(letters) if letters.count(k) == 1)
-    return (ELLIPSIS if any(ELLIPSIS in term for term in terms) else "") + "".join(once)
+    unique_labels = sorted(k for k in set(letters) if letters.count(k) == 1)
+    return (ELLIPSIS if any(ELLIPSIS in term for term in terms) else "") + "".join(unique_labels)
 
 
 def _check_output(terms: list[str], output: str, equation: str) -> None:
@@ -154,7 +159,10 @@ def _check_output(terms: list[str], output: str, equation: str) -> None:
 
 
 def _labels_of(term: str, rank: int, position: int) -> Labels:
-    """One label per axis; an ellipsis's axes count from its right end, so that they align when they broadcast."""
+    """Returns a label for each axis.
+
+    An ellipsis's axes are numbered from its right end, as broadcasting aligns them.
+    """
     before, dots, after = term.partition(ELLIPSIS)
     named = len(before) + len(after)
     if rank < named or (rank > named and not dots):
@@ -166,17 +174,18 @@ def _labels_of(term: str, rank: int, position: int) -> Labels:
 
 
 def _output_labels(output: str, inputs: list[Labels]) -> Labels:
-    deep = max((sum(k.startswith(".") for k in labels) for labels in inputs), default=0)
+    """Returns the result's labels, with the axes of the longest ellipsis in place of its own."""
+    ellipsis_rank = max((sum(k.startswith(".") for k in labels) for labels in inputs), default=0)
     before, dots, after = output.partition(ELLIPSIS)
-    if deep and not dots:
+    if ellipsis_rank and not dots:
         raise ArgumentError(
-            f"Output contains {deep} broadcasting dimension(s) but no ellipsis (...) was found in the output "
+            f"Output contains {ellipsis_rank} broadcasting dimension(s) but no ellipsis (...) was found in the output "
             "subscripts.",
             ValueError,
-            f"Shape must be at most rank 0 but is rank {deep} for {{op}} without ellipsis (...) in the output "
+            f"Shape must be at most rank 0 but is rank {ellipsis_rank} for {{op}} without ellipsis (...) in the output "
             "subscripts",
         )
-    return (*before, *(f".{i}" for i in range(deep - 1, -1, -1)), *after)
+    return (*before, *(f".{i}" for i in range(ellipsis_rank - 1, -1, -1)), *after)
 
 
 # -- the evaluation
@@ -192,7 +201,7 @@ class Operand:
         return Operand(tensor, self.labels[:axis] + self.labels[axis + 1 :])
 
     def diagonal(self) -> Operand:
-        """Axes of one label as one axis."""
+        """Merges axes of one label into one axis, by taking diagonals."""
         for axis, label in enumerate(self.labels):
             if label in self.labels[:axis]:
                 return self._merged(self.labels.index(label), axis).diagonal()
@@ -202,7 +211,7 @@ class Operand:
         return self.without(second, bind.take_diagonal(self.tensor, first=first, second=second))
 
     def summed(self, needed: set[str]) -> Operand:
-        """Without the labels that nothing else needs."""
+        """Sums over the axes whose labels are not ``needed``."""
         axes = tuple(i for i, k in enumerate(self.labels) if k not in needed)
         if not axes:
             return self
@@ -210,17 +219,17 @@ class Operand:
         return Operand(total, tuple(k for k in self.labels if k in needed))
 
     def squeezed(self, other: Operand) -> Operand:
-        """Without the ellipsis axes of size 1 that the other operand has in full: the product broadcasts there."""
+        """Removes ellipsis axes of size 1 that the other operand has longer, for ``contract`` doesn't broadcast."""
         shape = self.tensor._type.shape
         axes = [i for i, k in enumerate(self.labels) if shape[i] is not None and _stretches(k, shape[i], other)]
         if not axes:
             return self
-        kept = [i for i in range(len(shape)) if i not in axes]
-        flat = bind.reshape(self.tensor, shape=tuple(shape[i] for i in kept))
-        return Operand(flat, tuple(self.labels[i] for i in kept))
+        rest = [i for i in range(len(shape)) if i not in axes]
+        flat = bind.reshape(self.tensor, shape=tuple(shape[i] for i in rest))
+        return Operand(flat, tuple(self.labels[i] for i in rest))
 
     def wide(self, dims: dict[int, Dim]) -> Operand:
-        """With axes of other sizes, where theirs are 1."""
+        """Broadcasts axes of size 1 to other sizes."""
         shape = tuple(dims.get(i, d) for i, d in enumerate(self.tensor._type.shape))
         return Operand(stretched(self.tensor, shape), self.labels)
 
@@ -238,7 +247,7 @@ def _stretches(label: str, dim: Dim, other: Operand) -> bool:
 
 
 def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
-    """The product of two operands, summed over the labels that nothing else needs."""
+    """Multiplies two operands and sums over the labels that are not ``needed``."""
     a, b = a.summed(needed | set(b.labels)), b.summed(needed | set(a.labels))
     a, b = a.squeezed(b), b.squeezed(a)
     result = tuple(k for k in dict.fromkeys((*a.labels, *b.labels)) if k in needed)
@@ -252,6 +261,7 @@ def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
 
 
 def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
+    """Multiplies the operands pair by pair, the cheapest first, and arranges the axes of the result."""
     operands = [operand.diagonal() for operand in operands]
     while len(operands) > 2:
         first, second = _cheapest_pair(operands)
@@ -271,7 +281,7 @@ def _final_product(a: Operand, b: Operand, output: Labels) -> Tensor:
 
 
 def _cheapest_pair(operands: list[Operand]) -> tuple[Operand, Operand]:
-    """The pair with the smallest product, where all sizes are known; else the first two."""
+    """Returns the pair with the fewest multiplications if all sizes are known, else the first two operands."""
     if not all(is_static_shape(x.tensor._type.shape) for x in operands):
         return operands[0], operands[1]
     pairs = [(a, b) for i, a in enumerate(operands) for b in operands[i + 1 :]]
@@ -307,9 +317,9 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/einsum
     """
-    unknown = set(kwargs) - {"optimize", "name"}
-    if unknown:
-        raise TypeError(f"einsum: invalid keyword arguments for this function: {', '.join(sorted(unknown))}")
+    unexpected = set(kwargs) - {"optimize", "name"}
+    if unexpected:
+        raise TypeError(f"einsum: invalid keyword arguments for this function: {', '.join(sorted(unexpected))}")
     tensors = [convert_to_tensor(x) for x in inputs]
     terms, output = _parsed(equation, len(tensors))
     try:
@@ -326,7 +336,9 @@ def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) ->
 
 
 def _met(operands: list[Operand]) -> list[Operand]:
-    """With equal ellipsis axes where only running the program tells which are repeated."""
-    axes = [[i for i, k in enumerate(x.labels) if k.startswith(".")] for x in operands]
-    wide = common([[x.tensor._type.shape[i] for i in own] for x, own in zip(operands, axes)])
-    return operands if wide is None else [x.wide(dict(zip(own, dims))) for x, own, dims in zip(operands, axes, wide)]
+    """Broadcasts ellipsis axes of symbolic size to common dims, any of which may be 1 at run time."""
+    ellipses = [[i for i, k in enumerate(x.labels) if k.startswith(".")] for x in operands]
+    shapes = common([[x.tensor._type.shape[i] for i in axes] for x, axes in zip(operands, ellipses)])
+    if shapes is None:
+        return operands
+    return [x.wide(dict(zip(axes, dims))) for x, axes, dims in zip(operands, ellipses, shapes)]

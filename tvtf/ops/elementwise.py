@@ -1,4 +1,4 @@
-"""Declares elementwise primitives: the columns that all of them share are filled in here."""
+"""Declaration of elementwise primitives, with defaults for the columns that they share."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def unary_op(
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """An elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
+    """Declares an elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
 
     ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given;
-    ``gradient`` is False where the function jumps.
+    ``gradient`` is False for functions with jumps, which numeric gradients can't check.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -49,7 +49,7 @@ def binary_op(
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """An elementwise primitive of two inputs of one dtype, broadcasting; see :func:`unary_op`."""
+    """Declares a broadcasting elementwise primitive of two inputs of one dtype; see :func:`unary_op`."""
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         columns.setdefault("type", binary(domain, result))
@@ -68,7 +68,7 @@ def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[st
 
 
 class Ufunc(Primitive[Any]):
-    """One that is a NumPy ufunc: done at once on operands of one dtype that the type rule has seen before.
+    """A primitive that is a NumPy ufunc, with a fast path for eager operands of a dtype that passed the type rule before.
 
     NumPy itself checks that the shapes broadcast.
     """
@@ -78,6 +78,7 @@ class Ufunc(Primitive[Any]):
         self.seen: set[np.dtype] = set()
 
     def bind(self, x: Any, y: Any = None) -> Any:  # type: ignore[override]
+        """Calls NumPy directly on eager tensors of dtypes in ``seen``; anything else takes the general path."""
         inputs = (x,) if y is None else (x, y)
         result = None
         if state.trace is None:
@@ -89,7 +90,7 @@ class Ufunc(Primitive[Any]):
                         result = state.quiet.run(self.numpy, array)
                     elif y._array.dtype is dtype:
                         result = state.quiet.run(self.numpy, array, y._array)
-            except (AttributeError, ValueError, RuntimeError):  # a batch, shapes, a context that is entered already
+            except (AttributeError, ValueError, RuntimeError):  # a batch, wrong shapes, a nested quiet context
                 pass
         if result is None:
             return super().bind(*inputs)
@@ -99,12 +100,13 @@ class Ufunc(Primitive[Any]):
         return output
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Runs the op, and adds its dtype to ``seen`` if NumPy's result has the op's dtype without a cast."""
         output = super().run(inputs, attrs)
         dtypes = {x.eager_array(self).dtype for x in inputs}
         if len(dtypes) == 1 and dtypes.isdisjoint(self.seen):
             (dtype,) = dtypes
             raw = self.numpy(*[np.ones(0, dtype)] * len(inputs))
-            if dtype.kind != "O" and raw.dtype is output._array.dtype:  # else NumPy's result is to be cast
+            if dtype.kind != "O" and raw.dtype is output._array.dtype:  # otherwise NumPy's result needs a cast
                 self.seen.add(dtype)
         return output
 
@@ -113,7 +115,7 @@ class Ufunc(Primitive[Any]):
 
 
 def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors; a Python or NumPy value takes the dtype of the tensor, or of the first.
+    """Converts two operands to tensors; a Python or NumPy value takes the dtype of the tensor, or of the first operand.
 
     While tracing it is always the first, as TensorFlow's graphs infer dtypes.
 
@@ -133,7 +135,10 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """As TensorFlow's ``+`` and ``/``: what does not fit the first dtype keeps its own, for the op to refuse."""
+    """Converts operands as TensorFlow's ``+`` and ``/`` do.
+
+    An operand that doesn't fit the first one's dtype is left for the op to refuse.
+    """
     x = convert_to_tensor(x)
     try:
         return x, like(y, x.dtype)
@@ -142,7 +147,7 @@ def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def like(value: Any, dtype: DType) -> Tensor:
-    """``value`` as an operand beside one of ``dtype``: tensors stay, NumPy values are cast, Python ones checked."""
+    """Converts an operand beside one of ``dtype``: tensors are kept, NumPy values cast, Python values checked."""
     kind = type(value)
     if kind is int or kind is bool or kind is float:
         array = number(value, dtype)
@@ -156,15 +161,15 @@ def like(value: Any, dtype: DType) -> Tensor:
 
 
 MOST_HALF = 65504
-"""The greatest float16: what is less is no overflow in any dtype."""
+"""The largest float16: a smaller number overflows no floating dtype."""
 
 
 def number(value: float, dtype: DType) -> np.ndarray | None:
-    """A Python number in a dtype that admits it; ints of up to 64 bits wrap around, as TensorFlow's operators have it."""
+    """Converts a Python number to a dtype, or returns None if it needs checks; ints of up to 64 bits wrap around."""
     if dtype.kind in "fc":
         if -MOST_HALF <= value <= MOST_HALF:
             return np.array(value, dtype.np)
-        with np.errstate(over="ignore"), suppress(OverflowError):  # an int beyond all floats is refused as elsewhere
+        with np.errstate(over="ignore"), suppress(OverflowError):  # an int too large for a float falls through to None
             return np.array(value, dtype.np)
     if dtype.kind in "iu" and type(value) is not float and int(value).bit_length() < 64:
         bits = 8 * dtype.np.itemsize
@@ -173,7 +178,7 @@ def number(value: float, dtype: DType) -> np.ndarray | None:
 
 
 def tensor_of(x: Any) -> tuple[tuple[Tensor], dict[str, Any]]:
-    """The front of a function of one tensor."""
+    """Returns the inputs and attributes of an op of one tensor."""
     return (convert_to_tensor(x),), {}
 
 
@@ -181,27 +186,30 @@ def tensor_of(x: Any) -> tuple[tuple[Tensor], dict[str, Any]]:
 
 
 def conj(x: Tensor) -> Tensor:
-    """The conjugate where ``x`` is complex, as TensorFlow's gradients have it."""
+    """Returns the conjugate of a complex ``x``, as TensorFlow's gradients do, else ``x``."""
     return bind.conj(x) if x.dtype.is_complex else x
 
 
 def chain(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The vjp of a function of one variable: ``ct`` times the (conjugate) derivative, given as ``derivative(y, x)``."""
+    """Returns the vjp of a function of one variable: ``ct`` times the conjugate of ``derivative(y, x)``."""
     return lambda ct, y, x: bind.multiply(ct, conj(derivative(y, x)))
 
 
 def chain_of_root(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """As :func:`chain`, but 0 where ``ct`` is, whatever the derivative: so are TensorFlow's SqrtGrad, RsqrtGrad and InvGrad."""
+    """Returns a vjp like :func:`chain`, but 0 where ``ct`` is 0 even if the derivative is infinite.
+
+    TensorFlow's SqrtGrad, RsqrtGrad and InvGrad do that.
+    """
     return lambda ct, y, x: bind.multiply_no_nan(conj(derivative(y, x)), ct)
 
 
 def scaled(x: Tensor, factor: float) -> Tensor:
-    """``x`` times a Python number."""
+    """Multiplies ``x`` by a Python number."""
     return bind.multiply(x, EagerTensor(np.array(factor, x._type.dtype.np)))
 
 
 def shifted(x: Tensor, amount: float) -> Tensor:
-    """``x`` plus a Python number."""
+    """Adds a Python number to ``x``."""
     return bind.add(x, EagerTensor(np.array(amount, x._type.dtype.np)))
 
 
@@ -209,7 +217,7 @@ def shifted(x: Tensor, amount: float) -> Tensor:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy kernel that computes 16-bit floats in float32 and rounds once."""
+    """Returns a NumPy kernel that computes 16-bit floats in float32 and rounds once."""
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
         narrow = arrays[0].dtype
@@ -224,7 +232,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
-    """An ``onnx`` column from a tree of nodes: ``("Not", ("Equal", 0, 1))``.
+    """Returns an ``onnx`` column that writes a tree of nodes: ``("Not", ("Equal", 0, 1))``.
 
     An int is an input by position, a float a constant of the first input's dtype; a dict at the end holds attributes.
     """
@@ -242,6 +250,7 @@ def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
 
 
 def _leaf(e: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
+    """Writes a node of the tree, an input or a constant; returns its name."""
     if isinstance(leaf, tuple):
         op, leaves, options = _parts(leaf)
         return e.computed(op, [_leaf(e, part, inputs, dtype) for part in leaves], **options)

@@ -112,7 +112,7 @@ def reciprocal(x: Any, name: str | None = None) -> Any:
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
-    """Stable on both sides: exp only of what is not positive."""
+    """Computes the logistic function; exp is taken only of negative numbers, so that it doesn't overflow."""
     if x.dtype.kind == "c":
         return 1 / (1 + np.exp(-x))
     small = np.exp(-np.abs(x))

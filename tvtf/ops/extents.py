@@ -1,4 +1,4 @@
-"""Vectors of dims without the tensor that has them, so that nobody computes a tensor for its shape alone."""
+"""Primitives of dims alone, so that no tensor is computed only for its shape."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tvtf.ops.rules import bind, kernel
 TOO_LARGE = "Shape: a size that the program computes, or their product, is more than {dtype} counts"
 
 ADDRESSABLE = 1 << 47
-"""Bytes that a process can name at most."""
+"""Bytes that a process can address at most: 47 bits on x86-64."""
 
 
 def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
-    """Refuses known dims that the dtype can't hold, as TensorFlow's kernels do.
+    """Checks that the known dims fit a dtype, as TensorFlow's kernels do.
 
     Raises:
-      ArgumentValueError: one is larger.
+      ArgumentValueError: one is too large.
     """
     for axis, dim in enumerate(dims):
         if isinstance(dim, int) and dim > dtype.max:
@@ -37,19 +37,20 @@ def _vector_type(*, dims: tuple[Dim, ...], dtype: DType) -> TensorType:
 
 
 def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
-    """Dims that the program computes may be of any size; those of arguments are sizes of arrays that exist."""
+    """Checks at run time dims that the program computes; those of arguments fit, for their arrays exist."""
     computed = tuple(d for d in dims if _is_computed(d))
     fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
     return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
 
 
 def _is_computed(dim: Dim) -> bool:
+    """Whether a dim depends on symbols other than those of the trace's parameters."""
     if isinstance(dim, int):
         return False
     from tvm import tirx
 
-    given = {s for p in state.trace.params for d in p._type.shape for s in symbols_in(d)}
-    return not given.issuperset(tirx.analysis.undefined_vars(dim))
+    parameter_symbols = {s for p in state.trace.params for d in p._type.shape for s in symbols_in(d)}
+    return not parameter_symbols.issuperset(tirx.analysis.undefined_vars(dim))
 
 
 def symbols_in(dim: Dim) -> list[Any]:
@@ -74,7 +75,7 @@ def symbols_in(dim: Dim) -> list[Any]:
     why_not={"vjp": "no inputs"},
 )
 def dims_vector(dims: tuple[Dim, ...], dtype: DType) -> Any:
-    """Dims as a vector of the program."""
+    """Returns dims as a vector."""
     return (), {"dims": dims, "dtype": dtype}
 
 
@@ -91,7 +92,7 @@ def dims_vector(dims: tuple[Dim, ...], dtype: DType) -> Any:
     why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
 )
 def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
-    """Whether no dim is larger than ``most``, where 64 bits can't count it either."""
+    """Whether no dim is larger than ``most``; a product that overflows 64 bits is."""
     return (), {"dims": dims, "most": most}
 
 
@@ -105,5 +106,8 @@ def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
     why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
 )
 def memory_fits(sizes: tuple[Dim, ...]) -> Any:
-    """Whether tensors of so many bytes may be had: less than a process can name, and than a few times what the machine has."""
+    """Whether tensors of these ``sizes`` in bytes can be allocated.
+
+    The limits are what a process can address and a few times the machine's memory.
+    """
     return (), {"sizes": sizes}

@@ -1,4 +1,4 @@
-"""Numbers as they would be after quantization to a few bits and back, for training that expects it."""
+"""Fake quantization: rounds numbers to the steps of a quantized range, for quantization-aware training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from tvtf.ops.rules import (
 
 
 def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:
-    """The range moved so that zero is one of its steps, and the step. Source: tensorflow/core/kernels/fake_quant_ops_functor.h"""
+    """Moves a range so that zero is one of its steps; also returns the step.
+
+    Source: tensorflow/core/kernels/fake_quant_ops_functor.h
+    """
     first, last = np.float32(1 if narrow else 0), np.float32((1 << bits) - 1)
     step = (high - low) / (last - first)
     with np.errstate(all="ignore"):
@@ -34,6 +37,7 @@ def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any
 
 
 def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> np.ndarray:
+    """Quantizes and dequantizes with TensorFlow's order of roundings; the empty range gives zeros."""
     below, above, step = _nudged(low, high, bits, narrow)
     half = np.float32(0.5)
     with np.errstate(all="ignore"):
@@ -56,7 +60,7 @@ def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: b
 
 
 def _edges_array(low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Everything counts as inside an empty range."""
+    """Returns the ends of the moved range; an empty range counts as unbounded, as in TensorFlow's gradient."""
     below, above, _ = _nudged(low, high, bits, narrow)
     empty = (low == 0) & (high == 0)
     infinite = np.float32(np.inf)
@@ -81,12 +85,12 @@ _SAMPLE = Sample(
     samples=lambda: [_SAMPLE],
 )
 def fake_quant_edges(low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
-    """The least and the largest number that quantization keeps."""
+    """Returns the smallest and the largest number of the quantized range."""
     return (low, high), {"bits": bits, "narrow": narrow}
 
 
 def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    """What lies outside the range goes to its edge."""
+    """Passes the cotangent to ``x`` inside the range, and to the end of the range that an outer number was clipped to."""
     below, above = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
     zero = number(0, ct)
     is_below, is_above = bind.less(x, below), bind.greater(x, above)
@@ -111,7 +115,7 @@ def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int,
     ],
 )
 def fake_quant(x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
-    """``x`` on the steps of a range; elementwise, with broadcasting."""
+    """Rounds ``x`` to the steps of a range, elementwise, with broadcasting."""
     return (x, low, high), {"bits": bits, "narrow": narrow}
 
 
@@ -120,7 +124,9 @@ def fake_quant(x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) ->
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """A float32 tensor quantized to a range of ``2**num_bits`` steps, and back; its gradient passes where that range lies.
+    """A float32 tensor quantized to a range of ``2**num_bits`` steps, and back.
+
+    Its gradient passes where that range lies.
 
     Args:
       inputs: float32 tensor.
@@ -194,7 +200,7 @@ def fake_quant_with_min_max_vars_per_channel(
 
 
 class FakeQuantWithMinMaxVarsGradient(NamedTuple):
-    """What `tf.quantization.fake_quant_with_min_max_vars_gradient` returns."""
+    """The result of `tf.quantization.fake_quant_with_min_max_vars_gradient`."""
 
     backprops_wrt_input: Tensor
     backprop_wrt_min: Tensor
@@ -202,7 +208,7 @@ class FakeQuantWithMinMaxVarsGradient(NamedTuple):
 
 
 class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
-    """What `tf.quantization.fake_quant_with_min_max_vars_per_channel_gradient` returns."""
+    """The result of `tf.quantization.fake_quant_with_min_max_vars_per_channel_gradient`."""
 
     backprops_wrt_input: Tensor
     backprop_wrt_min: Tensor
@@ -282,5 +288,5 @@ def fake_quant_with_min_max_vars_per_channel_gradient(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel_gradient
     """
-    found = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
-    return FakeQuantWithMinMaxVarsPerChannelGradient(*found)
+    result = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
+    return FakeQuantWithMinMaxVarsPerChannelGradient(*result)

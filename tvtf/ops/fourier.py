@@ -1,4 +1,4 @@
-"""Fourier transforms by SciPy, in compiled code too; each is the other's gradient."""
+"""Fourier transforms as host primitives computed by SciPy; their gradients are one another."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 
 
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
+    """Checks that a tensor has as many axes as a transform needs."""
     least = -min(axes)
     if len(x.shape) < least:
         raise ArgumentError(
@@ -41,7 +42,7 @@ def require_rank(x: TensorType, axes: Sequence[int]) -> None:
 
 
 def require_least_rank(x: Tensor, axes: Sequence[int]) -> None:
-    """What TensorFlow's functions look at themselves, before their ops do: a ValueError eagerly, too."""
+    """Checks the rank as TensorFlow's Python functions do before they call the op: with a ValueError even eagerly."""
     if x.ndim < -min(axes):
         raise ValueError(f"Shape {x.shape} must have rank at least {-min(axes)}")
 
@@ -82,7 +83,10 @@ def _samples(dtypes: Any, *cases: tuple[tuple[int, ...], dict[str, Any]]) -> lis
     ),
 )
 def fourier(x: Tensor, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
-    """The discrete Fourier transform over axes counted from the last; ``norm`` tells which of the two is scaled."""
+    """Computes the discrete Fourier transform over axes counted from the last.
+
+    ``norm`` says which direction is scaled.
+    """
     return (x,), {"axes": axes, "inverse": inverse, "norm": norm}
 
 
@@ -105,22 +109,23 @@ def _with_dim(x: TensorType, axis: int, dim: Dim, dtype: Any) -> TensorType:
 def _half_array(x: np.ndarray, axes: tuple[int, ...], norm: str) -> np.ndarray:
     if x.size:
         return _scipy("rfftn")(x, axes=axes, norm=norm)
-    return _nothing(x, axes[-1], x.shape[axes[-1]] // 2 + 1)
+    return _empty_result(x, axes[-1], x.shape[axes[-1]] // 2 + 1)
 
 
-def _nothing(x: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Zeros in the shape of an empty transform."""
+def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Returns zeros in the shape of a transform that has no input elements, which SciPy refuses."""
     shape = list(x.shape)
     shape[axis] = size
     return np.zeros(shape, complex)
 
 
 def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
+    """Pads the cotangent to the whole spectrum with zeros and transforms back."""
     last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
     missing = simplify_dim(size - ct._type.shape[last])
     paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
-    whole = bind.pad(ct, number(0, ct), paddings=paddings)
-    return bind.real(bind.fourier(whole, axes=axes, inverse=True, norm=_DUAL[norm]))
+    spectrum = bind.pad(ct, number(0, ct), paddings=paddings)
+    return bind.real(bind.fourier(spectrum, axes=axes, inverse=True, norm=_DUAL[norm]))
 
 
 @host_primitive(
@@ -139,7 +144,7 @@ def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str
     ),
 )
 def half_spectrum(x: Tensor, axes: tuple[int, ...], norm: str) -> Any:
-    """The Fourier transform of real numbers, without the half of the last axis that mirrors the rest."""
+    """Computes the Fourier transform of real numbers, without the frequencies that mirror others."""
     return (x,), {"axes": axes, "norm": norm}
 
 
@@ -151,13 +156,16 @@ def _whole_type(x: TensorType, axes: tuple[int, ...], size: Dim, norm: str) -> T
 
 def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> np.ndarray:
     if not x.size or not size:
-        return _nothing(x, axes[-1], size).real
+        return _empty_result(x, axes[-1], size).real
     lengths = [*(x.shape[a] for a in axes[:-1]), size]
     return _scipy("irfftn")(x, lengths, axes=axes, norm=norm)
 
 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
-    """What is mirrored counts twice: all but the first number, and the middle one of an even size."""
+    """Transforms the cotangent and doubles mirrored frequencies.
+
+    These are all but the first, and the middle one of an even size.
+    """
     if not isinstance(size, int):
         raise until_told(NotImplementedError("the gradient of irfft needs a known fft_length"))
     weights = np.full(size // 2 + 1, 2.0, y.dtype.np)
@@ -186,5 +194,5 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
     ),
 )
 def whole_signal(x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Any:
-    """The real numbers, ``size`` of them in the last axis, of which ``x`` is half the spectrum."""
+    """Computes real numbers from half of their spectrum, ``size`` of them in the last axis."""
     return (x,), {"axes": axes, "size": size, "norm": norm}

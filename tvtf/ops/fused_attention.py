@@ -1,7 +1,7 @@
-"""Attention and its gradient as primitives: what ``passes/graph/fuse_attention.py`` makes of products, softmax and masks that were traced.
+"""Attention and its gradient as primitives, into which ``passes/graph/fuse_attention.py`` fuses traced ops.
 
-They hold no matrix of all scores: the forward one keeps the log of each row's sum of exponentials, and the gradient
-computes the probabilities again from it. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)
+They store no matrix of all scores: the forward one returns the log of each row's sum of exponentials, and the gradient
+recomputes the probabilities from it. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ WHY_NOT = {"vjp": MADE_LATE, "onnx": MADE_LATE}
 
 
 def rows_first(rank: int) -> tuple[int, ...]:
-    """The permutation between ``(..., heads, rows, columns)`` and ``(..., rows, heads, columns)``; none below rank 4."""
+    """Returns the permutation between ``(..., heads, rows, columns)`` and ``(..., rows, heads, columns)``.
+
+    Below rank 4 it changes nothing.
+    """
     return tuple(range(rank)) if rank < 4 else (*range(rank - 3), rank - 2, rank - 3, rank - 1)
 
 
@@ -36,6 +39,7 @@ def _swapped(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 def _type(
     q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
+    """Checks queries, keys, values and masks; returns the types of the output and of each row's log of sums."""
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
     scores = (*q.shape[:-1], k.shape[-2])
@@ -49,18 +53,19 @@ def _type(
 
 
 def _fits(mask: TensorType, scores: tuple[Any, ...]) -> bool:
-    found = broadcast_shapes(mask.shape, scores)
-    return found is not None and same_shape(found, scores)
+    shape = broadcast_shapes(mask.shape, scores)
+    return shape is not None and same_shape(shape, scores)
 
 
 def _sums(dtype: DType) -> DType:
-    """The type in which a kernel holds sums."""
+    """Returns the dtype in which a kernel accumulates: float32 for 16-bit floats."""
     return float32 if dtype.size == 2 else dtype
 
 
 def _scores(
     q: np.ndarray, k: np.ndarray, masks: tuple[np.ndarray, ...], scale: float, fill: float, causal: int | None
 ) -> np.ndarray:
+    """Computes masked scores: a bool mask replaces them by ``fill``, another is added, the causal one gives -inf."""
     scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
     if causal is not None:
         rows, columns = scores.shape[-2:]
@@ -73,6 +78,7 @@ def _scores(
 def _attention_array(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float, causal: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Computes attention with all scores in memory: the reference for the fused kernel."""
     scores = _scores(q, k, masks, scale, fill, causal)
     largest = scores.max(-1, keepdims=True, initial=-np.inf)
     powers = np.exp(scores - largest)
@@ -93,16 +99,19 @@ def _grad_array(
     fill: float,
     causal: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Recomputes the probabilities from the log of sums and returns the cotangents of query, key and value."""
     order = rows_first(q.ndim)
     g, result = (wide(x).transpose(order) for x in (ct, out))
-    chance = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
-    inward = np.matmul(g, np.swapaxes(wide(v), -1, -2))
-    scores = chance * (inward - np.sum(g * result, -1, keepdims=True)) * chance.dtype.type(scale)
+    probabilities = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
+    to_probabilities = np.matmul(g, np.swapaxes(wide(v), -1, -2))
+    scores = (
+        probabilities * (to_probabilities - np.sum(g * result, -1, keepdims=True)) * probabilities.dtype.type(scale)
+    )
     for mask in masks:
         scores = np.where(mask, scores, 0) if mask.dtype == bool else scores
-    turned = np.swapaxes(scores, -1, -2)
-    found = np.matmul(scores, wide(k)), np.matmul(turned, wide(q)), np.matmul(np.swapaxes(chance, -1, -2), g)
-    to_q, to_k, to_v = (x.transpose(order) for x in found)
+    scores_t = np.swapaxes(scores, -1, -2)
+    grads = np.matmul(scores, wide(k)), np.matmul(scores_t, wide(q)), np.matmul(np.swapaxes(probabilities, -1, -2), g)
+    to_q, to_k, to_v = (x.transpose(order) for x in grads)
     return to_q, to_k, to_v
 
 
@@ -122,29 +131,29 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs
 def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
     ct, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
     operands = _lifted(size, inputs[3:], batched[3:])
-    found = bind.attention_grad(_reordered(ct), _reordered(out), log, *operands, **attrs)
-    return tuple(map(_reordered, found))
+    grads = bind.attention_grad(_reordered(ct), _reordered(out), log, *operands, **attrs)
+    return tuple(map(_reordered, grads))
 
 
 def _lifted(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
-    """Operands with one more leading dim, and a mask that has it where it is batched."""
+    """Gives the operands a leading batch axis, and the mask one only if it is batched."""
     operands = [stretch(size, x, b) for x, b in zip(inputs[:3], batched)]
     masks = [lifted(x, operands[0].ndim - 1) if b else x for x, b in zip(inputs[3:], batched[3:])]
     return [*operands, *masks]
 
 
 def _reordered(x: Tensor) -> Tensor:
-    """With rank 4 rows come first, which they did not before the new dim."""
+    """Moves rows before heads in tensors that reached rank 4 by the batch axis: such results have rows first."""
     return bind.transpose(x, perm=rows_first(4)) if x.ndim == 4 else x
 
 
 def _operands(seed: int, lead: tuple[int, ...], m: int, n: int, mask: tuple[int, ...] | None) -> list[Any]:
-    """Queries of width 4, keys, values of width 3, and a mask of the shape given; bool where that is ``(m, n)``."""
+    """Returns sample queries and keys of width 4, values of width 3, and a mask; bool if its shape is ``(m, n)``."""
     shapes = (*lead, m, 4), (*lead, n, 4), (*lead, n, 3)
-    made: list[Any] = [draw(seed + i, shape) for i, shape in enumerate(shapes)]
+    operands: list[Any] = [draw(seed + i, shape) for i, shape in enumerate(shapes)]
     if mask is None:
-        return made
-    return [*made, np.tri(m, n, dtype=bool) if mask == (m, n) else draw(seed + 3, mask)]
+        return operands
+    return [*operands, np.tri(m, n, dtype=bool) if mask == (m, n) else draw(seed + 3, mask)]
 
 
 def _sample(before: list[Any], seed: int, case: Any) -> Sample:
@@ -168,12 +177,12 @@ def _samples() -> list[Sample]:
 
 
 def _grad_samples() -> list[Sample]:
-    made = []
+    samples = []
     for i, case in enumerate(CASES):
         lead, m, *_ = case
         shape = _swapped((*lead, m, 3))
-        made.append(_sample([draw(50, shape), draw(51, shape), _sums_drawn((*lead, m))], 7 * i, case))
-    return made
+        samples.append(_sample([draw(50, shape), draw(51, shape), _sums_drawn((*lead, m))], 7 * i, case))
+    return samples
 
 
 def _sums_drawn(shape: tuple[int, ...]) -> Any:
@@ -191,7 +200,7 @@ def _sums_drawn(shape: tuple[int, ...]) -> Any:
 def attention(
     query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float, fill: float, causal: int | None
 ) -> Any:
-    """``softmax(query key^T * scale + mask) value`` and the log of each row's sum of exponentials.
+    """Computes ``softmax(query key^T * scale + mask) value``, and the log of each row's sum of exponentials.
 
     Shapes (..., m, d), (..., n, d), (..., n, e) and (..., m, n); a bool mask chooses between score and ``fill``. The result
     is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for 16-bit floats.

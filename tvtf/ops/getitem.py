@@ -25,7 +25,7 @@ MSG_INDEX = (
 
 
 class Taken(NamedTuple):
-    """One axis of the result of a slice before new axes come and indexed ones go."""
+    """What a slice takes of one axis, before new axes are inserted and indexed ones removed."""
 
     begin: Dim
     size: Dim
@@ -46,7 +46,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[Taken], tuple[Dim, ...]]:
-    """What ``x[key]`` takes of which tensor: between bounds that the program computes, rows are picked before."""
+    """Returns the tensor to slice, what to take of each axis, and the result's shape.
+
+    A slice whose bounds the program computes is gathered first, and its axis then taken whole.
+    """
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     axis = 0
     for place, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
@@ -63,23 +66,31 @@ def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
     return part.start, part.stop, part.step
 
 
-def _rows_between(x: Tensor, part: builtins.slice, axis: int) -> Tensor:
-    """What a slice takes whose bounds or step the program computes."""
+def _rows_between(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
+    """Gathers the slices along ``axis`` that a slice takes whose bounds or step the program computes.
+
+    Bounds are clamped as Python does for the sign of the step, which is known only at run time.
+    """
     from tvtf.ops.indexing import without_rows
 
     zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
-    step = one if part.step is None else _wide(part.step)
-    rises = bind.greater(step, zero)
-    low, high = bind.select(rises, zero, bind.negative(one)), bind.select(rises, extent, bind.subtract(extent, one))
+    step = one if bounds.step is None else _wide(bounds.step)
+    is_forward = bind.greater(step, zero)
+    low, high = (
+        bind.select(is_forward, zero, bind.negative(one)),
+        bind.select(is_forward, extent, bind.subtract(extent, one)),
+    )
     start, stop = (
-        bind.select(rises, *ends) if bound is None else bind.minimum(bind.maximum(_place(bound, extent), low), high)
-        for bound, ends in ((part.start, (low, high)), (part.stop, (high, low)))
+        bind.select(is_forward, *ends)
+        if bound is None
+        else bind.minimum(bind.maximum(_place(bound, extent), low), high)
+        for bound, ends in ((bounds.start, (low, high)), (bounds.stop, (high, low)))
     )
     size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
     (count,) = static_dims(bind.maximum(size, zero), "slice")
-    turns = bind.range(size=count, start=0, delta=1, dtype=int64)
-    return bind.gather(without_rows(x), bind.add(start, bind.multiply(turns, step)), axis=axis, batch_dims=0)
+    steps = bind.range(size=count, start=0, delta=1, dtype=int64)
+    return bind.gather(without_rows(x), bind.add(start, bind.multiply(steps, step)), axis=axis, batch_dims=0)
 
 
 def _wide(number: Any) -> Tensor:
@@ -87,9 +98,9 @@ def _wide(number: Any) -> Tensor:
 
 
 def _place(bound: Any, extent: Tensor) -> Tensor:
-    """A bound of a slice, counted from the start."""
-    found = _wide(bound)
-    return bind.select(bind.less(found, convert_to_tensor(0, int64)), bind.add(found, extent), found)
+    """Returns a slice's bound counted from the start; a negative one counts from the end."""
+    index = _wide(bound)
+    return bind.select(bind.less(index, convert_to_tensor(0, int64)), bind.add(index, extent), index)
 
 
 def is_mask(key: Any) -> bool:
@@ -104,7 +115,7 @@ def bind_mask(x: Tensor, mask: Any) -> Tensor:
 
 
 def _entry(key: Any) -> Any:
-    """A part of a slice spec with its numbers unwrapped: None, Ellipsis, a slice, an int, a dim or a scalar tensor."""
+    """Unwraps the numbers of a slice spec's entry: None, Ellipsis, a slice, an int, a dim or a scalar tensor."""
     if key is None or key is Ellipsis:
         return key
     if isinstance(key, builtins.slice):
@@ -115,17 +126,18 @@ def _entry(key: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    given = value
+    """Returns an index as an int or dim where it is known, else as the scalar tensor."""
+    original = value
     if hasattr(value, "_as_tensor"):
         value = value._as_tensor()
     if isinstance(value, Tensor):
         if not value.dtype.is_integer or value.ndim:
-            raise TypeError(MSG_INDEX.format(given))
+            raise TypeError(MSG_INDEX.format(original))
         return _scalar_value(value)
     if is_dim(value):
         return value
     if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0) > 0:
-        raise TypeError(MSG_INDEX.format(given))
+        raise TypeError(MSG_INDEX.format(original))
     return value.__index__()
 
 
@@ -137,7 +149,7 @@ def _scalar_value(value: Tensor) -> Any:
 
 
 def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...]]:
-    """What ``x[key]`` takes of each axis of an ``x`` of these dims, and the result's shape."""
+    """Returns what ``x[key]`` takes of each axis of an ``x`` with these dims, and the result's shape."""
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     taken_axes: list[Taken] = []
     shape: list[Dim] = []
@@ -147,21 +159,21 @@ def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...
             continue
         axis = len(taken_axes)
         if axis >= len(dims):
-            told = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
-            raise ArgumentError(told if len(dims) else "Attempting to slice scalar input.")
-        one = (
+            message = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
+            raise ArgumentError(message if len(dims) else "Attempting to slice scalar input.")
+        taken = (
             _sliced_axis(entry, dims[axis], axis)
             if isinstance(entry, builtins.slice)
             else _indexed_axis(entry, dims[axis], axis)
         )
-        taken_axes.append(one)
+        taken_axes.append(taken)
         if isinstance(entry, builtins.slice):
-            shape.append(one.size)
+            shape.append(taken.size)
     return taken_axes, tuple(shape)
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
-    """The spec with its ellipsis (or its missing end) written out as whole axes."""
+    """Replaces the ellipsis of a slice spec, or its missing end, by full slices."""
     places = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(places) > 1:
         raise ArgumentError("Multiple ellipses in slice spec not allowed")
@@ -172,6 +184,7 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
 
 
 def _indexed_axis(index: Any, extent: Dim, axis: int) -> Taken:
+    """Takes one element of an axis; an index not known to be in range is checked at run time."""
     if isinstance(index, Tensor):
         return Taken(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
@@ -185,6 +198,7 @@ def _lies_within(begin: Dim, extent: Dim) -> bool:
 
 
 def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
+    """Takes a slice of an axis with the sign of its step known: forward and backward ones clamp differently."""
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
         raise until_told(
@@ -208,15 +222,17 @@ def _backward(part: builtins.slice, extent: Dim, step: int) -> Taken:
 
 
 def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
-    found = from_end(index, extent)
+    """Clamps a slice's bound to [low, high], leaving out the comparison that an int's sign decides."""
+    position = from_end(index, extent)
     if isinstance(index, int) and index >= 0:
-        return dim_min(found, high)
-    return dim_max(found if isinstance(index, int) else dim_min(found, high), low)
+        return dim_min(position, high)
+    return dim_max(position if isinstance(index, int) else dim_min(position, high), low)
 
 
 def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
+    """Emits the ops of a slice: a dynamic slice for computed indices, a strided slice for the rest, and a reshape."""
     dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
-    if dynamic:  # first, with the fixed places beside it: nothing is copied but what is asked for
+    if dynamic:  # first, together with fixed indices, so that only the selected elements are copied
         dtype = dynamic[0][1].dtype
         fixed = [(i, EagerTensor(np.array(a.begin, dtype.np))) for i, a in enumerate(axes) if _is_place(a)]
         places, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
@@ -232,16 +248,16 @@ def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
 
 
 def _is_place(axis: Taken) -> bool:
-    """Whether one place is taken of an axis."""
+    """Whether a slice takes a single, statically known element of an axis."""
     return axis.dynamic is None and isinstance(axis.begin, int) and axis.size == 1
 
 
 def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
-    whole = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
-    return whole and same_shape(shape, size)
+    from_start = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
+    return from_start and same_shape(shape, size)
 
 
-setattr(Tensor, "__getitem__", getitem)  # noqa: B010 - declared for checkers, given here
+setattr(Tensor, "__getitem__", getitem)  # noqa: B010 - declared for type checkers, set here
 
 
 @export("strided_slice")
@@ -259,7 +275,7 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """What ``input_[begin:end:strides, ...]`` gives; bit i of a mask says something about entry i.
+    """Computes ``input_[begin:end:strides, ...]``; bit i of each mask changes entry i.
 
     Args:
       input_: tensor.
@@ -328,11 +344,11 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     return _windowed_slice(x, starts, sizes)
 
 
-def scalars_of(given: Any) -> list[Any]:
-    """The ints of a vector; scalar tensors for those that the program computes."""
-    if isinstance(given, (list, tuple)):
-        return [_number(b) for b in given]
-    vector = convert_to_tensor(given)
+def scalars_of(values: Any) -> list[Any]:
+    """Returns the elements of an integer vector: ints, or scalar tensors that the program computes."""
+    if isinstance(values, (list, tuple)):
+        return [_number(b) for b in values]
+    vector = convert_to_tensor(values)
     if not vector.ndim:
         return [_number(vector)]
     if is_computed(vector):
@@ -344,18 +360,21 @@ def scalars_of(given: Any) -> list[Any]:
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
+    """Slices from begins that may be computed: the fixed axes by a strided slice, the others by a dynamic one."""
     dims = x._type.shape
     fixed = [0 if isinstance(b, Tensor) else b for b in starts]
-    moving = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
-    taken_sizes = tuple(_size_of(i, dims[i], starts[i], s) for i, s in enumerate(sizes))
-    whole = tuple(dims[i] if i in moving else n for i, n in enumerate(taken_sizes))
-    if not takes_all(dims, fixed, whole, (1,) * len(dims)):
-        checked = tuple(i for i in range(len(dims)) if i not in moving and not _fits(fixed[i], whole[i], dims[i]))
-        x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=checked)
-    if not moving:
+    dynamic = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
+    window_sizes = tuple(_size_of(i, dims[i], starts[i], s) for i, s in enumerate(sizes))
+    static_sizes = tuple(dims[i] if i in dynamic else n for i, n in enumerate(window_sizes))
+    if not takes_all(dims, fixed, static_sizes, (1,) * len(dims)):
+        checked = tuple(
+            i for i in range(len(dims)) if i not in dynamic and not _fits(fixed[i], static_sizes[i], dims[i])
+        )
+        x = bind.strided_slice(x, begin=tuple(fixed), size=static_sizes, strides=(1,) * len(dims), checked=checked)
+    if not dynamic:
         return x
-    chosen = tuple(taken_sizes[i] for i in moving)
-    return bind.dynamic_slice(x, *(starts[i] for i in moving), axes=tuple(moving), sizes=chosen, wrap=False)
+    dynamic_sizes = tuple(window_sizes[i] for i in dynamic)
+    return bind.dynamic_slice(x, *(starts[i] for i in dynamic), axes=tuple(dynamic), sizes=dynamic_sizes, wrap=False)
 
 
 def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
@@ -363,10 +382,11 @@ def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
 
 
 def _size_of(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
+    """Returns the size of ``tf.slice`` along an axis: -1 takes the rest, a computed size becomes a dim."""
     if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
-        rest, wanted = bind.subtract(_wide(extent), _wide(begin)), _wide(size)
-        taken = bind.select(bind.equal(wanted, convert_to_tensor(-1, int64)), rest, wanted)
-        return static_dims(taken, f"size[{axis}]")[0]
+        rest, requested = bind.subtract(_wide(extent), _wide(begin)), _wide(size)
+        size_tensor = bind.select(bind.equal(requested, convert_to_tensor(-1, int64)), rest, requested)
+        return static_dims(size_tensor, f"size[{axis}]")[0]
     if isinstance(size, int) and size == -1:
         size = extent - begin
     if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:

@@ -1,4 +1,4 @@
-"""Regular arrangements: eye, band_part, meshgrid, sequence_mask, blocks of space, shapes that broadcast."""
+"""Ops on regular patterns: eye, band_part, meshgrid, sequence_mask, space_to_depth, shapes that broadcast."""
 
 from __future__ import annotations
 
@@ -80,25 +80,26 @@ def eye(
 
 
 def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
+    """Checks the rank and that the band is no wider than the matrix."""
     if len(x.shape) < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
-    for what, extent, given in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
-        if isinstance(extent, int) and given > extent:
+    for what, extent, width in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
+        if isinstance(extent, int) and width > extent:
             side = "rows" if what == "lower" else "columns"
             raise ArgumentError(
-                f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {given}"
+                f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {width}"
             )
     return x
 
 
 def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
-    away = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
-    kept = (away >= -lower if lower >= 0 else True) & (away <= upper if upper >= 0 else True)
-    return np.where(kept, x, np.zeros((), x.dtype))
+    offsets = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+    in_band = (offsets >= -lower if lower >= 0 else True) & (offsets <= upper if upper >= 0 else True)
+    return np.where(in_band, x, np.zeros((), x.dtype))
 
 
 def _band_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
-    """Trilu, once for each side, in a type that every runtime has it for."""
+    """Writes Trilu once for each side, in a dtype that every ONNX runtime has it for."""
     dtype = types[0][0].dtype
     wide = (
         float32
@@ -131,7 +132,7 @@ def _band_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, up
     ],
 )
 def band(x: Tensor, lower: int, upper: int) -> Any:
-    """``x`` with zeros outside a band around the diagonal of the last two axes."""
+    """Returns ``x`` with zeros outside a band around the diagonal of the last two axes."""
     return (x,), {"lower": lower, "upper": upper}
 
 
@@ -156,25 +157,25 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
 
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
-    """The band whose widths only running the program tells."""
+    """Selects a band whose widths the program computes; they are checked at run time."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
             "MatrixBandPart"
         )
     rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
     below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
-    kept: Any = None
-    told = (
+    in_band: Any = None
+    sides = (
         (num_lower, below, rows, "num_lower", "rows"),
         (num_upper, bind.negative(below), columns, "num_upper", "columns"),
     )
-    for width, off, most, name, what in told:
+    for width, distance, extent, name, what in sides:
         width = bind.cast(convert_to_tensor(width), dtype=int64)
         text = f"{name} must be negative or less or equal to number of {what} ({HOLE}) got: {HOLE}"
-        bind.guard(bind.less_equal(width, most), most, width, message=text, shown=2)
-        within = bind.logical_or(bind.less(width, number(0, width)), bind.less_equal(off, width))
-        kept = within if kept is None else bind.logical_and(kept, within)
-    return bind.select(kept, x, number(0, x))
+        bind.guard(bind.less_equal(width, extent), extent, width, message=text, shown=2)
+        in_side = bind.logical_or(bind.less(width, number(0, width)), bind.less_equal(distance, width))
+        in_band = in_side if in_band is None else bind.logical_and(in_band, in_side)
+    return bind.select(in_band, x, number(0, x))
 
 
 @export("meshgrid")
@@ -232,19 +233,19 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/sequence_mask
     """
     counts = convert_to_tensor(lengths)
-    most = _largest(counts) if maxlen is None else convert_to_tensor(maxlen)
-    if most.ndim:
-        told = f"received `maxlen` = {maxlen} with shape '{most.shape}' instead"
-        raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, {told}")
-    steps = arange(most, dtype=most.dtype)
+    length = _largest(counts) if maxlen is None else convert_to_tensor(maxlen)
+    if length.ndim:
+        detail = f"received `maxlen` = {maxlen} with shape '{length.shape}' instead"
+        raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, {detail}")
+    steps = arange(length, dtype=length.dtype)
     lifted = bind.reshape(cast_tensor(counts, steps.dtype), shape=(*counts._type.shape, 1))
     mask = bind.less(steps, lifted)
     return mask if as_dtype(dtype) is boolean else bind.cast(mask, dtype=as_dtype(dtype))
 
 
 def _largest(counts: Tensor) -> Tensor:
-    found = bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False)
-    return bind.maximum(found, number(0, counts))  # type: ignore[no-any-return]
+    result = bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False)
+    return bind.maximum(result, number(0, counts))  # type: ignore[no-any-return]
 
 
 # -- shapes that broadcast
@@ -272,6 +273,7 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 
 
 def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:
+    """Broadcasts two dims of which either may be None; the errors are those of ``broadcast_static_shape``."""
     if a is None or b is None:
         return next((d for d in (a, b) if d not in (None, 1)), None)
     if a != b and 1 not in (a, b):
@@ -311,18 +313,18 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 def _is_of_any_length(sizes: Any) -> bool:
-    """Whether how many sizes there are is known only when the program runs, so that they are no dims while it is traced."""
+    """Whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
     return isinstance(sizes, SymbolicTensor) and sizes.known is None and not is_static_shape(sizes._type.shape)
 
 
 def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
-    """The same of numbers: short vectors are filled up with ones in front."""
+    """Broadcasts shape vectors of unknown length as numbers: the shorter one is padded with ones in front."""
     kind = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
     vectors = [convert_to_tensor(s, kind) for s in (shape_x, shape_y)]
     one = constant(np.array(1, kind.np))
     size = dim_max(*(v._type.shape[0] for v in vectors))
-    lacking = [simplify_dim(size - v._type.shape[0]) for v in vectors]
-    first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(lacking, vectors))
+    missing = [simplify_dim(size - v._type.shape[0]) for v in vectors]
+    first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(missing, vectors))
     first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
     return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
 
@@ -362,8 +364,8 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
     x = _channels_last(convert_to_tensor(input), data_format)
     n, h, w, c = x._type.shape
     b = _block(block_size, (h, w))
-    apart = bind.reshape(x, shape=(n, _over(h, b), b, _over(w, b), b, c))
-    moved = bind.transpose(apart, perm=(0, 1, 3, 2, 4, 5))
+    blocks = bind.reshape(x, shape=(n, _over(h, b), b, _over(w, b), b, c))
+    moved = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
     deep = bind.reshape(moved, shape=(n, _over(h, b), _over(w, b), simplify_dim(c * b * b)))
     return _channels_back(deep, data_format)
 
@@ -388,8 +390,8 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     if isinstance(c, int) and c % (b * b):
         message = f"Input depth dimension {c} should be divisible by: {b * b}"
         raise ArgumentError(message).told_by("DepthToSpace")
-    apart = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
-    moved = bind.transpose(apart, perm=(0, 1, 3, 2, 4, 5))
+    blocks = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
+    moved = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
     wide = bind.reshape(moved, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _over(c, b * b)))
     return _channels_back(wide, data_format)
 
@@ -399,6 +401,7 @@ def _over(dim: Dim, divisor: int) -> Dim:
 
 
 def _block(block_size: Any, extents: Sequence[Dim]) -> int:
+    """Returns the block size after checking that it divides the known extents."""
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
         raise ArgumentError(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
@@ -438,17 +441,18 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     require_dtype(places._type, (int32, int64), "x")
     if places.ndim != 1:
         raise ArgumentError(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
-    told = "invert_permutation expects each of 0, ..., n - 1 once"
-    places = required(places, _check_permutation, is_permutation, told)
+    message = "invert_permutation expects each of 0, ..., n - 1 once"
+    places = required(places, _check_permutation, is_permutation, message)
     return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)
 
 
 def _check_permutation(array: np.ndarray) -> None:
+    """Raises the error for a number out of range or repeated, in TensorFlow's words."""
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
         raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
-    seen, places = np.unique(array, return_index=True)
-    if len(seen) < count:
+    distinct, places = np.unique(array, return_index=True)
+    if len(distinct) < count:
         repeated = np.delete(array, places)[0]
         raise ArgumentValueError(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")

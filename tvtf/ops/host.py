@@ -1,9 +1,9 @@
-"""Python called by compiled code.
+"""Calls from compiled code into Python.
 
-An op that only NumPy or another library of the host has is declared with :func:`host_primitive`: compiled code calls its
-``numpy`` kernel by name, in any process. So are all ops on complex numbers and on strings, for TVM has none. A user's own function is no
-part of the IR: a :class:`HostFunction` is a scalar tensor whose number names it while it lives; a trace that calls it gets it
-as a parameter, and calls happen in program order.
+An op that only NumPy or another library of the host implements is declared with :func:`host_primitive`: compiled code
+calls its ``numpy`` kernel by name, in any process. All ops on complex numbers and strings run this way, for TVM has
+neither type. A user's own function is not part of the IR: a :class:`HostFunction` is a scalar tensor whose number names
+the function while it lives. A trace that calls it gets it as a parameter, and calls happen in program order.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class HostFunction(EagerTensor):
-    """A scalar that stands for a function ``run`` on arrays, and for its recorded run, if it has a gradient.
+    """A scalar tensor that names a Python function on arrays.
 
-    ``record`` gives the results, and the function from their cotangents to those of the floating inputs.
+    ``run`` computes the results. ``record``, of a differentiable function, returns the results and a function from
+    their cotangents to those of the floating inputs.
     """
 
     __slots__ = ("run", "record", "is_brief", "of_variable")
@@ -53,35 +54,37 @@ class HostFunction(EagerTensor):
         self.run = run
         self.record = record
         self.is_brief = is_brief
-        """Whether it waits for nothing and nobody."""
+        """Whether it returns soon, without waiting for other threads: the executable's lock can stay locked."""
         self.of_variable = of_variable
-        """Whether it reads or writes a Variable as compiled code does: done again where a call is repeated."""
+        """Whether it reads or writes a Variable as compiled code does: run again when a call is repeated."""
         _alive[number] = self
 
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
-    """Calls ``function`` where the traced program is now, whenever it runs; the results have the given types."""
+    """Emits a call of ``function`` at this point of the traced program; ``results`` are the result types."""
     return call_by(state.trace.pass_in(function), inputs, results, function.record is not None)
 
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
-    """As ``call``, of the function that a tensor of the trace stands for."""
+    """Emits a call of the function that the tensor ``key`` of the trace names."""
     tell_machine()
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
-    found = bind.call_python(key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False)
-    return found[: len(results)]
+    outputs = bind.call_python(
+        key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
+    )
+    return outputs[: len(results)]
 
 
 def unknown_dim() -> Dim | None:
-    """A dim of a result that only running tells: a symbol in a trace, nothing to know in eager execution."""
+    """Returns a fresh symbol for a result's dim that is known only at run time; None in eager execution."""
     return None if state.trace is None else fresh_dim(state.trace.root.unique("found"))
 
 
 CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL = "tvtf.call_python", "tvtf.record_python", "tvtf.call_python_gradient"
-"""The names by which compiled code calls a function, also where it will want its gradient, and that gradient."""
+"""The names by which compiled code calls a Python function, the same with recording, and its gradient."""
 
 FAILURE = "tvtf.guard:{kind}:{message}\x04"
-"""The text by which the error of a kernel says which error of ours it is, up to ASCII's END OF TRANSMISSION."""
+"""The text of a kernel's error that names an exception type and message of tvtf; it ends with END OF TRANSMISSION."""
 
 KERNEL_SYMBOL = "tvtf.call_host"
 """The name by which compiled code calls a primitive's NumPy kernel, with its name and attributes."""
@@ -89,32 +92,35 @@ KERNEL_SYMBOL = "tvtf.call_host"
 
 @functools.cache
 def tell_machine() -> None:
-    """Registers what compiled code calls by name."""
+    """Registers the functions that compiled code calls by name, once per process."""
     import tvm_ffi
 
     from tvtf.core.dlpack_view import to_array, to_handle
 
-    def called(way: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
+    def call_function(mode: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
         with kept_failure():
             arrays = [to_array(x) for x in inputs]
-            return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, way, json.loads(str(ranks)))]
+            return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
-    def kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
-        """Arrays are not copied: kernels keep none, and what they give shares no memory with them."""
+    def call_kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
+        """Runs a primitive's kernel.
+
+        Arrays are not copied: kernels keep none, and their results share no memory with inputs.
+        """
         dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
         arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
         with kept_failure():
             return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
 
-    for symbol, way in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
-        tvm_ffi.register_global_func(symbol, functools.partial(called, way), override=True)
-    tvm_ffi.register_global_func(KERNEL_SYMBOL, kernel, override=True)
+    for symbol, mode in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
+        tvm_ffi.register_global_func(symbol, functools.partial(call_function, mode), override=True)
+    tvm_ffi.register_global_func(KERNEL_SYMBOL, call_kernel, override=True)
 
 
-def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) -> tuple[np.ndarray, ...]:
-    """Runs the function that ``key`` stands for in a way, eagerly, whatever is traced or recorded around.
+def run(key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any]) -> tuple[np.ndarray, ...]:
+    """Runs the function that ``key`` names, by ``mode``, eagerly even inside a trace or tape.
 
-    The last result is the number by which the call's gradient finds what was recorded; zero where nothing was.
+    The last result is the number under which the call's record is kept for its gradient, or zero.
     """
     function = _alive.get(int(key))
     if function is None:
@@ -122,22 +128,24 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) 
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
     if function.of_variable:
-        return tuple(way(function, inputs))
+        return tuple(mode(function, inputs))
     if function.is_brief or not state.released_for_python:
-        return once(lambda: way(function, inputs))
+        return once(lambda: mode(function, inputs))
     with without_locks():
-        return once(lambda: way(function, inputs))
+        return once(lambda: mode(function, inputs))
 
 
 def run_of_ranks(
-    key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any], ranks: list[int]
+    key: np.ndarray, inputs: Sequence[np.ndarray], mode: Callable[..., Any], ranks: list[int]
 ) -> tuple[np.ndarray, ...]:
-    """As :func:`run`, on copies: their memory is used again, and Python may keep what it is given.
+    """Runs a function as :func:`run` does, on copies.
+
+    Compiled code reuses the inputs' memory, and Python may keep them.
 
     Raises:
-      OtherRanks: results are of other ranks than ``ranks``.
+      OtherRanks: the results' ranks differ from ``ranks``, which the code was compiled for.
     """
-    results = run(key, [x.copy() for x in inputs], way)
+    results = run(key, [x.copy() for x in inputs], mode)
     if [r.ndim for r in results[:-1]] != ranks:
         raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
     return results
@@ -153,39 +161,43 @@ def recorded(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.n
 
 
 def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """The gradient of a call by its number, results' cotangents and inputs; it is called again if its record is gone."""
+    """Returns the inputs' cotangents of a recorded call; calls the function again if its record was dropped."""
     number, count, *rest = inputs
-    cotangents, given = rest[: int(count)], rest[int(count) :]
+    cotangents, arguments = rest[: int(count)], rest[int(count) :]
     back = _records.find(int(number))
     if back is None:
-        _, back = function.record(*given)  # type: ignore[misc]
+        _, back = function.record(*arguments)  # type: ignore[misc]
     return *back(*cotangents), np.array(0)
 
 
 class _Records:
-    """What calls recorded, by number, for gradients to come: those that had theirs go when the next call comes."""
+    """The gradient functions of recorded calls, by number.
 
-    MOST = 256
+    One that was used is dropped when the next call is recorded, so that its gradient may be asked for again until then.
+    """
+
+    MOST = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.numbers = itertools.count(1)
-        self.waiting: dict[int, Any] = {}
+        self.unused: dict[int, Any] = {}
         self.used: dict[int, Any] = {}
 
     def keep(self, back: Callable[..., Any]) -> int:
+        """Keeps the gradient function of a call and returns its number; drops used ones, and the oldest beyond MOST."""
         with self.lock:
             self.used.clear()
             number = next(self.numbers)
-            self.waiting[number] = back
-            if len(self.waiting) > self.MOST:
-                del self.waiting[next(iter(self.waiting))]
+            self.unused[number] = back
+            if len(self.unused) > self.MOST:
+                del self.unused[next(iter(self.unused))]
             return number
 
     def find(self, number: int) -> Any:
         with self.lock:
-            if number in self.waiting:
-                self.used[number] = self.waiting.pop(number)
+            if number in self.unused:
+                self.used[number] = self.unused.pop(number)
             return self.used.get(number)
 
 
@@ -193,11 +205,14 @@ _records = _Records()
 
 
 class OtherRanks(errors.InvalidArgumentError):
-    """Code was compiled for other ranks than a Python function gave now."""
+    """Raised where a Python function returned tensors of other ranks than the code was compiled for."""
 
 
 class Effects:
-    """What Python gave in a call of compiled code: if that is called again, with other ranks, this is not done again."""
+    """A log of Python calls made by compiled code.
+
+    If the code is compiled and called again, for other ranks, results come from the log: effects happen once.
+    """
 
     def __init__(self) -> None:
         self.results: list[tuple[np.ndarray, ...]] = []
@@ -205,10 +220,11 @@ class Effects:
         self.again()
 
     def again(self) -> None:
-        """From the beginning."""
+        """Starts replaying from the first call."""
         self.place = 0
 
     def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        """Returns the next call's results, from the log if it ran before."""
         if self.place == len(self.results):
             self.results.append(tuple(run()))
         self.place += 1
@@ -216,13 +232,13 @@ class Effects:
 
 
 def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
-    """The results of something with effects; of what it was before, where a call is repeated."""
+    """Runs something with effects outside traces and tapes; a repeated call gets the logged results."""
     with _OutsideTraces() as effects:
         return tuple(run()) if effects is None else effects.next(run)
 
 
 class _OutsideTraces:
-    """Outside every trace and tape, and of what a call has done, which it gives."""
+    """A context without trace, tapes and effect log; entering returns the log that was active."""
 
     __slots__ = ("before",)
 
@@ -239,7 +255,10 @@ class _OutsideTraces:
 
 @contextmanager
 def released_for_python(lock: Any) -> Iterator[None]:
-    """A call of compiled code that holds ``lock``, but not while it calls Python, which may wait for others who want it."""
+    """Names the ``lock`` that a call of compiled code releases while it calls Python.
+
+    That Python may wait for another thread that needs the lock.
+    """
     state.released_for_python.append(lock)
     try:
         yield
@@ -249,7 +268,7 @@ def released_for_python(lock: Any) -> Iterator[None]:
 
 @contextmanager
 def without_locks() -> Iterator[None]:
-    """While Python runs that compiled code called, which holds a lock."""
+    """Releases the lock of the running compiled code while Python runs that it called."""
     lock = state.released_for_python[-1]
     state.released_for_python.append(nullcontext())
     lock.__exit__(None, None, None)
@@ -276,19 +295,19 @@ class AssignmentsForbidden:
 
 
 on_failure: list[Callable[[int], None]] = []
-"""Told of each failure of compiled code, with the depth of the calls that go on: what was begun deeper will not be ended."""
+"""Called for each failure of compiled code with the depth of calls still active: deeper ones will not be ended."""
 
 
 def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a primitive's NumPy kernel, in memory of their own.
+    """Runs a primitive's NumPy kernel and returns results that share no memory with the inputs.
 
     Raises:
-      InvalidArgumentError: the kernel refused, in the op's name.
+      InvalidArgumentError: the kernel refused its inputs; the error names the op.
     """
 
     def computed() -> list[np.ndarray]:
         results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
-        return [_own(t.eager_array(), inputs) for t in results]
+        return [_unshared(t.eager_array(), inputs) for t in results]
 
     if not prim.pure:
         return list(once(computed))
@@ -296,15 +315,15 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
         return computed()
 
 
-def _own(array: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
-    return array.copy() if any(np.may_share_memory(array, other) for other in others) else array
+def _unshared(array: np.ndarray, inputs: Sequence[np.ndarray]) -> np.ndarray:
+    return array.copy() if any(np.may_share_memory(array, each) for each in inputs) else array
 
 
 _DTYPE, _DIM = "dtype", "dim"
 
 
 def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
-    """A primitive's attributes as text, and the dims in them that are known before it runs; others are left out.
+    """Returns a primitive's attributes as JSON, and the dims in them that are known before it runs; others become null.
 
     >>> from tvtf.dtypes import int64
     >>> text, _ = written({"out_type": int64, "pieces": ("a", 1)})
@@ -338,12 +357,12 @@ def _plain(value: Any, dims: tuple[int, ...]) -> Any:
 
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
-    """Whether compiled code has the ``numpy`` kernel compute a primitive between tensors of these dtypes."""
+    """Whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
     return prim.host or any(d in ON_HOST for d in dtypes)
 
 
 def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:
-    """Declares a primitive whose only kernel is ``numpy``; compiled code calls it."""
+    """Declares a primitive whose only kernel is ``numpy``, which compiled code calls."""
     reasons = {
         "onnx": "it is computed by Python, and no ONNX node does it",
         "samples": "its results are compared with TensorFlow's: tests/parity",
@@ -352,7 +371,10 @@ def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> 
 
 
 class _Failure(threading.local):
-    """What a function called by compiled code raised in this thread: the machine passes on no exception of ours."""
+    """The exception that a called Python function raised in this thread.
+
+    TVM's virtual machine passes on only its text.
+    """
 
     error: Exception | None = None
 
@@ -363,7 +385,7 @@ MARK = "tvtf: a Python function failed"
 
 @contextmanager
 def kept_failure() -> Iterator[None]:
-    """Keeps what is raised inside for :func:`take_failure`, and raises a plain error in its stead."""
+    """Stores an exception raised inside for :func:`take_failure` and raises a plain RuntimeError in its place."""
     try:
         yield
     except errors.OpError as error:
@@ -372,7 +394,7 @@ def kept_failure() -> Iterator[None]:
 
 
 def take_failure(text: str) -> Exception | None:
-    """The exception of the function that failed in this thread, where the text of the machine's error says that one did."""
+    """Returns and clears this thread's stored exception, if the text of the machine's error says that Python failed."""
     error, _failure.error = _failure.error, None
     return error if MARK in text else None
 
@@ -382,17 +404,18 @@ def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[Ten
 
 
 def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
+    """Calls the gradient of a recorded call; inputs that aren't floating get none."""
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))
     *outputs, token = y
     cotangents = [zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
-    wanted = [x for x in inputs if x.dtype.is_floating]
-    found = bind.call_python(
+    floating = [x for x in inputs if x.dtype.is_floating]
+    results = bind.call_python(
         key, token, number(len(outputs), token), *cotangents, *inputs,
-        shapes=tuple(x._type.shape for x in wanted), dtypes=tuple(x.dtype for x in wanted),
+        shapes=tuple(x._type.shape for x in floating), dtypes=tuple(x.dtype for x in floating),
         differentiable=True, backward=True,
     )  # fmt: skip
-    gradients = iter(found)
+    gradients = iter(results)
     return (None, *(next(gradients) if x.dtype.is_floating else None for x in inputs))
 
 
@@ -421,12 +444,13 @@ def call_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """The results of a Python function, and the number of what was recorded for its gradient."""
+    """Calls a Python function; the last result is the number of the record for its gradient, or zero."""
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs
 
 
 def _recalled_vjp(ct: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
+    """As ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
     last = len(inputs) - len(y)
     return (*_vjp(ct, y, *inputs[:last], **attrs), *(None for _ in y))
 
@@ -447,6 +471,6 @@ def recall_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """What ``call_python`` gave before: its results are the last inputs."""
+    """Stands for a ``call_python`` that ran before, in recomputed code: its results are the last inputs."""
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs

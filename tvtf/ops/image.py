@@ -1,4 +1,7 @@
-"""``tf.image``: images turned, cut, adjusted and converted; composed, but for the op that TensorFlow gives no gradient."""
+"""``tf.image``: conversion, colour, contrast, flips and crops, composed of other ops but for ``adjust_contrast``.
+
+That one is a primitive because TensorFlow's has no gradient.
+"""
 
 from __future__ import annotations
 
@@ -47,26 +50,26 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/convert_image_dtype
     """
-    x, wanted = convert_to_tensor(image), as_dtype(dtype)
-    for kind, what in ((wanted, "dtype"), (x.dtype, "image dtype")):
+    x, target = convert_to_tensor(image), as_dtype(dtype)
+    for kind, what in ((target, "dtype"), (x.dtype, "image dtype")):
         if not (kind.is_floating or kind.is_integer):
             raise AttributeError(f"{what} must be either floating point or integer")
     convert: Callable[..., Tensor] = saturate_cast if saturate else cast
-    if x.dtype is wanted or (x.dtype.is_floating and wanted.is_floating):
-        return cast(x, wanted)
+    if x.dtype is target or (x.dtype.is_floating and target.is_floating):
+        return cast(x, target)
     if x.dtype.is_floating:
-        return convert(x * number(wanted.max + 0.5, x), wanted)
-    if wanted.is_floating:
-        wide = cast(x, wanted)
+        return convert(x * number(target.max + 0.5, x), target)
+    if target.is_floating:
+        wide = cast(x, target)
         return wide * number(1.0 / x.dtype.max, wide)
-    if x.dtype.max > wanted.max:
-        return convert(x // number((x.dtype.max + 1) // (wanted.max + 1), x), wanted)
-    wide = convert(x, wanted)
-    return wide * number((wanted.max + 1) // (x.dtype.max + 1), wide)
+    if x.dtype.max > target.max:
+        return convert(x // number((x.dtype.max + 1) // (target.max + 1), x), target)
+    wide = convert(x, target)
+    return wide * number((target.max + 1) // (x.dtype.max + 1), wide)
 
 
 def _as_floats(image: Any, adjust: Callable[[Tensor], Tensor]) -> Tensor:
-    """``adjust`` of an image in floats, given back in the image's dtype."""
+    """Applies ``adjust`` to an image converted to floats and converts the result back to the image's dtype."""
     x = convert_to_tensor(image)
     floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
     return convert_image_dtype(adjust(floats), x.dtype, saturate=True)
@@ -141,7 +144,7 @@ def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
     why_not={"vjp": "TensorFlow has none either: tapes raise its LookupError"},
 )
 def contrast_of(images: Tensor, factor: Tensor) -> Any:
-    """Each channel's distance from its mean times ``factor``."""
+    """Scales each channel's distance from its mean by ``factor``."""
     return (images, factor), {}
 
 
@@ -194,7 +197,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
 
 @export("image.yiq_to_rgb")
 def yiq_to_rgb(images: Any) -> Tensor:
-    """What :func:`rgb_to_yiq` was given.
+    """The inverse of :func:`rgb_to_yiq`.
 
     >>> import tvtf as tf
     >>> tf.image.yiq_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -220,7 +223,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
 
 @export("image.yuv_to_rgb")
 def yuv_to_rgb(images: Any) -> Tensor:
-    """What :func:`rgb_to_yuv` was given.
+    """The inverse of :func:`rgb_to_yuv`.
 
     >>> import tvtf as tf
     >>> tf.image.yuv_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -290,7 +293,7 @@ def _require_image(x: Tensor) -> None:
         raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {x.shape}")
 
 
-# -- turned and cut
+# -- flips and crops
 
 
 def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
@@ -298,6 +301,7 @@ def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def checked_image(image: Any) -> Tensor:
+    """Converts an image, or a batch of them, to a tensor and checks that it isn't empty."""
     x = convert_to_tensor(image)
     if x.ndim not in (3, 4):
         raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
@@ -373,9 +377,9 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
 SIZES = ("offset_height", "offset_width", "target_height", "target_width")
 
 
-def resized_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
-    """An image, or each of a batch, of another height and width."""
-    x = convert_to_tensor(given["image"])
+def resized_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
+    """Returns the spec of an image, or a batch of them, of unknown height and width."""
+    x = convert_to_tensor(arguments["image"])
     return [TensorSpec([*x.shape[:-3], None, None, x.shape[-1]], x.dtype)]
 
 
@@ -435,5 +439,5 @@ def pad_to_bounding_box(
     _check("offset_width must be >= 0", offset_width >= 0)
     _check("width must be <= target - offset", right >= 0)
     _check("height must be <= target - offset", below >= 0)
-    around = [[offset_height, below], [offset_width, right], [0, 0]]
-    return _turned(x, lambda t: pad(t, [[0, 0]] * (t.ndim - 3) + around))
+    paddings = [[offset_height, below], [offset_width, right], [0, 0]]
+    return _turned(x, lambda t: pad(t, [[0, 0]] * (t.ndim - 3) + paddings))

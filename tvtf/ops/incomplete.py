@@ -1,4 +1,4 @@
-"""Incomplete gamma and beta functions, the zeta functions, and what inverts or sums their kin: SciPy's."""
+"""Incomplete gamma and beta functions, zeta, erfcinv and lbeta, by SciPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STEP = 1e-3
 
 
 def _by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The derivative of the lower function by its order: by differences of the eighth order in double precision."""
+    """Returns the derivative of ``igamma`` by its order, by eighth-order finite differences in float64."""
     import scipy.special
 
     a, x = a.astype(np.float64), x.astype(np.float64)
@@ -52,17 +52,19 @@ def _by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     gradient=False,
 )
 def igamma_grad_a(a: Tensor, x: Tensor) -> Any:
-    """The derivative of ``igamma(a, x)`` by ``a``."""
+    """Computes the derivative of ``igamma(a, x)`` by ``a``."""
     return (a, x), {}
 
 
 def _density(a: Tensor, x: Tensor) -> Tensor:
-    """The derivative of ``igamma(a, x)`` by ``x``."""
+    """Returns the derivative of ``igamma(a, x)`` by ``x``, the density of the gamma distribution."""
     power = bind.multiply(shifted(a, -1.0), bind.log(x))
     return bind.exp(bind.subtract(bind.subtract(power, x), bind.lgamma(a)))
 
 
 def _igamma_vjp(sign: float) -> Any:
+    """Returns the vjp of igamma, or with ``sign`` -1 of igammac."""
+
     def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         ct = scaled(ct, sign)
         by_a = bind.multiply(ct, bind.igamma_grad_a(a, x))
@@ -176,7 +178,7 @@ def _betainc_type(a: TensorType, b: TensorType, x: TensorType) -> TensorType:
 
 
 def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tuple[None, None, Tensor]:
-    """By ``x`` alone, as in TensorFlow."""
+    """Returns the cotangent of ``x`` alone, as TensorFlow does."""
     log_beta = bind.subtract(bind.add(bind.lgamma(a), bind.lgamma(b)), bind.lgamma(bind.add(a, b)))
     left = bind.xlogy(shifted(a, -1.0), x)
     right = bind.xlog1py(shifted(b, -1.0), bind.negative(x))
@@ -190,8 +192,8 @@ def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
         lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)
         for i, (s, (low, high)) in enumerate(zip(shapes, limits))
     )
-    unknown = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
-    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(unknown))
+    symbolic = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
+    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(symbolic))
 
 
 @host_primitive(

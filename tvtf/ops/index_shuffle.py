@@ -1,6 +1,6 @@
-"""Places in a shuffled sequence, each computed alone: a cipher on the numbers of the sequence.
+"""``tf.random.experimental.index_shuffle``: positions in a shuffled sequence, each computed alone by a block cipher.
 
-The cipher is Simon with four rounds; what it takes out of the sequence is taken again until it is inside.
+The cipher is Simon with few rounds; a position it maps outside the sequence is mapped again until it is inside.
 
 Sources: Beaulieu and others, The Simon and Speck families of lightweight block ciphers, 2013 (https://eprint.iacr.org/2013/404);
 Black and Rogaway, Ciphers with arbitrary finite domains, 2002; ``tensorflow/core/kernels/random_index_shuffle.cc``
@@ -25,29 +25,29 @@ Words = np.ndarray[Any, Any]
 INTEGERS: Final = (int32, uint32, int64, uint64)
 FEWEST_BITS: Final = 8
 SEQUENCE: Final = 0x7369F885192C0EF5
-"""The first of Simon's constants: a bit a round."""
+"""The first of Simon's constant sequences, one bit for each round."""
 FIRST_KEY: Final = 498247692
-"""TensorFlow's seeds here are two numbers, of a key of three."""
+"""The first word of the cipher's key: TensorFlow's seeds have only two numbers, and the key needs three."""
 
 
 class _Cipher:
-    """Simon on blocks of twice ``bits`` bits, a key and a size of block for each element of an array."""
+    """Simon on blocks of twice ``bits`` bits, with a key and a block size for each element of an array."""
 
     def __init__(self, bits: Words, keys: list[Words], rounds: int) -> None:
         self.bits, self.mask = bits, (np.uint64(1) << bits) - np.uint64(1)
         keys = [key & self.mask for key in keys]
         for i in range(3, rounds):
             step = np.uint64(0xFFFFFFFC ^ SEQUENCE >> (i - 3) & 1) & self.mask
-            keys.append(step ^ keys[i - 3] ^ self._turned(keys[-1], -3) ^ self._turned(keys[-1], -4))
+            keys.append(step ^ keys[i - 3] ^ self._rotated(keys[-1], -3) ^ self._rotated(keys[-1], -4))
         self.rounds = list(zip(keys[:rounds:2], keys[1:rounds:2]))
 
-    def _turned(self, word: Words, by: int) -> Words:
+    def _rotated(self, word: Words, by: int) -> Words:
         left = np.uint64(by) if by > 0 else self.bits - np.uint64(-by)
         left = np.where(left >= self.bits, left - self.bits, left)
         return (word << left | word >> (self.bits - left)) & self.mask
 
     def _mixed(self, word: Words) -> Words:
-        return self._turned(word, 1) & self._turned(word, 8) ^ self._turned(word, 2)
+        return self._rotated(word, 1) & self._rotated(word, 8) ^ self._rotated(word, 2)
 
     def of(self, blocks: Words) -> Words:
         left, right = blocks >> self.bits & self.mask, blocks & self.mask
@@ -58,27 +58,29 @@ class _Cipher:
 
 
 def _half_bits(last: Words) -> Words:
-    """Half of the bits that numbers below ``last`` take."""
+    """Returns half of the bits of numbers below ``last``, at least FEWEST_BITS."""
     bits = np.array([(int(n) - 1).bit_length() for n in last.flat], np.uint64).reshape(last.shape)
     return np.maximum((bits + np.uint64(1)) // np.uint64(2), np.uint64(FEWEST_BITS))
 
 
 def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
+    """Encrypts each index until the result is in range, which keeps the mapping a permutation."""
     words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
-    found, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
-    if (found > limit).any():
-        first = np.argmax(found > limit)
-        raise ArgumentError(f"max_index must be >= index, but {limit.flat[first]} < {found.flat[first]}")
+    indices, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
+    if (indices > limit).any():
+        first = np.argmax(indices > limit)
+        raise ArgumentError(f"max_index must be >= index, but {limit.flat[first]} < {indices.flat[first]}")
     cipher = _Cipher(_half_bits(limit), list(keys), rounds)
-    found = cipher.of(found)
-    while (outside := found > limit).any():
-        found = np.where(outside, cipher.of(found), found)
-    return found.astype(index.dtype)
+    indices = cipher.of(indices)
+    while (outside := indices > limit).any():
+        indices = np.where(outside, cipher.of(indices), indices)
+    return indices.astype(index.dtype)
 
 
 def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
-    for given, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
-        require_dtype(given, INTEGERS, role)
+    """Checks indices, seeds of three integers and largest indices, each one or n of them; returns the output's type."""
+    for operand, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
+        require_dtype(operand, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:
         raise ArgumentError(
             f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}."
@@ -91,7 +93,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
 
 @host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"}, tf_name="RandomIndexShuffle")
 def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
-    """Places in a shuffled ``[0, ..., max_index]``."""
+    """Computes the positions of indices in a shuffled ``[0, ..., max_index]``."""
     if rounds < 4 or rounds % 2:
         raise ArgumentError(f"Rounds must be >= 4 and even but got {rounds}.")
     return (index, seed, max_index), {"rounds": rounds}

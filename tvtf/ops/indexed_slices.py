@@ -1,4 +1,4 @@
-"""What is done with rows: made a whole tensor, summed, scaled."""
+"""Operations on IndexedSlices: conversion to a tensor, sums, scaling."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tvtf.ops.rules import bind, static_dims
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
+    """Converts IndexedSlices to a tensor by summing rows of the same index."""
     if dtype is not None and dtype is not value.dtype:
         raise ValueError(
             f"Incompatible tensor conversion requested to `dtype` {dtype.name} for IndexedSlices ({value!s}) with dtype "
@@ -33,7 +34,7 @@ register_tensor_conversion_function(IndexedSlices, _densified)
 
 
 def on_values(function: Callable[[Tensor], Tensor], t: Any) -> Any:
-    """``function`` of a tensor, or of the values of rows."""
+    """Applies ``function`` to a tensor, or to the values of IndexedSlices."""
     if isinstance(t, IndexedSlices):
         return IndexedSlices(function(convert_to_tensor(t.values)), t.indices, t.dense_shape)
     return function(convert_to_tensor(t))
@@ -73,7 +74,7 @@ teach("cast", lambda value: isinstance(value, IndexedSlices), _cast)
 
 
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
-    """The gradient of gathering ``indices`` from the first axis of ``params``: its cotangent, row by row."""
+    """Returns the gradient of gathering ``indices`` from the first axis of ``params``, as IndexedSlices."""
     shape = shape_of(params, int32)
     if indices.ndim == 1 and values.ndim == params.ndim:
         return IndexedSlices(values, indices, shape)
@@ -83,12 +84,15 @@ def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
 
 
 def as_dense(ct: Any) -> Any:
-    """A cotangent as a tensor."""
+    """Converts a cotangent to a tensor if it is IndexedSlices."""
     return _densified(ct) if isinstance(ct, IndexedSlices) else ct
 
 
 def total(known: Any, more: Any) -> Any:
-    """The sum of two cotangents, the later found ``more`` of what was done before; rows stay rows where both are."""
+    """Adds two cotangents, of which ``more`` was found later and comes from an earlier op.
+
+    Two IndexedSlices are concatenated, those of the earlier op first.
+    """
     if type(known) is not IndexedSlices and type(more) is not IndexedSlices:
         return bind.add(known, more)
     if not (isinstance(known, IndexedSlices) and isinstance(more, IndexedSlices)):

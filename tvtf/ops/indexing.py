@@ -1,4 +1,4 @@
-"""Reading by index: gather, gather_nd, boolean_mask."""
+"""Ops that read by index: gather, gather_nd, boolean_mask."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -
 
 
 def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices") -> ArgumentError:
-    """TensorFlow's words for an index out of range: ``indices[0,1] = 7 is not in [0, 3)``."""
-    where_ = brackets([int(p) for p in place]) if len(place) else ""
-    return ArgumentError(f"{what}{where_} = {value} is not in [0, {extent})")
+    """Returns the error for an index out of range in TensorFlow's words: ``indices[0,1] = 7 is not in [0, 3)``."""
+    subscript = brackets([int(p) for p in place]) if len(place) else ""
+    return ArgumentError(f"{what}{subscript} = {value} is not in [0, {extent})")
 
 
 def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None:
+    """Raises the error for the first index outside [0, extent), if any."""
     wrong = (indices < 0) | (indices >= extent)
     if wrong.any():
         place = tuple(np.argwhere(wrong)[0])
@@ -47,8 +48,10 @@ def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None
 
 def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
     """Whether all indices lie in [low, extent), as a bool scalar of the program."""
-    wide = bind.cast(indices, dtype=int64)
-    fits = bind.logical_and(bind.less(wide, scalar_of(extent)), bind.greater_equal(wide, EagerTensor(np.array(low))))
+    indices64 = bind.cast(indices, dtype=int64)
+    fits = bind.logical_and(
+        bind.less(indices64, scalar_of(extent)), bind.greater_equal(indices64, EagerTensor(np.array(low)))
+    )
     return bind.reduce_all(fits, axis=tuple(range(indices.ndim)), keepdims=False)
 
 
@@ -56,6 +59,7 @@ def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
 
 
 def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
+    """Checks axis, batch dims and index dtype; the indices' other axes replace the gathered one."""
     require_index(indices)
     rank, index_rank = len(params.shape), len(indices.shape)
     if not 0 <= axis < rank:
@@ -73,30 +77,34 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
 
 
 def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_dims: int) -> np.ndarray:
+    """Gathers by ``np.take``, or with batch dims by advanced indexing and a transpose of its result."""
     check_range(indices, params.shape[axis])
     if not batch_dims:
         return np.take(params, indices, axis)
     moved = np.moveaxis(params, axis, batch_dims)
-    grids = [
+    batch_places = [
         np.arange(n).reshape([-1 if i == d else 1 for i in range(indices.ndim)])
         for d, n in enumerate(indices.shape[:batch_dims])
     ]
-    places = (*grids, indices)
-    taken = moved[places]
+    places = (*batch_places, indices)
+    slices = moved[places]
     between, count = axis - batch_dims, indices.ndim - batch_dims
     order = [
         *range(batch_dims),
         *range(indices.ndim, indices.ndim + between),
         *range(batch_dims, batch_dims + count),
-        *range(indices.ndim + between, taken.ndim),
+        *range(indices.ndim + between, slices.ndim),
     ]
-    return taken.transpose(order)
+    return slices.transpose(order)
 
 
 def _gather_vjp(
     ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Scatter-add along the gathered axis: the batch axes become part of the index. Rows along the first one stay rows."""
+    """Scatter-adds the cotangent along the gathered axis; batch axes are folded into the index.
+
+    Gathering along the first axis gives IndexedSlices, as in TensorFlow: no tensor of the parameters' size is made.
+    """
     if not axis:
         return rows_of(params, ct, indices), None
     count = indices.ndim - batch_dims
@@ -109,12 +117,12 @@ def _gather_vjp(
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
     rest = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
     summed = bind.reshape(summed, shape=(*batch, extent, *rest))
-    back = [*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim)]
-    return bind.transpose(summed, perm=tuple(back)), None
+    perm = [*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim)]
+    return bind.transpose(summed, perm=tuple(perm)), None
 
 
 def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
-    """Indices into the batch axes and the gathered one taken together."""
+    """Returns indices into the batch axes and the gathered axis merged into one."""
     starts = bind.range(size=size_of(batch), start=0, delta=1, dtype=int64)
     offsets = bind.multiply(starts, bind.range(size=1, start=extent, delta=1, dtype=int64))
     aligned = bind.reshape(offsets, shape=(*batch, *(1,) * (indices.ndim - len(batch))))
@@ -124,6 +132,7 @@ def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
 def _gather_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, batch_dims: int
 ) -> Tensor:
+    """Gathers with the new axis as a batch dim where it must be; unbatched inputs are used without repeating them."""
     params, indices = inputs
     if batched[0] and batched[1]:
         return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
@@ -145,7 +154,10 @@ def _gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, b
 
 
 def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
-    """GatherND takes batch axes; the gathered axis goes first behind them and back afterwards."""
+    """Writes GatherND, which has batch axes.
+
+    The gathered axis is moved right behind them, and the result's axes are moved back.
+    """
     params, indices = types[0]
     rank, count = len(params.shape), len(indices.shape) - batch_dims
     moved, wide, lifted, taken = (e.temp() for _ in range(4))
@@ -192,11 +204,12 @@ def _gather_samples() -> list[Sample]:
     samples=_gather_samples,
 )
 def gather_along(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Any:
-    """Slices of ``params`` along ``axis`` at ``indices``."""
+    """Returns the slices of ``params`` along ``axis`` at ``indices``."""
     return (params, indices), {"axis": axis, "batch_dims": batch_dims}
 
 
 def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np.ndarray | None:
+    """Returns the gathered value if the trace knows both operands, as with parts of shapes."""
     if params.known is None or indices.known is None or batch_dims:
         return None
     if not all(isinstance(i, int) and 0 <= i < params.known.shape[axis] for i in indices.known.flat):
@@ -243,27 +256,28 @@ def gather(
     along = batch_dims if axis is None else static_int(axis, "axis")
     if -x.ndim <= along < 0:
         along += x.ndim
-        x = x if along else without_rows(x)  # as TensorFlow, which sees no rows where the axis is negative
+        x = x if along else without_rows(x)  # for a negative axis TensorFlow's gradient is dense, not IndexedSlices
     if batch > along and batch <= at.ndim:
         raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
     return bind.gather(x, at, axis=along, batch_dims=batch)
 
 
 def without_rows(x: Tensor) -> Tensor:
-    """``x``, for a gather whose gradient shall be a whole tensor."""
+    """Returns ``x`` through a reshape, so that a gather from it gets a dense gradient instead of IndexedSlices."""
     return bind.reshape(x, shape=x._type.shape)
 
 
 def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
-    """Slices along an axis, with a gradient that is a tensor: only gathering from the first axis has one of rows."""
-    apart = bind.gather(bind.reshape(x, shape=(1, *x._type.shape)), at, axis=axis + 1, batch_dims=0)
-    return bind.reshape(apart, shape=apart._type.shape[1:])
+    """Gathers along an axis with a dense gradient: gathering behind a new first axis never makes IndexedSlices."""
+    slices = bind.gather(bind.reshape(x, shape=(1, *x._type.shape)), at, axis=axis + 1, batch_dims=0)
+    return bind.reshape(slices, shape=slices._type.shape[1:])
 
 
 # -- gather_nd
 
 
 def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
+    """Checks that the index vectors are no longer than the rank of ``params``."""
     require_index(indices)
     if not indices.shape:
         raise ArgumentError("indices must be at least a vector")
@@ -276,7 +290,7 @@ def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
 
 
 def index_depth(indices: TensorType) -> int:
-    """The number of axes that each index of ``indices`` goes into: its last dim, which must be known."""
+    """Returns the length of the index vectors, the last dim of ``indices``, which must be known."""
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise until_told(
@@ -286,16 +300,18 @@ def index_depth(indices: TensorType) -> int:
 
 
 def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> None:
+    """Raises the error for the first index vector out of range, in TensorFlow's words."""
     extents = np.array(shape[: indices.shape[-1]], np.int64)
     wrong = ((indices < 0) | (indices >= extents)).any(-1)
     if wrong.any():
         place = np.argwhere(wrong)[0]
         name = f"indices{brackets([int(p) for p in place])}" if len(place) else "indices"
-        found = ", ".join(map(str, indices[tuple(place)]))
-        raise ArgumentError(f"{name} = [{found}] does not index into {what} {brackets(shape)}")
+        vector = ", ".join(map(str, indices[tuple(place)]))
+        raise ArgumentError(f"{name} = [{vector}] does not index into {what} {brackets(shape)}")
 
 
 def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list[tuple[Tensor, str]]:
+    """Checks at run time that all index vectors are in range."""
     if not index_depth(indices._type):
         return []
     inside = bind.reduce_all(_fits(indices, shape), axis=tuple(range(indices.ndim)), keepdims=False)
@@ -303,14 +319,17 @@ def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list
 
 
 def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
-    """Which numbers of index vectors are in range."""
+    """Returns which elements of index vectors are in range, as a bool tensor of their shape."""
     limits = bind.stack(*(scalar_of(d) for d in shape[: index_depth(indices._type)]), axis=0)
-    wide = bind.cast(indices, dtype=int64)
-    return bind.logical_and(bind.less(wide, limits), bind.greater_equal(wide, EagerTensor(np.array(0))))
+    indices64 = bind.cast(indices, dtype=int64)
+    return bind.logical_and(bind.less(indices64, limits), bind.greater_equal(indices64, EagerTensor(np.array(0))))
 
 
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
-    """Index vectors, and which of them count: None where those out of range are to be refused, as it is the default."""
+    """Applies a ``bad_indices_policy``: returns index vectors and a mask of the valid ones, or None where all must be.
+
+    The default refuses index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
+    """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").told_by(op)
     if policy != "IGNORE" or not index_depth(indices._type):
@@ -320,14 +339,14 @@ def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str
     return bind.select(fits, indices, zeros_like(indices)), counts
 
 
-def where_counted(counts: Tensor, values: Tensor, others: Tensor) -> Tensor:
-    """The slices of ``values`` whose index vectors count, and ``others`` in place of those that don't."""
+def where_counted(counts: Tensor, values: Tensor, otherwise: Tensor) -> Tensor:
+    """Selects the slices of ``values`` whose index vectors are valid, and ``otherwise`` elsewhere."""
     shape = (*counts._type.shape, *(1,) * (values.ndim - counts.ndim))
-    return bind.select(bind.reshape(counts, shape=shape), values, others)
+    return bind.select(bind.reshape(counts, shape=shape), values, otherwise)
 
 
 def nd_places(indices: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The NumPy index of an array of index vectors."""
+    """Returns the NumPy index for an array of index vectors."""
     return tuple(np.moveaxis(indices, -1, 0))
 
 
@@ -339,6 +358,7 @@ def _nd_numpy(params: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def _nd_vjp(ct: Tensor, y: Tensor, params: Tensor, indices: Tensor) -> tuple[Any, None]:
+    """Adds the cotangent at the gathered slices; IndexedSlices where these are rows."""
     if index_depth(indices._type) == 1:
         return rows_of(params, ct, indices), None
     return bind.tensor_scatter_add(zeros_like(params), indices, ct), None
@@ -352,7 +372,7 @@ def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> T
 
 
 def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
-    """Index vectors that begin with their own place in the leading ``batch_dims`` axes."""
+    """Prepends to each index vector its own position in the leading ``batch_dims`` axes."""
     shape = indices._type.shape
     parts = []
     for axis in range(batch_dims):
@@ -388,7 +408,7 @@ def _nd_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     ],
 )
 def gather_places(params: Tensor, indices: Tensor) -> Any:
-    """The slices of ``params`` that the index vectors in the last axis of ``indices`` name."""
+    """Returns the slices of ``params`` that the index vectors in the last axis of ``indices`` name."""
     return (params, indices), {}
 
 
@@ -420,15 +440,15 @@ def gather_nd(
     if batch_dims:
         at = with_batch_places(at, static_int(batch_dims, "batch_dims"))
     at, counts = by_policy(bad_indices_policy, at, x._type.shape, "GatherNd")
-    found = bind.gather_nd(x, at)
-    return found if counts is None else where_counted(counts, found, zeros_like(found))
+    result = bind.gather_nd(x, at)
+    return result if counts is None else where_counted(counts, result, zeros_like(result))
 
 
-# -- places that hold
+# -- the places of true elements
 
 
 def places(condition: Tensor) -> Tensor:
-    """The indices of the true elements, an int64 tensor of shape (true elements, rank)."""
+    """Returns the indices of the true elements, an int64 tensor of shape (true elements, rank)."""
     return bind.true_places(condition, count=unknown_dim())
 
 
@@ -438,7 +458,7 @@ def places(condition: Tensor) -> Tensor:
     numpy=lambda condition, count: np.argwhere(condition).astype(np.int64),
 )
 def true_places(condition: Tensor, count: Any) -> Any:
-    """The places of the ``count`` true elements."""
+    """Returns the indices of the ``count`` true elements, as :func:`places`."""
     return (condition,), {"count": count}
 
 
@@ -471,5 +491,5 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
     merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
-    found = places(bind.reshape(chosen, shape=(merged,)))
-    return bind.gather(flat, bind.reshape(found, shape=(found._type.shape[0],)), axis=axis, batch_dims=0)
+    result = places(bind.reshape(chosen, shape=(merged,)))
+    return bind.gather(flat, bind.reshape(result, shape=(result._type.shape[0],)), axis=axis, batch_dims=0)

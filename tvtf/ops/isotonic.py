@@ -19,14 +19,14 @@ _RESULTS = {float32: float32, float16: float16, bfloat16: bfloat16, int8: float3
 
 
 class IsotonicRegression(NamedTuple):
-    """What `tf.nn.isotonic_regression` returns."""
+    """The result of `tf.nn.isotonic_regression`."""
 
     output: Tensor
     segments: Tensor
 
 
-def _pooled(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of adjacent violators, and the number of the segment that each element is in."""
+def _pool_violators(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Merges adjacent elements that rise into their mean; also returns each element's segment number."""
     blocks: list[list[float]] = []
     for value in row.tolist():
         blocks.append([value, 1])
@@ -40,18 +40,18 @@ def _pooled(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    found, segments = np.empty_like(x), np.empty(x.shape, np.int32)
+    result, segments = np.empty_like(x), np.empty(x.shape, np.int32)
     for at in np.ndindex(x.shape[:-1]):
-        found[at], segments[at] = _pooled(x[at].astype(np.float64))
-    return found, segments
+        result[at], segments[at] = _pool_violators(x[at].astype(np.float64))
+    return result, segments
 
 
 def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
-    found = np.empty_like(x)
+    result = np.empty_like(x)
     for at in np.ndindex(x.shape[:-1]):
         counts = np.maximum(np.bincount(segments[at]), 1)
-        found[at] = (np.bincount(segments[at], x[at]) / counts)[segments[at]]
-    return found
+        result[at] = (np.bincount(segments[at], x[at]) / counts)[segments[at]]
+    return result
 
 
 @host_primitive(
@@ -61,7 +61,7 @@ def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
     vjp=lambda ct, y, x: None if ct[0] is None else bind.segment_averages(ct[0], y[1]),
 )
 def nonincreasing(x: Tensor) -> Any:
-    """The nearest vectors that do not rise, and their level segments."""
+    """Returns the nearest vectors that do not rise, and their level segments."""
     return (x,), {}
 
 
@@ -72,7 +72,7 @@ def nonincreasing(x: Tensor) -> Any:
     vjp=lambda ct, y, x, segments: (bind.segment_averages(ct, segments), None),
 )
 def segment_averages(x: Tensor, segments: Tensor) -> Any:
-    """Each element as the mean of its segment."""
+    """Replaces each element by the mean of its segment."""
     return (x, segments), {}
 
 
@@ -101,17 +101,17 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
     x = convert_to_tensor(inputs)
     x = cast(x, _RESULTS.get(x.dtype, float64))
     rank = x.ndim
-    if not rank and axis == -1:  # the kernel takes it as a vector of one
+    if not rank and axis == -1:  # TensorFlow's kernel takes a scalar as a vector of one
         return IsotonicRegression(x, EagerTensor(np.int32(0)))
     if not -rank <= axis < rank:
-        told = f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
-        raise InvalidArgumentError(None, None, told)
+        message = f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
+        raise InvalidArgumentError(None, None, message)
     order = list(range(rank))
     order[axis], order[-1] = order[-1], order[axis]
     is_last = axis % rank == rank - 1
     x = x if is_last else bind.transpose(x, perm=tuple(order))
     output, segments = bind.nonincreasing(x if decreasing else -x)
-    found = [output if decreasing else -output, segments]
+    results = [output if decreasing else -output, segments]
     if not is_last:
-        found = [bind.transpose(each, perm=tuple(order)) for each in found]
-    return IsotonicRegression(*found) if is_last and decreasing else tuple(found)
+        results = [bind.transpose(each, perm=tuple(order)) for each in results]
+    return IsotonicRegression(*results) if is_last and decreasing else tuple(results)

@@ -1,4 +1,4 @@
-"""What primitives over LAPACK share: their types, one matrix of a batch after the other, and the algebra of their gradients."""
+"""Shared parts of primitives computed by LAPACK: type checks, kernels over batches, the algebra of their gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MATRICES = (*REAL_MATRICES, *COMPLEX_MATRICES)
 
 
 def lapack_primitive(**columns: Any) -> Callable[..., Any]:
-    """A host primitive over the last two axes of its inputs, whose other axes are batches."""
+    """Declares a host primitive over the last two axes of its inputs; the other axes are batches."""
 
     def declare(front: Callable[..., Any]) -> Any:
         columns.setdefault("batch", _batch(columns.get("name") or front.__name__))
@@ -50,7 +50,10 @@ def require_matrices(
     name: str = "input",
     allowed: Sequence[DType] = (*MATRICES, float16),
 ) -> None:
-    """Refuses what is no matrix of the ``domain``, by another error what TensorFlow allows and has no kernel for."""
+    """Checks that a tensor holds matrices of a dtype in ``domain``.
+
+    Dtypes in ``allowed`` but not in ``domain`` get another error, for TensorFlow's op takes them but has no kernel.
+    """
     if domain == MATRICES and x.dtype in allowed and x.dtype not in domain:
         raise WithoutKernel(type_name(x.dtype), map(type_name, domain))
     require_dtype(x, domain, name)
@@ -62,18 +65,19 @@ def require_matrices(
         )
 
 
-def require_square(x: TensorType, told: str = "Input matrix must be square.") -> None:
+def require_square(x: TensorType, message: str = "Input matrix must be square.") -> None:
     if not agree_dim(*x.shape[-2:]):
-        raise ArgumentError(told, ValueError, unequal(*x.shape[-2:], x))
+        raise ArgumentError(message, ValueError, unequal(*x.shape[-2:], x))
 
 
 def unequal(a: Dim, b: Dim, *types: TensorType) -> str:
+    """Returns the message of TensorFlow's graphs for dims that differ."""
     shapes = ", ".join(brackets(t.shape) for t in types)
     return f"Dimensions must be equal, but are {a} and {b} for {{op}} with input shapes: {shapes}."
 
 
 def square_type(x: TensorType, **_: Any) -> TensorType:
-    """The type rule of a function from square matrices to square matrices."""
+    """Checks the type of square matrices: the type rule of functions from square matrices to square matrices."""
     require_matrices(x)
     require_square(x)
     return x
@@ -92,13 +96,13 @@ def require_same_batches(a: TensorType, b: TensorType) -> None:
 
 
 def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """``function`` of each matrix of batches that broadcast; its results stacked again."""
+    """Applies ``function`` to each matrix of batches that broadcast and stacks the results."""
     batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
     flat = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
-    found = [function(*matrices) for matrices in zip(*flat)]
-    if isinstance(found[0], tuple):
-        return tuple(_stacked(part, batch) for part in zip(*found))
-    return _stacked(found, batch)
+    results = [function(*matrices) for matrices in zip(*flat)]
+    if isinstance(results[0], tuple):
+        return tuple(_stacked(part, batch) for part in zip(*results))
+    return _stacked(results, batch)
 
 
 def _stacked(parts: Sequence[np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
@@ -106,7 +110,7 @@ def _stacked(parts: Sequence[np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
 
 
 def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
-    """What ``function`` gives; what LAPACK refuses is refused with TensorFlow's words."""
+    """Calls ``function``; LAPACK's error becomes one with TensorFlow's text."""
     try:
         return function(*args)
     except np.linalg.LinAlgError:
@@ -114,7 +118,7 @@ def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def singled(x: np.ndarray) -> np.ndarray:
-    """Matrices in a precision that LAPACK has."""
+    """Converts float16 matrices to float32, for LAPACK has no half precision."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
@@ -158,7 +162,7 @@ def upper_part(x: Tensor) -> Tensor:
 
 
 def diagonal(x: Tensor) -> Tensor:
-    """The diagonals of square matrices."""
+    """Returns the diagonals of square matrices."""
     return bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)
 
 
@@ -179,18 +183,18 @@ def scaled(x: Tensor, factor: float) -> Tensor:
 
 
 def column(x: Tensor) -> Tensor:
-    """Numbers, one for each matrix of a batch, as matrices of one element."""
+    """Reshapes one number for each matrix of a batch to matrices of one element."""
     return bind.reshape(x, shape=(*x._type.shape, 1, 1))
 
 
 def scaled_columns(x: Tensor, factors: Tensor) -> Tensor:
-    """Matrices times diagonal matrices."""
+    """Multiplies each column of matrices by a factor."""
     *batch, size = factors._type.shape
     return bind.multiply(x, bind.reshape(factors, shape=(*batch, 1, size)))
 
 
 def as_dtype_of(x: Tensor, like: Tensor) -> Tensor:
-    """``x`` in the dtype of ``like``; of a complex one the real part where that is real."""
+    """Casts ``x`` to the dtype of ``like``; a complex ``x`` is reduced to its real part if that is real."""
     if x.dtype.is_complex and not like.dtype.is_complex:
         return bind.real(x)
     return x if x.dtype is like.dtype else table["cast"](x, like.dtype)
@@ -201,7 +205,7 @@ def or_zeros(ct: Tensor | None, like: Tensor) -> Tensor:
 
 
 def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
-    """``[[a, b], [c, d]]``."""
+    """Returns the block matrix ``[[a, b], [c, d]]``."""
     axis = a.ndim - 1
     return bind.concat(bind.concat(a, b, axis=axis), bind.concat(c, d, axis=axis), axis=axis - 1)
 
@@ -210,7 +214,7 @@ def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
 
 
 def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], np.ndarray]:
-    """Random matrices whose leading square is far from singular; Hermitian and positive definite ones where asked."""
+    """Returns sample matrices whose leading square is far from singular; optionally Hermitian positive definite."""
 
     def draw(dtype: DType) -> np.ndarray:
         if not (dtype.is_floating or dtype.is_complex):
@@ -229,7 +233,10 @@ def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], 
 
 
 def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) -> list[Sample]:
-    """Samples of a function of one matrix; gradients of complex ones, up to a phase, have tests of their own."""
+    """Returns samples of a function of one matrix.
+
+    Complex gradients, defined up to a phase, have tests of their own.
+    """
     return [
         Sample((matrix(i, *shape),), attrs, dtypes, gradient=gradient and dtypes is REAL_MATRICES)
         for i, shape in enumerate(shapes)

@@ -1,4 +1,4 @@
-"""Matrix products: matmul and what is built from it."""
+"""Matrix products: matmul, matvec, tensordot."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ _OUTPUTS = (bfloat16, float16, float32, float64, int16, int32, int64, complex64,
 def _matmul_type(
     a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> TensorType:
+    """Checks ranks, inner dims and batches of a product; the errors are those of TensorFlow's kernel and graph."""
     if output_type is None:
         require_same_dtype((a, b), "ab")
     elif output_type not in _OUTPUTS:
@@ -93,7 +94,7 @@ def _matmul_array(
 
 
 def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
-    """The primitive on two tensors of one dtype."""
+    """Multiplies two tensors of one dtype by the primitive ``matmul``."""
     return bind.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, output_type=None)
 
 
@@ -104,6 +105,7 @@ def conjugate(x: Tensor) -> Tensor:
 def _matmul_vjp(
     ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> tuple[Any, Any]:
+    """Returns the cotangents as closures, so that one that isn't needed is not computed."""
     if not a.dtype.is_differentiable:
         return None, None
     ct = ct if output_type is None else table["cast"](ct, a.dtype)
@@ -113,18 +115,19 @@ def _matmul_vjp(
 
 
 def _to_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """Returns the first operand's cotangent."""
     b = conjugate(b)
-    found = product(b, ct, transpose_b, True) if transpose_a else product(ct, b, False, not transpose_b)
-    return unbroadcast(found, a)
+    grad = product(b, ct, transpose_b, True) if transpose_a else product(ct, b, False, not transpose_b)
+    return unbroadcast(grad, a)
 
 
 def _to_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
-    """The second operand's cotangent; where one matrix served a whole batch, as one product over all its rows."""
+    """Returns the second operand's cotangent; if one matrix served a whole batch, by one product over all rows."""
     a = conjugate(a)
     if b.ndim == 2 and a.ndim > 2 and not transpose_a:
         a, ct = _as_rows(a), _as_rows(ct)
-    found = product(ct, a, True, transpose_a) if transpose_b else product(a, ct, not transpose_a, False)
-    return unbroadcast(found, b)
+    grad = product(ct, a, True, transpose_a) if transpose_b else product(a, ct, not transpose_a, False)
+    return unbroadcast(grad, b)
 
 
 def _as_rows(x: Tensor) -> Tensor:
@@ -137,7 +140,7 @@ def _matmul_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
 
 
 def lifted(x: Tensor, rank: int) -> Tensor:
-    """A batched tensor with ones after its batch dim, so that the others are ``rank`` dims."""
+    """Inserts axes of size 1 after the batch axis, so that ``rank`` axes follow it."""
     shape = x._type.shape
     return bind.reshape(x, shape=(shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
 
@@ -164,8 +167,8 @@ def _matmul_samples() -> list[Sample]:
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
         ((0, 3), (3, 2), False, False), ((2, 0), (0, 3), False, False),
     )  # fmt: skip
-    made = [_matmul_sample(i, *case) for i, case in enumerate(cases)]
-    return [*made, _matmul_sample(20, (2, 3), (3, 2), False, False, symbolic=(("n", None), (None, None)))]
+    samples = [_matmul_sample(i, *case) for i, case in enumerate(cases)]
+    return [*samples, _matmul_sample(20, (2, 3), (3, 2), False, False, symbolic=(("n", None), (None, None)))]
 
 
 def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any) -> Sample:
@@ -233,27 +236,30 @@ def matmul(
     x, y = _operands(a, b)
     x, y = conjugate(x) if adjoint_a else x, conjugate(y) if adjoint_b else y
     batches = x.ndim > 2 or y.ndim > 2
-    turned = _turned(transpose_a, adjoint_a, batches, ("transpose_a", "adj_x"))
-    attrs = {"transpose_a": turned, "transpose_b": _turned(transpose_b, adjoint_b, batches, ("transpose_b", "adj_y"))}
+    swap_a = _is_swapped(transpose_a, adjoint_a, batches, ("transpose_a", "adj_x"))
+    attrs = {
+        "transpose_a": swap_a,
+        "transpose_b": _is_swapped(transpose_b, adjoint_b, batches, ("transpose_b", "adj_y")),
+    }
     return (x, y), {**attrs, "output_type": _other_type(x, output_type)}
 
 
-def _turned(transpose: Any, adjoint: Any, batches: bool, told: tuple[str, str]) -> bool:
-    """Whether to swap two axes: TensorFlow's op has one attribute for that, and batches another op with another one."""
+def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
+    """Whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
     if transpose is False is adjoint:
         return False
     attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)
-    return bool(other) or optional_flag(attribute, told[batches])
+    return bool(other) or optional_flag(attribute, names[batches])
 
 
 def _other_type(x: Tensor, output_type: Any) -> DType | None:
-    """The result's dtype where it is not the operand's."""
-    wanted = None if output_type is None else as_dtype(output_type)
-    return None if wanted is x.dtype else wanted
+    """Returns the result's dtype if it differs from the operand's, else None."""
+    requested = None if output_type is None else as_dtype(output_type)
+    return None if requested is x.dtype else requested
 
 
 def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """Two tensors, the second of the first's dtype where it can be."""
+    """Converts two operands to tensors, the second to the first's dtype if it has none of its own."""
     a = convert_to_tensor(a)
     return a, convert_to_tensor(b, dtype_hint=a.dtype)
 
@@ -279,8 +285,8 @@ def matvec(
     """
     x, y = _operands(a, b)
     column = bind.reshape(y, shape=(*y._type.shape, 1))
-    found = matmul(x, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
-    return bind.reshape(found, shape=found._type.shape[:-1])
+    product_column = matmul(x, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
+    return bind.reshape(product_column, shape=product_column._type.shape[:-1])
 
 
 @export("tensordot", "linalg.tensordot")
@@ -313,6 +319,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 
 
 def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    """Returns the axes of each operand to sum over, from a number or two lists."""
     if isinstance(axes, (list, tuple)):
         return _listed_axes(x, y, axes)
     if axes < 0:
@@ -342,7 +349,7 @@ def _existing(axis: int, x: Tensor, name: str) -> int:
 
 
 def _flattened(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
-    """The tensor as a matrix with the summed axes last or first, and the dims of the other side."""
+    """Flattens a tensor to a matrix with the summed axes last or first; also returns its free dims."""
     shape = x._type.shape
     free = [i for i in range(x.ndim) if i not in summed]
     order = [*free, *summed] if last else [*summed, *free]

@@ -1,4 +1,4 @@
-"""Cross entropies of logits."""
+"""Softmax cross entropy of logits, with dense and sparse labels, and its gradients as primitives."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
+    """Checks that labels and logits agree in dtype and shape; returns the type of one loss per row."""
     require_dtype(logits, FLOATING, "features")
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
@@ -40,7 +41,7 @@ def _expanded(ct: Tensor) -> Tensor:
 
 
 def _scaled(ct: Tensor, x: Tensor) -> Tensor:
-    """``x`` times its row's cotangent."""
+    """Multiplies each row of ``x`` by its cotangent."""
     return bind.multiply(_expanded(ct), x)
 
 
@@ -49,19 +50,20 @@ def _last(x: Tensor) -> int:
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of labels and logits; the latter's is a primitive of its own, computed in one kernel."""
     to_labels = bind.negative(_scaled(ct, bind.log_softmax(logits, axis=_last(logits))))
     return to_labels, bind.softmax_cross_entropy_grad(ct, labels, logits)
 
 
 def _dense_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     axis = _last(logits)
-    chance = bind.softmax(logits, axis=axis)
-    to_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(chance, labels)), axis=(axis,), keepdims=False)
-    return to_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), chance, axis=axis)
+    probabilities = bind.softmax(logits, axis=axis)
+    to_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(probabilities, labels)), axis=(axis,), keepdims=False)
+    return to_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
 
 
 def _batch(name: str) -> Any:
-    """Batching where every input has its row axes in front: all get the batch axis."""
+    """Returns the batch rule of ops whose leading axes are all rows: every input gets the batch axis."""
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
         return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)))
@@ -69,16 +71,20 @@ def _batch(name: str) -> Any:
     return rule
 
 
-def _chances(seed: int, shape: Any) -> Any:
-    """Rows that sum to 1: TensorFlow's gradient is that of such labels."""
+def _distributions(seed: int, shape: Any) -> Any:
+    """Returns sample rows that sum to 1, for which alone TensorFlow's gradient is exact."""
     return lambda dtype: softmax_array(draw(seed, shape)(dtype)).astype(dtype.np)
 
 
 def _dense_samples() -> list[Sample]:
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
-    made = [Sample((_chances(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
-    unknown = (("n", "classes"), ("n", "classes"))
-    return [*made, Sample((_chances(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown), _dense_infinite()]
+    samples = [Sample((_distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
+    symbolic = (("n", "classes"), ("n", "classes"))
+    return [
+        *samples,
+        Sample((_distributions(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=symbolic),
+        _dense_infinite(),
+    ]
 
 
 def _dense_infinite() -> Sample:
@@ -89,7 +95,9 @@ def _dense_infinite() -> Sample:
 
 def _dense_grad_samples() -> list[Sample]:
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
-    return [Sample((draw(i + 30, s[:-1]), _chances(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
+    return [
+        Sample((draw(i + 30, s[:-1]), _distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)
+    ]
 
 
 def _dense_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
@@ -125,7 +133,7 @@ def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     samples=_dense_samples,
 )
 def softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
-    """``-sum(labels * log_softmax(logits))`` over the last axis: (..., classes) twice to (...)."""
+    """Computes ``-sum(labels * log_softmax(logits))`` over the last axis: (..., classes) twice to (...)."""
     return (labels, logits), {}
 
 
@@ -139,7 +147,7 @@ def softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
     samples=_dense_grad_samples,
 )
 def softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
-    """``ct * (softmax(logits) - labels)``: the logits' cotangent, as TensorFlow has it for labels that sum to 1."""
+    """Computes the logits' cotangent ``ct * (softmax(logits) - labels)``, as TensorFlow does: labels must sum to 1."""
     return (ct, labels, logits), {}
 
 
@@ -176,12 +184,12 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
         if not same_shape(shape[:-1], x._type.shape[:-1]):
             shapes = f"logits_size={show_shape(x._type.shape)} labels_size={show_shape(y._type.shape)}"
             raise ArgumentError(f"logits and labels must be broadcastable: {shapes}")
-        x, y = _widened(x, shape), _widened(y, shape)
+        x, y = _broadcast(x, shape), _broadcast(y, shape)
     return bind.softmax_cross_entropy(y, x)
 
 
 def require_front(x: Tensor, op: str, name: str = "features") -> None:
-    """Refuses a tensor that is not floating, in an op's name."""
+    """Checks that a tensor is floating; the error names TensorFlow's op."""
     try:
         require_dtype(x._type, FLOATING, name)
     except ArgumentError as refusal:
@@ -196,7 +204,7 @@ def _axis_last(x: Tensor, axis: Any) -> Tensor:
     return table["transpose"](x, [*order, index % x.ndim])
 
 
-def _widened(x: Tensor, shape: Any) -> Tensor:
+def _broadcast(x: Tensor, shape: Any) -> Tensor:
     return x if same_shape(x._type.shape, shape) else bind.broadcast_to(x, shape=tuple(shape))
 
 
@@ -213,6 +221,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
+    """Raises ValueError unless labels have the shape of the logits without its last axis."""
     shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
@@ -230,14 +239,16 @@ def label_message(classes: Any, wrong: str = "") -> str:
 
 
 def _require_labels(labels: np.ndarray, classes: int) -> None:
+    """Raises the error for a label out of range, with all labels, in TensorFlow's words."""
     if not labels.size or labels.min() >= 0 and labels.max() < classes:
         return
     wrong = labels.max() if labels.max() >= classes else labels.min()
-    every = " ".join(map(str, labels.ravel().tolist()))
-    raise ArgumentError(f"{label_message(classes, f' of {wrong}')}  Label values: {every}")
+    all_labels = " ".join(map(str, labels.ravel().tolist()))
+    raise ArgumentError(f"{label_message(classes, f' of {wrong}')}  Label values: {all_labels}")
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
+    """Checks at run time that all labels are in range."""
     classes = logits._type.shape[-1]
     ok = in_range(labels, classes)
     return (
@@ -248,7 +259,7 @@ def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
 def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
     chosen = np.take_along_axis(log_softmax_array(logits), labels[..., None].astype(np.int64), -1)[..., 0]
-    return 0 - chosen  # -0.0 for what is certain would show
+    return 0 - chosen  # negation would give -0.0 for a certain label, which shows in print
 
 
 def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -259,10 +270,10 @@ def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -
 
 def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
     axis = _last(logits)
-    each = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
-    to_ct = bind.reduce_sum(bind.multiply(c, each), axis=(axis,), keepdims=False)
-    chance = bind.softmax(logits, axis=axis)
-    return to_ct, None, bind.softmax_grad(_scaled(ct, c), chance, axis=axis)
+    grad_of_ones = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
+    to_ct = bind.reduce_sum(bind.multiply(c, grad_of_ones), axis=(axis,), keepdims=False)
+    probabilities = bind.softmax(logits, axis=axis)
+    return to_ct, None, bind.softmax_grad(_scaled(ct, c), probabilities, axis=axis)
 
 
 def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
@@ -272,12 +283,12 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 def _sparse_samples() -> list[Sample]:
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     kinds = (np.int32, np.int64, np.int32, np.int64)
-    made = [
+    samples = [
         Sample((_labels(i, s[:-1], s[-1], k), draw(i + 9, s)), {}, FLOATING)
         for i, (s, k) in enumerate(zip(shapes, kinds))
     ]
-    unknown = (("n",), ("n", "classes"))
-    return [*made, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown)]
+    symbolic = (("n",), ("n", "classes"))
+    return [*samples, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=symbolic)]
 
 
 def _sparse_grad_samples() -> list[Sample]:
@@ -289,6 +300,7 @@ def _sparse_grad_samples() -> list[Sample]:
 
 
 def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Writes the loss as ONNX nodes: minus the log of the softmax at the label."""
     log, tall, chosen, flat = e.temp(), e.temp(), e.temp(), e.temp()
     last = e.const(np.array([-1], np.int64))
     e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
@@ -299,6 +311,7 @@ def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
     chance, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
     e.node("Softmax", [inputs[2]], [chance], axis=-1)
@@ -321,7 +334,7 @@ def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     samples=_sparse_samples,
 )
 def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
-    """``-log_softmax(logits)[label]`` per row: labels (...) and logits (..., classes) to (...)."""
+    """Computes ``-log_softmax(logits)[label]`` per row: labels (...) and logits (..., classes) to (...)."""
     return (labels, logits), {}
 
 
@@ -336,7 +349,7 @@ def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
     samples=_sparse_grad_samples,
 )
 def sparse_softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
-    """``ct * (softmax(logits) - one_hot(labels))``: the logits' cotangent."""
+    """Computes the logits' cotangent ``ct * (softmax(logits) - one_hot(labels))``."""
     return (ct, labels, logits), {}
 
 

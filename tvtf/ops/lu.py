@@ -1,4 +1,4 @@
-"""LU factorization with partial pivoting, and what is computed from its factors."""
+"""LU factorization with partial pivoting, and solves and inverses from its factors."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def _lu_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Factors one matrix by SciPy, whose row swaps become a permutation."""
     import scipy.linalg
 
     with warnings.catch_warnings():
@@ -66,28 +67,28 @@ def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unit_lower(x: Tensor) -> Tensor:
-    """L, whose diagonal is one."""
+    """Returns the factor L, whose diagonal is one."""
     return bind.add(below_diagonal(x), only_diagonal(ones_like(x)))
 
 
 def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
-    """The gradient of a square matrix, its rows in order again; of a wide or tall one by its square part."""
+    """Returns the gradient of LU, with rows in their original order; wide and tall matrices by their square part."""
     if ct[0] is None:
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
-    small = dim_min(rows, columns)
-    lower, upper = _unit_lower(factors[..., :small, :small]), upper_part(factors[..., :small, :small])
-    beside, below = ct[0][..., :small, small:], ct[0][..., small:, :small]
+    size = dim_min(rows, columns)
+    lower, upper = _unit_lower(factors[..., :size, :size]), upper_part(factors[..., :size, :size])
+    beside, below = ct[0][..., :size, size:], ct[0][..., size:, :size]
     right = bind.matrix_triangular_solve(adjoint(lower), beside, lower=False)
     down = adjoint(bind.matrix_triangular_solve(upper, adjoint(below), lower=False))
-    to_lower = less(ct[0][..., :small, :small], product(right, adjoint(factors[..., :small, small:])))
-    to_upper = less(ct[0][..., :small, :small], product(adjoint(factors[..., small:, :small]), down))
+    to_lower = less(ct[0][..., :size, :size], product(right, adjoint(factors[..., :size, size:])))
+    to_upper = less(ct[0][..., :size, :size], product(adjoint(factors[..., size:, :size]), down))
     in_lower, in_upper = product(adjoint(lower), to_lower), product(to_upper, adjoint(upper))
     inner = bind.add(below_diagonal(in_lower), upper_part(in_upper))
     half = bind.matrix_triangular_solve(adjoint(lower), inner, lower=False)
     square = adjoint(bind.matrix_triangular_solve(upper, adjoint(half), lower=False))
-    corner = zeros_like(factors[..., small:, small:])
+    corner = zeros_like(factors[..., size:, size:])
     back = bind.argsort(order, descending=False)
     return gather(block(square, right, down, corner), back, batch_dims=x.ndim - 2)
 
@@ -100,12 +101,12 @@ def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
     samples=lambda: samples_of((3, 3), (2, 2, 2), (2, 3), (4, 2)),
 )
 def lu_factors(x: Tensor) -> Any:
-    """The factors of each matrix with its rows in another order, in one matrix, and that order."""
+    """Returns L and U of each matrix with permuted rows, in one matrix, and the permutation."""
     return (x,), {}
 
 
 class Lu(NamedTuple):
-    """What `tf.linalg.lu` returns."""
+    """The result of `tf.linalg.lu`."""
 
     lu: Tensor
     p: Tensor
@@ -163,6 +164,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
 
 def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
+    """Converts LU factors and permutation to tensors and checks that their shapes match."""
     factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
     if factors.ndim < 2:
         raise ValueError("Input `lower_upper` must have at least 2 dimensions.")
@@ -171,8 +173,8 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
     if square and not agree_dim(*factors._type.shape[-2:]):
         raise ValueError("`lower_upper` must be square.")
     if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
-        told = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
-        raise ArgumentError(told, ValueError)
+        message = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
+        raise ArgumentError(message, ValueError)
     return factors, order
 
 

@@ -19,14 +19,17 @@ MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 
 def both_known(function: Any) -> Any:
-    """The ``value`` column of arithmetic on shapes."""
+    """Returns the ``value`` column of a binary op.
+
+    It computes the value where the trace knows both operands, as in shape arithmetic.
+    """
 
     def value(x: Any, y: Any) -> Any:
         if x.known is None or y.known is None:
             return None
         try:
             return function(x.known, y.known)
-        except ValueError:  # only the running program knows which of two dims is larger
+        except ValueError:  # two symbolic dims can't be compared while tracing
             return None
 
     return value
@@ -187,13 +190,13 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def as_quotient(x: Tensor) -> Tensor:
-    """``x`` in the dtype in which integers are divided."""
+    """Casts integers to the dtype in which TensorFlow divides them."""
     target = _QUOTIENT.get(x.dtype.name)
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
 
-def _chosen(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """A cotangent to ``x`` where ``first``, else to ``y``."""
+def _select_cotangents(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Passes a cotangent to ``x`` where ``first`` holds, else to ``y``."""
     zeros = zeros_like(ct)
     return unbroadcast(bind.select(first, ct, zeros), x), unbroadcast(bind.select(first, zeros, ct), y)
 
@@ -203,7 +206,7 @@ def _chosen(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Te
     domain=REAL,
     numpy=np.maximum,
     lower=lambda t, x, y: t.maximum(x, y),
-    vjp=lambda ct, z, x, y: _chosen(ct, bind.greater_equal(x, y), x, y),
+    vjp=lambda ct, z, x, y: _select_cotangents(ct, bind.greater_equal(x, y), x, y),
     onnx="Max",
     value=both_known(np.maximum),
     public=("maximum", "math.maximum"),
@@ -227,7 +230,7 @@ def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     domain=REAL,
     numpy=np.minimum,
     lower=lambda t, x, y: t.minimum(x, y),
-    vjp=lambda ct, z, x, y: _chosen(ct, bind.less_equal(x, y), x, y),
+    vjp=lambda ct, z, x, y: _select_cotangents(ct, bind.less_equal(x, y), x, y),
     onnx="Min",
     value=both_known(np.minimum),
     public=("minimum", "math.minimum"),
@@ -253,7 +256,7 @@ def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _pow_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """As TensorFlow: the derivative by ``y`` is 0 where log(x) has no real value."""
+    """Differentiates ``x ** y``; the derivative by ``y`` is 0 where log(x) isn't real, as in TensorFlow."""
     one = number(1, x)
     by_x = bind.multiply(bind.multiply(ct, conj(y)), conj(bind.pow(x, bind.subtract(y, one))))
     defined = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
@@ -330,7 +333,7 @@ def negative(x: Any, name: str | None = None) -> Any:
     onnx="Abs",
 )
 def abs_real(x: Any) -> Any:
-    """``|x|`` of real numbers."""
+    """Returns ``|x|`` of real numbers."""
     return tensor_of(x)
 
 
@@ -416,7 +419,7 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """The value is real, so only the real part of a complex cotangent counts."""
+    """Differentiates the squared difference, which is real: only the real part of a complex cotangent counts."""
     difference = bind.subtract(x, y)
     if ct._type.dtype.is_complex:
         ct = bind.complex(bind.real(ct), zeros_like(bind.real(ct)))
@@ -449,6 +452,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
 
 def _clipped(t: Tensor, low: Any, high: Any) -> Tensor:
+    """Clips by a minimum and a maximum, checking that bounds don't broadcast ``t`` to a larger shape."""
     below = minimum(t, high)
     _require_shape(t, below)
     clipped = maximum(below, low)
@@ -494,6 +498,7 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
 
 
 def _terms(op: str, inputs: Any) -> list[Tensor]:
+    """Returns the inputs of a sum as tensors, one tensor as a list of itself."""
     if is_tensor(inputs):
         return [convert_to_tensor(inputs)]
     if not isinstance(inputs, (list, tuple)) or not inputs:

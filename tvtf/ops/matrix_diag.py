@@ -1,4 +1,4 @@
-"""Diagonals of matrices, alone and in bands: taken out, put in, made into matrices.
+"""Diagonals of matrices, single and in bands: diag, diag_part, set_diag.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
 """
@@ -24,7 +24,10 @@ NOWHERE = -1
 
 
 class Band(NamedTuple):
-    """The diagonals ``low`` to ``high`` of a matrix, shorter ones moved to the side that ``align`` tells."""
+    """The diagonals ``low`` to ``high`` of a matrix as rows of one length.
+
+    ``align`` says where shorter ones are padded.
+    """
 
     low: int
     high: int
@@ -45,32 +48,36 @@ class Band(NamedTuple):
         return self.longest - self.length(k) if to_the_right else 0
 
     def places(self) -> np.ndarray:
-        """For each element of the diagonals (highest first) its place in the matrix, rows one after the other."""
-        found = np.full((self.high - self.low + 1, self.longest), NOWHERE)
+        """Returns for each element of the diagonals, highest first, its index in the flat matrix.
+
+        Padding has the index NOWHERE.
+        """
+        indices = np.full((self.high - self.low + 1, self.longest), NOWHERE)
         for line, k in enumerate(range(self.high, self.low - 1, -1)):
             steps, begin = np.arange(self.length(k)), self._begin(k)
-            found[line, begin : begin + len(steps)] = (steps + max(-k, 0)) * self.columns + steps + max(k, 0)
-        return found.reshape(-1)
+            indices[line, begin : begin + len(steps)] = (steps + max(-k, 0)) * self.columns + steps + max(k, 0)
+        return indices.reshape(-1)
 
     def inverse(self) -> np.ndarray:
-        """For each element of the matrix its place in the diagonals."""
+        """Returns for each element of the flat matrix its index in the flat diagonals, or NOWHERE."""
         places = self.places()
-        found = np.full(self.rows * self.columns, NOWHERE)
-        found[places[places != NOWHERE]] = np.flatnonzero(places != NOWHERE)
-        return found
+        indices = np.full(self.rows * self.columns, NOWHERE)
+        indices[places[places != NOWHERE]] = np.flatnonzero(places != NOWHERE)
+        return indices
 
 
 def _bounds(k: Any, align: str) -> tuple[int, int]:
+    """Returns the first and last diagonal that ``k`` names; both must be known while tracing."""
     if align not in ALIGNMENTS:
         raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by(
             "MatrixDiagPartV3"
         )
-    given = static_value(convert_to_tensor(k))
-    if given is None or given.ndim > 1 or given.size not in (1, 2):
+    value = static_value(convert_to_tensor(k))
+    if value is None or value.ndim > 1 or value.size not in (1, 2):
         raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by(
             "MatrixDiagPartV3"
         )
-    return int(given.reshape(-1)[0]), int(given.reshape(-1)[-1])
+    return int(value.reshape(-1)[0]), int(value.reshape(-1)[-1])
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
@@ -86,16 +93,17 @@ def _padding(value: Any, x: Tensor) -> Tensor:
 
 
 def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwise: Tensor) -> Tensor:
-    """``source[..., places]`` in another shape; ``otherwise`` where there is no place."""
+    """Gathers ``source[..., places]`` in another shape; ``otherwise`` where the place is NOWHERE."""
     if (places == NOWHERE).all():
         return bind.broadcast_to(otherwise, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
-    found = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
-    found = bind.reshape(found, shape=(*source._type.shape[:-1], *shape))
+    result = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
+    result = bind.reshape(result, shape=(*source._type.shape[:-1], *shape))
     there = EagerTensor((places != NOWHERE).reshape([d for d in shape if isinstance(d, int)]))
-    return found if (places != NOWHERE).all() else bind.select(there, found, otherwise)
+    return result if (places != NOWHERE).all() else bind.select(there, result, otherwise)
 
 
 def _known_dims(x: Tensor) -> tuple[int, int]:
+    """Returns the numbers of rows and columns, which must be known while tracing."""
     if x.ndim < 2:
         raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
             "MatrixDiagPartV3"
@@ -107,10 +115,10 @@ def _known_dims(x: Tensor) -> tuple[int, int]:
 
 
 def _band(x: Tensor, k: Any, align: str) -> Band:
-    """The band of a matrix.
+    """Returns the band of a matrix for the arguments ``k`` and ``align``.
 
     Raises:
-      InvalidArgumentError: a diagonal that lies outside the matrix.
+      InvalidArgumentError: a diagonal lies outside the matrix.
     """
     band = Band(*_bounds(k, align), *_known_dims(x), align)
     for name, bound in (("lower", band.low), ("upper", band.high)):
@@ -200,15 +208,15 @@ def diag(
     low, high = _ordered(*_bounds(k, align))
     size, outside = x._type.shape[-1], _padding(padding_value, x)
     if not isinstance(size, int):
-        return _sized_late(x, low, outside)
+        return _diag_of_any_size(x, low, outside)
     rows, columns = _matrix_size(size, low, high, int(num_rows), int(num_cols))
     band = Band(low, high, rows, columns, align)
     return _placed(x, band, bind.broadcast_to(outside, shape=(*_lead(x, band), rows, columns)), "MatrixDiagV3")
 
 
-def _sized_late(x: Tensor, k: int, outside: Tensor) -> Tensor:
-    """One diagonal of a length that only a call tells, in a square matrix."""
-    wide = _widened(x, outside, k)
+def _diag_of_any_size(x: Tensor, k: int, outside: Tensor) -> Tensor:
+    """Returns square matrices with one diagonal of symbolic length."""
+    wide = _as_matrix_row(x, outside, k)
     return bind.select(_is_on_line(wide._type.shape[-1], k), wide, outside)  # type: ignore[no-any-return]
 
 
@@ -218,9 +226,10 @@ def _is_on_line(size: Dim, k: int) -> Tensor:
 
 
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
+    """Returns the rows and columns of ``tf.linalg.diag``; -1 takes as few as the diagonals need."""
     least_rows, least_columns = size - min(high, 0), size + max(low, 0)
-    for name, given, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
-        if given != NOWHERE and given < least:
+    for name, requested, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
+        if requested != NOWHERE and requested < least:
             raise ArgumentError(f"The number of {name} is too small.").told_by("MatrixDiagV3")
     if rows == columns == NOWHERE:
         rows = columns = max(least_rows, least_columns)
@@ -237,7 +246,7 @@ def _lead(x: Tensor, band: Band) -> tuple[Dim, ...]:
 
 
 def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
-    """``matrix`` with its diagonals replaced."""
+    """Returns ``matrix`` with its diagonals replaced."""
     shape = _shape_of(band)
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
         raise ArgumentError(
@@ -277,7 +286,10 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
 
 def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
-    """The one diagonal that is meant of matrices whose size only a call tells: it needs no places known before."""
+    """Returns the number of a single diagonal of matrices of symbolic size, which needs no static indices.
+
+    Returns None for matrices of static size and for bands.
+    """
     if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
         return None
     low, high = _bounds(k, align)
@@ -285,6 +297,7 @@ def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
 
 
 def _line(x: Tensor, k: int) -> Tensor:
+    """Gathers one diagonal of matrices of symbolic size."""
     *lead, rows, columns = x._type.shape
     flat = bind.reshape(x, shape=(*lead, simplify_dim(rows * columns)))
     length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
@@ -299,10 +312,10 @@ def _counted(size: Dim, start: int = 0) -> Tensor:
 
 def _on_line(diagonals: Tensor, x: Tensor, k: int) -> Tensor:
     mask = _is_on_line(x._type.shape[-1], k)
-    return bind.select(mask, _widened(diagonals, _padding(0, x), k), x)  # type: ignore[no-any-return]
+    return bind.select(mask, _as_matrix_row(diagonals, _padding(0, x), k), x)  # type: ignore[no-any-return]
 
 
-def _widened(diagonals: Tensor, outside: Tensor, k: int) -> Tensor:
-    """A diagonal as a row of its matrix: each element in its column."""
+def _as_matrix_row(diagonals: Tensor, outside: Tensor, k: int) -> Tensor:
+    """Pads a diagonal to a row of its matrix, with each element in its column."""
     wide = bind.pad(diagonals, outside, paddings=(*((0, 0),) * (diagonals.ndim - 1), (max(k, 0), max(-k, 0))))
     return bind.reshape(wide, shape=(*wide._type.shape[:-1], 1, wide._type.shape[-1]))  # type: ignore[no-any-return]

@@ -32,38 +32,44 @@ from tvtf.ops.solve import cholesky_solve
 
 
 def _through_block(name: str) -> Callable[..., Tensor]:
-    """The vjp of an analytic function: its derivative is a block of its value at ``[[x, dx], [0, x]]``.
+    """Returns the vjp of an analytic matrix function: its derivative is a block of its value at ``[[x, dx], [0, x]]``.
 
     Source: https://epubs.siam.org/doi/book/10.1137/1.9780898717778, 3.2
     """
 
     def vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
         size = x._type.shape[-1]
-        whole = getattr(bind, name)(block(adjoint(x), ct, zeros_like(x), adjoint(x)))
-        return whole[..., :size, size:]  # type: ignore[index]
+        value = getattr(bind, name)(block(adjoint(x), ct, zeros_like(x), adjoint(x)))
+        return value[..., :size, size:]  # type: ignore[index]
 
     return vjp
 
 
 def _real_part(x: np.ndarray) -> np.ndarray:
-    """NaN where more than rounding is imaginary: SciPy before 1.16 gives complex square roots of most real matrices."""
+    """Returns the real part, or NaN if the imaginary part is more than rounding.
+
+    SciPy before 1.16 returns complex square roots of most real matrices.
+    """
     if not np.iscomplexobj(x) or np.abs(x.imag).max() <= 1e4 * np.finfo(x.dtype).eps * np.abs(x.real).max():
         return x.real
     return np.full_like(x.real, np.nan)
 
 
 def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """A function of scipy.linalg of each matrix; NaN where a real matrix has a complex result."""
+    """Returns a kernel that applies a function of scipy.linalg to each matrix.
+
+    A complex result of a real one is NaN.
+    """
 
     def of_one(x: np.ndarray) -> np.ndarray:
         import scipy.linalg
 
-        if not np.isfinite(x).all():  # which SciPy refuses, and TensorFlow does not
+        if not np.isfinite(x).all():  # SciPy refuses such a matrix, TensorFlow does not
             return np.full_like(x, np.nan)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of logm, in single precision
-            found = np.asarray(getattr(scipy.linalg, name)(x))
-        return found.astype(x.dtype) if np.iscomplexobj(x) else _real_part(found).astype(x.dtype)
+            warnings.simplefilter("ignore", RuntimeWarning)  # logm warns in single precision
+            result = np.asarray(getattr(scipy.linalg, name)(x))
+        return result.astype(x.dtype) if np.iscomplexobj(x) else _real_part(result).astype(x.dtype)
 
     return lambda x: x.copy() if 0 in x.shape else each(of_one, x)
 
@@ -177,10 +183,13 @@ def _largest(x: Tensor) -> Tensor:
     return bind.reduce_max(x, axis=(x.ndim - 1,), keepdims=True)
 
 
-def _threshold(s: Tensor, x: Tensor, factor: float, given: Any) -> Tensor:
-    """What singular values are taken as zero, for each matrix: ``factor`` times the largest dim and value, unless given."""
-    if given is not None:
-        return convert_to_tensor(given, s.dtype)
+def _threshold(s: Tensor, x: Tensor, factor: float, bound: Any) -> Tensor:
+    """Returns for each matrix the bound up to which singular values count as zero.
+
+    It is ``bound``, or else ``factor`` times epsilon times the largest dim and singular value.
+    """
+    if bound is not None:
+        return convert_to_tensor(bound, s.dtype)
     rows, columns = x._type.shape[-2:]
     return bind.multiply(_largest(s), number(factor * max(rows, columns) * np.finfo(s.dtype.np).eps, s))  # type: ignore[type-var, operator]
 
@@ -209,8 +218,8 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
         share = convert_to_tensor(rcond, s.dtype)
         cutoff = bind.multiply(_largest(s), share[..., None] if share.ndim else share)  # type: ignore[index]
     infinite = number(np.inf, s)
-    kept = bind.select(bind.greater(s, cutoff), s, bind.broadcast_to(infinite, shape=s._type.shape))
-    inverse = as_dtype_of(bind.divide(number(1, s), kept), u)
+    divisors = bind.select(bind.greater(s, cutoff), s, bind.broadcast_to(infinite, shape=s._type.shape))
+    inverse = as_dtype_of(bind.divide(number(1, s), divisors), u)
     return product(scaled_columns(v, inverse), adjoint(u))
 
 

@@ -1,4 +1,4 @@
-"""Pooling that tells places, and dilation and erosion: the first greatest of a window's elements."""
+"""max_pool_with_argmax, dilation2d and erosion2d: the first largest of each window's elements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
-from tvtf.ops.operands import attributes, one_of, operands, told, word_of
+from tvtf.ops.operands import attributes, named, one_of, operands, word_of
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 
 
 class _Windows(NamedTuple):
-    """What lies at each place of all windows, and the row and column where each window begins."""
+    """The elements of all windows, tap by tap, and the row and column where each window begins."""
 
     elements: list[Tensor]
     offsets: list[tuple[int, int]]
@@ -31,14 +31,15 @@ class _Windows(NamedTuple):
 
 
 def _pair(value: Any, what: str) -> tuple[int, int]:
-    found = [int(v) for v in np.atleast_1d(np.array(static_value(value, what)))]
-    if len(found) not in (1, 2, 4):
-        raise ValueError(f"{what} should be of length 1, 2 or 4 but was {len(found)}")
-    return (found[1], found[2]) if len(found) == 4 else (found[0], found[-1])
+    """Returns a row and a column value of an argument of 1, 2 or 4 ints."""
+    values = [int(v) for v in np.atleast_1d(np.array(static_value(value, what)))]
+    if len(values) not in (1, 2, 4):
+        raise ValueError(f"{what} should be of length 1, 2 or 4 but was {len(values)}")
+    return (values[1], values[2]) if len(values) == 4 else (values[0], values[-1])
 
 
 def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
-    """The windows of images (n, rows, columns, channels) of known size; what lies outside is the least number there is."""
+    """Cuts images (n, rows, columns, channels) of known size into windows, padded with the dtype's lowest number."""
     if x.ndim != 4:
         raise ArgumentError(f"the images must be 4-dimensional, but have shape {x.shape}")
     if not is_static_shape(x._type.shape[1:]):
@@ -62,18 +63,18 @@ def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequen
     return _Windows(elements, places, rows, columns)
 
 
-def _first_greatest(values: Sequence[Tensor], others: Sequence[Tensor] = ()) -> Tensor:
-    """The greatest of the values, the first of equal ones; or what ``others`` has in its place."""
-    best, found = values[0], (others or values)[0]
-    for value, other in zip(values[1:], (others or values)[1:]):
+def _first_largest(values: Sequence[Tensor], payloads: Sequence[Tensor] = ()) -> Tensor:
+    """Returns the largest of the values, or the entry of ``payloads`` at the first largest value."""
+    best, result = values[0], (payloads or values)[0]
+    for value, payload in zip(values[1:], (payloads or values)[1:]):
         above = bind.greater(value, best)
-        found = bind.select(above, other, found)
+        result = bind.select(above, payload, result)
         best = bind.select(above, value, best)
-    return found
+    return result
 
 
 class MaxPoolWithArgmax(NamedTuple):
-    """What `tf.nn.max_pool_with_argmax` returns."""
+    """The result of `tf.nn.max_pool_with_argmax`."""
 
     output: Tensor
     argmax: Tensor
@@ -81,7 +82,7 @@ class MaxPoolWithArgmax(NamedTuple):
 
 @export("nn.max_pool_with_argmax")
 @attributes(
-    include_batch_in_index=bool, padding=word_of("SAME", "VALID"), output_dtype=told("Targmax", one_of(int32, int64))
+    include_batch_in_index=bool, padding=word_of("SAME", "VALID"), output_dtype=named("Targmax", one_of(int32, int64))
 )
 def max_pool_with_argmax(
     input: Any,
@@ -121,38 +122,42 @@ def max_pool_with_argmax(
             f"`data_format` values other  than 'NHWC' are not supported. Received: data_format={data_format}"
         )
     x = convert_to_tensor(input)
-    found = _windows(x, _pair(ksize, "ksize"), _pair(strides, "strides"), (1, 1), padding)
+    windows = _windows(x, _pair(ksize, "ksize"), _pair(strides, "strides"), (1, 1), padding)
     columns, channels = int(x._type.shape[2]), int(x._type.shape[3])  # type: ignore[arg-type]
-    own = np.arange(channels)
+    channel_numbers = np.arange(channels)
     places = [
         EagerTensor(
-            (((found.rows[:, None, None] + a) * columns + found.columns[:, None] + b) * channels + own).astype(np.int64)
+            (
+                ((windows.rows[:, None, None] + a) * columns + windows.columns[:, None] + b) * channels
+                + channel_numbers
+            ).astype(np.int64)
         )
-        for a, b in found.offsets
+        for a, b in windows.offsets
     ]
-    values = _first_greatest(found.elements)
+    values = _first_largest(windows.elements)
     shape = values._type.shape
-    at = _first_greatest(found.elements, [bind.broadcast_to(p, shape=shape) for p in places])
+    at = _first_largest(windows.elements, [bind.broadcast_to(p, shape=shape) for p in places])
     if include_batch_in_index:
-        whole = int(x._type.shape[1]) * columns * channels  # type: ignore[arg-type]
+        image_size = int(x._type.shape[1]) * columns * channels  # type: ignore[arg-type]
         images = bind.range(size=shape[0], start=0, delta=1, dtype=int64)
-        start = bind.multiply(bind.reshape(images, shape=(shape[0], 1, 1, 1)), number(whole, images))
+        start = bind.multiply(bind.reshape(images, shape=(shape[0], 1, 1, 1)), number(image_size, images))
         at = bind.add(at, start)
     return MaxPoolWithArgmax(values, cast(at, as_dtype(output_dtype)))
 
 
 def _four(value: Any, what: str) -> list[int]:
-    found = attribute_ints([] if value is None else value, what, "dilation2d")
-    if len(found) < 4:
-        raise ArgumentError(f"Length for attr '{what}' of {len(found)} must be at least minimum 4")
-    if found[0] != 1 or found[3] != 1:
+    """Returns strides or rates as four ints, of which the first and last must be 1."""
+    values = attribute_ints([] if value is None else value, what, "dilation2d")
+    if len(values) < 4:
+        raise ArgumentError(f"Length for attr '{what}' of {len(values)} must be at least minimum 4")
+    if values[0] != 1 or values[3] != 1:
         name = "Stride" if what == "strides" else "Rate"
         raise UnimplementedError(
             None, "Dilation2D", f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
         )
-    if min(found) < 1:
-        raise ArgumentError(f"{what} must be positive, but are {found}")
-    return found
+    if min(values) < 1:
+        raise ArgumentError(f"{what} must be positive, but are {values}")
+    return values
 
 
 @export("nn.dilation2d")
@@ -188,9 +193,9 @@ def dilation2d(
     x = convert_to_tensor(input)
     weights: Any = operands(x, filters)[1]
     height, width = (int(d) for d in weights.shape[:2])
-    found = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
+    windows = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
     taps = itertools.product(range(height), range(width))
-    return _first_greatest([bind.add(e, weights[i, j]) for e, (i, j) in zip(found.elements, taps)])
+    return _first_largest([bind.add(e, weights[i, j]) for e, (i, j) in zip(windows.elements, taps)])
 
 
 @export("nn.erosion2d")

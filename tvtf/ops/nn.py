@@ -1,4 +1,4 @@
-"""Neural-network ops that are neither convolution, pooling, normalisation nor loss."""
+"""bias_add."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
 
 
 def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
+    """Checks that a bias is a vector as long as the channel axis."""
     shapes = f"{brackets(x.shape)}, {brackets(bias.shape)}"
     if len(x.shape) < 2:
         raise ArgumentError(
@@ -48,6 +49,7 @@ def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, T
 
 
 def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    """Adds a batched bias by reshaping; the primitive takes one vector."""
     x, bias = inputs
     if not batched[1]:
         return bind.bias_add(x, bias)
@@ -70,7 +72,7 @@ def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     ],
 )
 def _bias_add(value: Tensor, bias: Tensor) -> Any:
-    """``value`` (..., channels) plus ``bias`` (channels,)."""
+    """Adds ``bias`` (channels,) to ``value`` (..., channels)."""
     return (value, bias), {}
 
 
@@ -106,6 +108,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 
 def _bias_add_first(x: Tensor, bias: Tensor) -> Tensor:
+    """Adds a bias to channels in the second axis."""
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)

@@ -1,4 +1,4 @@
-"""Normalisation over trailing axes as primitives, and the normalisations that are composed."""
+"""Layer normalisation over trailing axes, and its gradient, as primitives."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tvtf.ops.softmax import wide
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:
+    """Checks that scale and offset have the dtype of ``x`` and the shape of its axes from ``first`` on."""
     require_dtype(x, FLOATING, "x")
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
@@ -50,6 +51,7 @@ def _axes(x: Any, first: int) -> tuple[int, ...]:
 
 
 def _standard_array(x: np.ndarray, first: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Standardises rows; also returns one over their deviation."""
     x, axes = wide(x), _axes(x, first)
     centered = x - x.mean(axes, keepdims=True)
     inverse = 1 / np.sqrt(np.square(centered).mean(axes, keepdims=True) + x.dtype.type(epsilon))
@@ -66,6 +68,7 @@ def _grad_array(g: np.ndarray, x: np.ndarray, *, first: int, epsilon: float) -> 
 def _vjp(
     ct: Tensor, y: Tensor, x: Tensor, scale: Tensor, offset: Tensor, *, first: int, epsilon: float
 ) -> tuple[Any, ...]:
+    """Returns the cotangents of x, scale and offset; x's by the primitive ``layer_norm_grad``."""
     rows = tuple(range(first))
     standard = bind.layer_norm(x, ones_like(scale), zeros_like(offset), first=first, epsilon=epsilon)
     to_x = bind.layer_norm_grad(bind.multiply(ct, scale), x, first=first, epsilon=epsilon)
@@ -81,8 +84,11 @@ def _mean(x: Tensor, first: int) -> Tensor:
 
 
 def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon: float) -> tuple[Tensor, Tensor]:
-    """The map is symmetric in g; with row means p = <c s>, q = <g s>, s standardised, r one over the deviation, x gets
-    ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``."""
+    """Returns the cotangents of ``layer_norm_grad``'s inputs, for second derivatives.
+
+    The map is symmetric in g. With < > for row means, s the standardised x, r one over its deviation, p = <c s> and
+    q = <g s>, x gets ``layer_norm_grad(-r (q c + p g)) - r^2 s (<c g> - <c> <g> - p q)``.
+    """
     centered = bind.subtract(x, _mean(x, first))
     variance = _mean(bind.square(centered), first)
     r = bind.rsqrt(bind.add(variance, number(epsilon, x)))
@@ -96,6 +102,7 @@ def _grad_vjp(c: Tensor, y: Tensor, g: Tensor, x: Tensor, *, first: int, epsilon
 
 
 def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, epsilon: float) -> Tensor:
+    """Normalises one axis later. A batched scale or offset is applied afterwards, since rows share the primitive's."""
     x, scale, offset = inputs
     if not any(batched[1:]):
         return bind.layer_norm(x, scale, offset, first=first + 1, epsilon=epsilon)
@@ -118,6 +125,7 @@ def _onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon:
 
 
 def _grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, epsilon: float) -> None:
+    """Writes the gradient as ONNX nodes, by the formula of the kernel ``layer_norm_grad``."""
     dtype, axes = types[0][1].dtype.np, tuple(range(first, len(types[0][1].shape)))
 
     def node(op: str, *names: str) -> str:
@@ -140,8 +148,8 @@ def _grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, eps
 
 def _samples() -> list[Sample]:
     cases = (((2, 5), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((4,), 0))
-    made = [_sample(i, s, first) for i, (s, first) in enumerate(cases)]
-    return [*made, _sample(9, (2, 5), 1, symbolic=(("n", None), (None,), (None,)))]
+    samples = [_sample(i, s, first) for i, (s, first) in enumerate(cases)]
+    return [*samples, _sample(9, (2, 5), 1, symbolic=(("n", None), (None,), (None,)))]
 
 
 def _sample(i: int, shape: Any, first: int, **options: Any) -> Sample:
@@ -198,13 +206,14 @@ def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float =
 
 
 def _first_axis(axis: Any, rank: int) -> int:
-    given = static_value(axis, "axis")
-    if not isinstance(given, (list, tuple)):
-        return static_int(given, "axis") % rank
-    axes = sorted(a % rank for a in given)
+    """Returns the first of the axes to normalise, which must be the last axes."""
+    value = static_value(axis, "axis")
+    if not isinstance(value, (list, tuple)):
+        return static_int(value, "axis") % rank
+    axes = sorted(a % rank for a in value)
     if axes != list(range(rank - len(axes), rank)) or not axes:
         raise ValueError(
-            f"layer_norm: axis must be the last axes of rank {rank}, but got {list(given)}: transpose first"
+            f"layer_norm: axis must be the last axes of rank {rank}, but got {list(value)}: transpose first"
         )
     return axes[0]
 
@@ -219,10 +228,10 @@ def _first_axis(axis: Any, rank: int) -> int:
     samples=_grad_samples,
 )
 def layer_norm_grad(g: Tensor, x: Tensor, first: int, epsilon: float) -> Any:
-    """The cotangent of standardisation's input from that of its result: shapes as x."""
+    """Returns the cotangent of standardisation's input ``x`` from that of its result."""
     return (g, x), {"first": first, "epsilon": epsilon}
 
 
 def row_size(x: Tensor, axes: Sequence[int]) -> int:
-    """The number of elements along axes, which must be known."""
+    """Returns the number of elements along axes, which must be known."""
     return math.prod(static_int(x._type.shape[a], "dim") for a in axes)

@@ -1,4 +1,4 @@
-"""Arguments as TensorFlow's ops convert them: tensors of a dtype that the op fixes, sizes given as scalars, attributes."""
+"""Argument conversion as TensorFlow's ops do it: tensors of a fixed dtype, sizes given as scalars, attributes."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ R = TypeVar("R")
 
 
 def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
-    """An op's input ``index``, whose dtype the op fixes: Python and NumPy values become it, tensors must have it.
+    """Converts an op's input ``index`` whose dtype the op fixes: Python and NumPy values are cast, tensors must match.
 
     Raises:
       ArgumentError: a tensor of another dtype.
     """
     if not is_tensor(value):
         return of_fixed_dtype(value, dtype)
-    found = convert_to_tensor(value)
-    if found.dtype is not dtype:
+    result = convert_to_tensor(value)
+    if result.dtype is not dtype:
         raise ArgumentError(
             f"cannot compute {{op}} as input #{index}(zero-based) was expected to be a {type_name(dtype)} tensor but is a "
-            f"{type_name(found.dtype)} tensor",
+            f"{type_name(result.dtype)} tensor",
             TypeError,
-            f"Input #{index} of '{{op}}' Op has type {found.dtype.name} that does not match expected type of {dtype.name}.",
+            f"Input #{index} of '{{op}}' Op has type {result.dtype.name} that does not match expected type of {dtype.name}.",
         )
-    return found
+    return result
 
 
 def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
-    """A Python or NumPy value as an input whose dtype the op fixes.
+    """Converts a Python or NumPy value to a tensor of the dtype that the op fixes.
 
     Raises:
-      ValueError: no tensor can be made of it; eagerly, also where one of another dtype can.
-      TypeError: one of another dtype can be made of it, while tracing.
+      ValueError: it can't be converted to a tensor, or, eagerly, not to one of this dtype.
+      TypeError: while tracing, it can be converted to a tensor but not to one of this dtype.
     """
     try:
         return convert_to_tensor(value, dtype)
     except ValueError as error:
         if state.trace is None:
             raise
-        found = convert_to_tensor(value).dtype
+        result = convert_to_tensor(value).dtype
         raise TypeError(
-            f"Input has type {found.name} that does not match expected type of {dtype.name}: {error}"
+            f"Input has type {result.name} that does not match expected type of {dtype.name}: {error}"
         ) from None
 
 
 def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
-    """As :func:`operand`, for inputs that TensorFlow's functions convert themselves before they call the op.
+    """Converts an input as :func:`operand` does, where TensorFlow's Python function converts it before it calls the op.
 
     Raises:
       ValueError: a tensor of another dtype, eagerly.
@@ -67,35 +67,35 @@ def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
 
 
 def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
-    """An int known now, from what converts to a scalar of ``dtype``.
+    """Returns an int that must be known now, from a value that converts to a scalar of ``dtype``.
 
     Raises:
-      TypeError: a Python value that is no integer.
+      TypeError: a Python value that is not an integer.
       ValueError: a tensor of another dtype.
-      ArgumentError: no scalar.
+      ArgumentError: not a scalar.
     """
-    found = converted(value, dtype)
-    if found.ndim:
-        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
-    return static_int(found, what)
+    result = converted(value, dtype)
+    if result.ndim:
+        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(result._type.shape)}")
+    return static_int(result, what)
 
 
 def integers(value: Any, what: str) -> Any:
-    """``value``, of which a tensor of integers can be made.
+    """Checks that ``value`` converts to a tensor of integers and returns it unconverted.
 
     Raises:
-      ValueError: no tensor can be made of it.
-      ArgumentError: they are no integers.
+      ValueError: it can't be converted to a tensor.
+      ArgumentError: its elements are not integers.
     """
     if _is_known(value) and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
-        found = convert_to_tensor(value, dtype_hint=int32)
-        if not found.dtype.is_integer:
-            require_dtype(found._type, (int32, int64), what)
+        result = convert_to_tensor(value, dtype_hint=int32)
+        if not result.dtype.is_integer:
+            require_dtype(result._type, (int32, int64), what)
     return value
 
 
 def _is_known(value: Any) -> bool:
-    """Whether the program computes none of it."""
+    """Whether a value contains nothing that the program computes."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_known, value))
     return not (isinstance(value, (SymbolicTensor, TensorShape)) or is_dim(value))
@@ -105,7 +105,7 @@ Converter = Callable[[Any, str], Any]
 
 
 def at_least(least: int) -> Converter:
-    """How an int is converted that has a least value."""
+    """Returns a converter of an int attribute with a smallest allowed value."""
     return lambda value, what: attribute_int(value, what, least)
 
 
@@ -113,15 +113,15 @@ positive = at_least(1)
 
 
 def one_of(*allowed: DType) -> Converter:
-    """How a dtype is converted, of some or of any."""
+    """Returns a converter of a dtype attribute, one of ``allowed`` or any."""
     return lambda value, what: attribute_dtype(value, what, allowed)
 
 
 def attribute_float(value: Any, what: str) -> float:
-    """A float that TensorFlow keeps as an attribute of the op.
+    """Returns a float that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it is no number.
+      TypeError: it is not a number.
     """
     if not isinstance(value, (Real, np.integer, np.floating)):
         raise TypeError(f"Expected float for argument '{what}' not {value!r}.")
@@ -129,19 +129,19 @@ def attribute_float(value: Any, what: str) -> float:
 
 
 def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DType:
-    """A dtype that TensorFlow keeps as an attribute of the op.
+    """Returns a dtype that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it names none.
-      ArgumentError: it is none of those ``allowed``.
+      TypeError: it doesn't name a dtype.
+      ArgumentError: it is not in ``allowed``.
     """
     try:
-        found = as_dtype(value)
+        result = as_dtype(value)
     except TypeError:
         raise TypeError(f"Expected DataType for argument '{what}' not {value!r}.") from None
-    if allowed and found not in allowed:
-        raise not_among(found, allowed, what, what)
-    return found
+    if allowed and result not in allowed:
+        raise not_among(result, allowed, what, what)
+    return result
 
 
 KINDS: dict[type, Converter] = {
@@ -153,7 +153,10 @@ KINDS: dict[type, Converter] = {
 
 
 class Attributes:
-    """Arguments of a public function that TensorFlow keeps as attributes of its op; None is the default, where there is one."""
+    """The arguments of a public function that are attributes of TensorFlow's op.
+
+    None stands for their default, if any.
+    """
 
     def __init__(self, function: Callable[..., Any], kinds: dict[str, Any]) -> None:
         self.kinds = kinds
@@ -163,14 +166,14 @@ class Attributes:
         self.first = self.places[0][0]
 
     def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The arguments converted."""
+        """Returns the arguments with the attributes among them converted."""
         if len(args) > self.first:
             args = list(args)
             for place, name in self.places:
                 if place < len(args):
                     args[place] = self._converted(name, args[place])
-        found = self.kinds.keys() & kwargs.keys() if kwargs else ()
-        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in found} if found else kwargs
+        passed = self.kinds.keys() & kwargs.keys() if kwargs else ()
+        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in passed} if passed else kwargs
 
     def _converted(self, name: str, value: Any) -> Any:
         if value is None and name in self.defaults:
@@ -205,24 +208,24 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def word_of(*allowed: str) -> Converter:
-    """How a string is converted that is one of some."""
+    """Returns a converter of a string attribute, one of ``allowed``."""
     return lambda value, what: attribute_text(value, what, allowed)
 
 
-def told(name: str, kind: Converter) -> Converter:
-    """How an argument is converted that TensorFlow's op calls otherwise than its public function."""
+def named(name: str, kind: Converter) -> Converter:
+    """Returns a converter whose errors call the argument ``name``, as TensorFlow's op does, not its public function."""
     return lambda value, _: kind(value, name)
 
 
 def flag(name: str) -> Converter:
-    """A bool that TensorFlow's op calls otherwise."""
-    return told(name, attribute_bool)
+    """Returns a converter of a bool that TensorFlow's op calls ``name``."""
+    return named(name, attribute_bool)
 
 
 def operands(*values: Any) -> list[Tensor]:
-    """Inputs of one dtype, as TensorFlow's ops match them: Python values become what the first tensor among them is.
+    """Converts inputs of one dtype as TensorFlow's ops do: Python values take the dtype of the first tensor among them.
 
-    While tracing they become what the first value is, tensor or not.
+    While tracing they take the dtype of the first value, tensor or not.
     """
     first = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
     kind = convert_to_tensor(first).dtype

@@ -1,7 +1,7 @@
-"""Python's operators for tensors and Variables, with a short way for two eager tensors of one dtype.
+"""Python's operators for tensors and Variables, with a fast path for eager operands of one dtype.
 
-TensorFlow's ``+`` and ``/`` take an operand of another dtype as it is and refuse it in the op's words; the other
-operators convert it to the tensor's dtype, or say that it can't be.
+TensorFlow's ``+`` and ``/`` pass an operand of another dtype on, and the op refuses it; the other operators convert it
+to the tensor's dtype, or raise that it can't be converted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tvtf.state.variable import Variable
 
 Operator = Callable[[Any, Any], Any]
 
-# -- the complete way
+# -- the complete operators
 
 
 def _by_kind(of_bools: str, of_integers: str) -> Operator:
-    """``&``, ``|``, ``^`` and their kin: logic on bools, bitwise on integers."""
+    """Returns ``&``, ``|`` or ``^``: logical on bools, bitwise on integers."""
 
     def operate(x: Any, y: Any) -> Any:
         name = of_bools if convert_to_tensor(x).dtype.is_bool else of_integers
@@ -41,24 +41,30 @@ def _function(name: str) -> Callable[..., Any]:
 
 
 def _named(name: str) -> Operator:
-    """The primitive of that name, looked up when used: another family may declare it."""
+    """Returns the primitive of that name, looked up at each call: a module imported later may declare it."""
     return lambda x, y: table[name](x, y)
 
 
 @defer_unknown_rank
 def equals(x: Any, y: Any) -> Any:
-    """``x == y``: elementwise; False for None and for shapes that don't broadcast; in graphs whether they are one object."""
+    """``x == y``: elementwise; False for None and for shapes that don't broadcast.
+
+    In a TensorFlow 1 graph it compares by identity.
+    """
     return x is y if _is_in_graph() else _matching(compare.equal, x, y, False)
 
 
 @defer_unknown_rank
 def differs(x: Any, y: Any) -> Any:
-    """``x != y``: elementwise; True for None and for shapes that don't broadcast; in graphs whether they are two objects."""
+    """``x != y``: elementwise; True for None and for shapes that don't broadcast.
+
+    In a TensorFlow 1 graph it compares by identity.
+    """
     return x is not y if _is_in_graph() else _matching(compare.not_equal, x, y, True)
 
 
 def _is_in_graph() -> bool:
-    """Whether what is traced belongs to a graph of TensorFlow 1, whose tensors are keys: also in a function, or a branch."""
+    """Whether the active trace, or one around it, is a graph of TensorFlow 1, whose tensors compare by identity."""
     trace = state.trace
     while trace is not None and not trace.has_keys:
         trace = trace.parent or trace.caller
@@ -66,10 +72,11 @@ def _is_in_graph() -> bool:
 
 
 def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
+    """Compares elementwise; returns ``otherwise`` for None and for shapes that don't broadcast."""
     if y is None:
         return otherwise
     if isinstance(y, CompositeTensor) and type(y).__eq__ is not object.__eq__:
-        return NotImplemented  # its own comparison is asked
+        return NotImplemented  # Python then calls y's own comparison
     x = convert_to_tensor(x)
     y = like(y, x.dtype)
     if broadcast_shapes(x._type.shape, y._type.shape, may_be_same) is None:
@@ -78,7 +85,7 @@ def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
 
 
 def _reflected(operate: Operator) -> Operator:
-    """``__radd__`` and its kin: the other operand comes first, in the tensor's dtype."""
+    """Returns ``__radd__`` and its like: the other operand comes first, converted to the tensor's dtype."""
 
     def run(x: Any, y: Any) -> Any:
         x = convert_to_tensor(x)
@@ -98,7 +105,7 @@ def _invert(x: Any) -> Any:
 
 
 def _yielding(operate: Operator, reflected: str) -> Operator:
-    """Lets the right operand's own ``__r...__`` try what this one refuses."""
+    """Makes an operator return NotImplemented for an operand it refuses that has a method ``__r...__`` of its own."""
 
     def run(x: Any, y: Any) -> Any:
         try:
@@ -114,21 +121,27 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
     return run
 
 
-# -- the short way
+# -- the fast path
 
 _UNQUIET = (ValueError, RuntimeError, OverflowError, MemoryError)
-"""Shapes that don't broadcast, a quiet context entered already, an int or a result that does not fit: the complete way tells."""
+"""What NumPy raises for shapes that don't broadcast, nested quiet contexts, ints and results that don't fit.
+
+The complete operator then computes the result or raises TensorFlow's error.
+"""
 
 
 def _holds(dtype: np.dtype, value: int) -> bool:
-    """Whether NumPy's operators take an int as this dtype; it compares larger ones exactly, where TensorFlow's wrap around."""
+    """Whether NumPy converts an int to this dtype.
+
+    It compares larger ints exactly, where TensorFlow wraps them around.
+    """
     return dtype.kind == "f" or (
         dtype.kind == "i" and (-128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize)
     )
 
 
 def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
-    """``complete``, done at once where nothing is to be traced, recorded or converted."""
+    """Returns ``complete`` with a fast path: one NumPy call where nothing is traced, recorded or converted."""
 
     def operate(x: Any, y: Any) -> Any:
         if state.trace is None and not state.tapes:
@@ -152,7 +165,7 @@ def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
 
 
 def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
-    """The same for a Python number on the left."""
+    """Returns the fast path of :func:`_quick` for a Python number on the left."""
 
     def operate(x: Any, y: Any) -> Any:
         dtype = x._array.dtype
@@ -169,6 +182,8 @@ def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operato
 
 
 def _quick_unary(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns ``complete`` with the fast path of :func:`_quick`, for one operand."""
+
     def operate(x: Any) -> Any:
         if x._array.dtype.kind in kinds and state.trace is None and not state.tapes:
             return EagerTensor(np.asarray(ufunc(x._array)))
@@ -178,7 +193,7 @@ def _quick_unary(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) ->
 
 
 def _divide(x: Any, y: Any) -> Any:
-    """``__div__``, Python 2's division: of integers, rounded down."""
+    """Divides as Python 2's ``__div__``, which TensorFlow still has: integers are rounded down."""
     dtype = convert_to_tensor(x).dtype
     return (arithmetic.divide if dtype.is_floating or dtype.is_complex else table["floordiv"])(x, y)
 
@@ -224,14 +239,15 @@ QUICK_UNARY: dict[str, tuple[np.ufunc, str]] = {"neg": (np.negative, "fic"), "ab
 
 
 def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
-    """A plain function: what a primitive, being an object, is not when looked up on an instance."""
+    """Wraps a primitive as a plain function: a callable object isn't bound to the instance it is looked up on."""
     return (lambda self: function(self)) if arity == 1 else (lambda self, other: function(self, other))
 
 
 def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
-    """Gives Tensor and Variable their operators, EagerTensor the quick ones.
+    """Sets the operators of Tensor and Variable, and EagerTensor's with the fast path.
 
-    ``promoting`` makes an operator promote its operands; else the other operand takes the tensor's dtype.
+    ``promoting`` wraps an operator so that it promotes its operands; without it the other operand takes the tensor's
+    dtype.
     """
     for name, operate in ARITHMETIC.items():
         complete = promoting(operate) if promoting else operate
@@ -252,7 +268,7 @@ def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
 
 
 class Equality:
-    """Whether ``==`` tells of tensors that they are one object, as TensorFlow 1 has it."""
+    """A switch that makes ``==`` compare tensors by identity, as in TensorFlow 1."""
 
     def __init__(self) -> None:
         self._compared: dict[Any, Any] = {}
@@ -262,11 +278,11 @@ class Equality:
         return bool(self._compared)
 
     @by_identity.setter
-    def by_identity(self, wanted: bool) -> None:
-        if wanted == self.by_identity:
+    def by_identity(self, enabled: bool) -> None:
+        if enabled == self.by_identity:
             return
         kinds = (Tensor, EagerTensor, Variable)
-        if wanted:
+        if enabled:
             self._compared = {(k, n): vars(k).get(n) for k in kinds for n in ("__eq__", "__ne__", "__hash__")}
             for kind in kinds:
                 kind.__eq__ = _is  # type: ignore[method-assign,assignment]

@@ -1,4 +1,4 @@
-"""More of the same elements: pad, tile, repeat, reverse, roll."""
+"""Ops that pad, repeat and reorder elements: pad, tile, repeat, reverse, roll."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 
 
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
+    """Checks one pair of non-negative paddings for each axis."""
     require_same_dtype((x, value), ("input", "constant_values"))
     if len(paddings) != len(x.shape):
         raise ArgumentError(
@@ -49,13 +50,15 @@ def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorTyp
 
 
 def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
+    """Slices the inner part for ``x``; the padding value gets the sum of the rest."""
     begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
     inner = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
-    whole = {"axis": tuple(range(ct.ndim)), "keepdims": False}
-    return inner, bind.subtract(bind.reduce_sum(ct, **whole), bind.reduce_sum(inner, **whole))
+    all_axes = {"axis": tuple(range(ct.ndim)), "keepdims": False}
+    return inner, bind.subtract(bind.reduce_sum(ct, **all_axes), bind.reduce_sum(inner, **all_axes))
 
 
 def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:
+    """Pads all but the batch axis; a batched padding value is selected in, for the primitive takes a scalar."""
     x = stretch(size, inputs[0], batched[0])
     if not batched[1]:
         return bind.pad(x, inputs[1], paddings=((0, 0), *paddings))
@@ -91,7 +94,7 @@ def _pad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs
     ],
 )
 def pad_around(x: Tensor, value: Tensor, paddings: Pairs) -> Any:
-    """``x`` with so many elements of ``value`` before and after it along every axis."""
+    """Pads ``x`` with ``value`` before and after it along every axis."""
     return (x, value), {"paddings": paddings}
 
 
@@ -126,7 +129,7 @@ def pad(
     pairs = _pairs(paddings, x)
     if how == "CONSTANT":
         if x.dtype is bool_dtype and type(constant_values) is int and constant_values == 0:
-            constant_values = False  # the default is for every dtype, a number for numbers alone
+            constant_values = False  # the default 0 must serve every dtype, though bool takes no other number
         return bind.pad(x, convert_to_tensor(constant_values, x.dtype), paddings=pairs)
     for axis, (low, high) in enumerate(pairs):
         x = _mirrored(x, axis, low, high, int(how == "REFLECT"))
@@ -134,6 +137,7 @@ def pad(
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
+    """Returns paddings as pairs of dims, one for each axis."""
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
@@ -146,6 +150,7 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
 
 
 def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
+    """Pads one axis by reversed slices of it, without its edge element where ``edge`` is 1."""
     extent = x._type.shape[axis]
     known = all(isinstance(d, int) for d in (extent, low, high))
     if known and (low > extent - edge or high > extent - edge):
@@ -161,7 +166,7 @@ def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
 
 
 def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
-    """``size`` elements along one axis from ``begin``, all of the others."""
+    """Takes ``size`` elements along one axis from ``begin``, and all of the others."""
     shape, rank = x._type.shape, x.ndim
     return bind.strided_slice(
         x,
@@ -176,6 +181,7 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
+    """Checks one count of repeats per axis, none negative; each size is multiplied by its count."""
     if len(multiples) != len(x.shape):
         raise ArgumentError(
             f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
@@ -187,10 +193,10 @@ def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
 
 
 def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
-    """The sum over the copies: each axis seen as (copies, elements)."""
+    """Sums the cotangent over the copies, with each axis reshaped to (copies, elements)."""
     dims = tuple(d for m, own in zip(multiples, x._type.shape) for d in (m, own))
-    apart = bind.reshape(ct, shape=dims)
-    return bind.reduce_sum(apart, axis=tuple(range(0, len(dims), 2)), keepdims=False)
+    copies = bind.reshape(ct, shape=dims)
+    return bind.reduce_sum(copies, axis=tuple(range(0, len(dims), 2)), keepdims=False)
 
 
 @primitive(
@@ -209,7 +215,7 @@ def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -
     ],
 )
 def tile_by(x: Tensor, multiples: tuple[Dim, ...]) -> Any:
-    """``x`` so many times along every axis."""
+    """Repeats ``x`` ``multiples`` times along every axis."""
     return (x,), {"multiples": multiples}
 
 
@@ -260,9 +266,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     if is_computed(repeats) and not repeats.dtype.is_integer:
         raise TypeError(f"Argument `tensor` (name: repeats) must be of type integer, but is {repeats!r}")
     if _are_computed(repeats):
-        return _repeated_as_computed(x, convert_to_tensor(repeats), axis)
-    given = dims_value(repeats, "repeats")
-    counts = list(given) if isinstance(given, (list, tuple)) else [given]
+        return _repeated_by_tensor(x, convert_to_tensor(repeats), axis)
+    values = dims_value(repeats, "repeats")
+    counts = list(values) if isinstance(values, (list, tuple)) else [values]
     if any(count is None for count in counts):
         convert_to_tensor(repeats)
     return _repeated(x, counts[0], axis) if len(counts) == 1 else _repeated_each(x, counts, axis)
@@ -276,6 +282,7 @@ def _repeated(x: Tensor, count: Dim, axis: int) -> Tensor:
 
 
 def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
+    """Repeats the elements of an axis by known counts: a gather at constant indices."""
     extent = x._type.shape[axis]
     if extent != len(counts):
         raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
@@ -290,8 +297,8 @@ def _are_computed(repeats: Any) -> bool:
     return is_computed(repeats) and repeats._type.shape not in ((), (1,))
 
 
-def _repeated_as_computed(x: Tensor, counts: Tensor, axis: int) -> Tensor:
-    """Row i of the result is the first of those of ``x`` up to which more than i are wanted."""
+def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
+    """Repeats rows by counts that the program computes: row i of the result is found among the counts' running sums."""
     if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
         raise ValueError(f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible")
     ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
@@ -317,7 +324,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse
     """
     x = convert_to_tensor(tensor)
-    if not x.ndim and state.trace is None:  # the kernel gives it back before it looks at the axes
+    if not x.ndim and state.trace is None:  # TensorFlow's kernel returns a scalar before it checks the axes
         return x
     axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
     for i, a in enumerate(axes):
@@ -356,9 +363,9 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/roll
     """
     x = convert_to_tensor(input)
-    for name, given in ("shift", shift), ("axis", axis):
-        if isinstance(given, (Tensor, np.ndarray, np.generic, float)):
-            _require_integers(convert_to_tensor(given), name)
+    for name, argument in ("shift", shift), ("axis", axis):
+        if isinstance(argument, (Tensor, np.ndarray, np.generic, float)):
+            _require_integers(convert_to_tensor(argument), name)
     places = static_value(axis, "axis")
     axes, shifts = [static_int(a, "axis") for a in np.ravel(places)], scalars_of(shift)
     if np.ndim(places) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
@@ -368,22 +375,23 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     for a, s in zip(axes, shifts):
         if not -x.ndim <= a < x.ndim:
             raise ArgumentError(f"axis {a} is out of range").told_by("Roll")
-        x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_as_computed(x, s, a % x.ndim)
+        x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_by_tensor(x, s, a % x.ndim)
     return x
 
 
-def _rolled_as_computed(x: Tensor, shift: Tensor, axis: int) -> Tensor:
+def _rolled_by_tensor(x: Tensor, shift: Tensor, axis: int) -> Tensor:
     extent = x._type.shape[axis]
     places = bind.range(size=extent, start=0, delta=1, dtype=int64)
-    whole = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, places))
-    moved = bind.floormod(bind.subtract(places, bind.cast(shift, dtype=int64)), whole)
+    modulus = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, places))
+    moved = bind.floormod(bind.subtract(places, bind.cast(shift, dtype=int64)), modulus)
     return bind.gather(without_rows(x), moved, axis=axis, batch_dims=0)
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    """Rolls by a shift known while tracing: the last ``shift`` elements come first."""
     extent = x._type.shape[axis]
-    if not isinstance(extent, int):  # a remainder by no elements would end the process
-        return _rolled_as_computed(x, EagerTensor(np.array(shift)), axis)
+    if not isinstance(extent, int):  # the extent may be 0 at run time, and a remainder by 0 ends the process
+        return _rolled_by_tensor(x, EagerTensor(np.array(shift)), axis)
     if extent == 0 or shift % extent == 0:
         return x
     moved = shift % extent

@@ -1,4 +1,4 @@
-"""Two sums in one pass over memory: of a tensor, and of its products with another."""
+"""A primitive for two sums in one pass over memory: of a tensor, and of its product with another."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _samples() -> list[Sample]:
     why_not={"vjp": MADE_LATE, "onnx": MADE_LATE},
 )
 def paired_sums(x: Tensor, y: Tensor, axis: tuple[int, ...]) -> Any:
-    """The sums over axes of ``x`` and of ``x * y``, what a norm's gradient asks for."""
+    """Sums ``x`` and ``x * y`` over axes in one pass, as the gradient of a normalisation needs."""
     return (x, y), {"axis": axis}

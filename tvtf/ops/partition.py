@@ -1,4 +1,7 @@
-"""Tensors taken apart by what another tensor says, put together again, and turned around: partitions, batches of blocks."""
+"""Ops that partition and reorder slices.
+
+They are dynamic_partition, dynamic_stitch, unravel_index, reverse_sequence, space_to_batch, batch_to_space and patches.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from tvtf.ops.rules import (
     static_value,
 )
 
-# -- by number
+# -- partitions
 
 
 @export("dynamic_partition")
@@ -65,8 +68,8 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
             f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
         ).told_by("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
-    told = f"partitions is not in [0, {count})"
-    numbers = required(numbers, partial(_require_within, count=count), within(count), told)
+    message = f"partitions is not in [0, {count})"
+    numbers = required(numbers, partial(_require_within, count=count), within(count), message)
     rows = bind.reshape(x, shape=(size_of(lead), *shape[len(lead) :]))
     flat = bind.reshape(numbers, shape=(size_of(lead),))
     return [_rows_where(rows, bind.equal(flat, number(i, flat))) for i in range(count)]
@@ -81,11 +84,12 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
-    found = places(chosen)
-    return gather_densely(rows, bind.reshape(found, shape=found._type.shape[:1]))
+    result = places(chosen)
+    return gather_densely(rows, bind.reshape(result, shape=result._type.shape[:1]))
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
+    """Checks that each data tensor starts with the shape of its indices."""
     half = len(inputs) // 2
     indices, data = inputs[:half], inputs[half:]
     require_same_dtype(data, [f"data{i}" for i in range(half)])
@@ -99,14 +103,15 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
 
 
 def _stitch_array(*arrays: np.ndarray, size: Any) -> np.ndarray:
+    """Writes each row of data at its index; later tensors win, and rows without an index are zero."""
     half = len(arrays) // 2
     indices, data = arrays[:half], arrays[half:]
     rest = data[0].shape[indices[0].ndim :]
     count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
-    whole = np.zeros((count, *rest), data[0].dtype)
+    result = np.zeros((count, *rest), data[0].dtype)
     for at, x in zip(indices, data):
-        whole[at.reshape(-1)] = x.reshape(-1, *rest)
-    return whole
+        result[at.reshape(-1)] = x.reshape(-1, *rest)
+    return result
 
 
 @host_primitive(
@@ -119,7 +124,7 @@ def _stitch_array(*arrays: np.ndarray, size: Any) -> np.ndarray:
     ),
 )
 def stitched(*inputs: Tensor, size: Any) -> Any:
-    """``size`` slices, those of the second half of the inputs at the places that the first half tells."""
+    """Writes the slices of the inputs' second half at the indices in the first half, into ``size`` slices."""
     return inputs, {"size": size}
 
 
@@ -149,14 +154,14 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
 
 
 def _stitched_size(places: Sequence[Tensor]) -> Dim:
-    """One more than the largest place, where all are known while tracing."""
+    """Returns one more than the largest index if the trace knows all indices, else a fresh dim."""
     known = [x.eager_array() if isinstance(x, EagerTensor) else x.known for x in places]  # type: ignore[attr-defined]
     if any(array is None for array in known):
         return unknown_dim()
     return max((int(np.max(array)) + 1 for array in known if array.size), default=0)
 
 
-# -- by place
+# -- indices and sequences
 
 
 _BEYOND = "index is out of bound as with dims"
@@ -193,11 +198,11 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     sizes = [int(d) for d in static_value(_vector(dims, "dims"), "dims")]
     count = math.prod(sizes)
     at = required(at, partial(_require_places, count=count), within(count), _BEYOND)
-    rest, found = at, []
+    rest, coordinates = at, []
     for size in reversed(sizes):
-        found.append(bind.floormod(rest, number(size, at)))
+        coordinates.append(bind.floormod(rest, number(size, at)))
         rest = bind.floordiv(rest, number(size, at))
-    rows = [bind.reshape(x, shape=(1, *x._type.shape)) for x in reversed(found)]
+    rows = [bind.reshape(x, shape=(1, *x._type.shape)) for x in reversed(coordinates)]
     return bind.concat(*rows, axis=0)
 
 
@@ -238,8 +243,8 @@ def reverse_sequence(
             "ReverseSequence"
         )
     check = partial(_require_lengths, size=shape[along], along=along)
-    told = f"seq_lens is not in [0, input.dims({along})]"
-    lengths = required(lengths, check, within(shape[along] + 1), told)
+    message = f"seq_lens is not in [0, input.dims({along})]"
+    lengths = required(lengths, check, within(shape[along] + 1), message)
     order = (batch, along, *(i for i in range(x.ndim) if i not in (batch, along)))
     back = tuple(int(i) for i in np.argsort(order))
     steps = bind.range(size=shape[along], start=0, delta=1, dtype=lengths.dtype)
@@ -250,10 +255,11 @@ def reverse_sequence(
 
 
 def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
+    """Raises the error for the first length out of range, in TensorFlow's words."""
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
-            told = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
-            raise ArgumentError(told).told_by("ReverseSequence")
+            message = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
+            raise ArgumentError(message).told_by("ReverseSequence")
 
 
 # -- blocks
@@ -278,8 +284,8 @@ def required_space_to_batch_paddings(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/required_space_to_batch_paddings
     """
-    given = [convert_to_tensor(v, int32) if is_tensor(v) else v for v in (input_shape, block_shape)]
-    sizes, blocks = (np.array(static_value(v, "shape"), np.int32).reshape(-1) for v in given)
+    vectors = [convert_to_tensor(v, int32) if is_tensor(v) else v for v in (input_shape, block_shape)]
+    sizes, blocks = (np.array(static_value(v, "shape"), np.int32).reshape(-1) for v in vectors)
     least = np.zeros((len(blocks), 2), np.int32)
     if base_paddings is not None:
         least = np.array(static_value(base_paddings, "base_paddings"), np.int32).reshape(-1, 2)
@@ -289,6 +295,7 @@ def required_space_to_batch_paddings(
 
 
 def _blocks(x: Tensor, block_shape: Any, pairs: Any, what: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Returns block sizes and pairs of paddings or crops as ints, after checking their shapes."""
     blocks = [int(b) for b in static_value(_vector(block_shape, "block_shape"), "block_shape")]
     edges = np.array(static_value(integers(pairs, what), what))
     if edges.shape != (len(blocks), 2):
@@ -308,6 +315,7 @@ def _vector(value: Any, what: str) -> Any:
 
 
 def _quotient(dim: Dim, divisor: int, x: Tensor) -> Dim:
+    """Divides a dim by a block's size; a symbolic dim is taken to be a multiple."""
     if isinstance(dim, int):
         if dim % divisor:
             raise ValueError(
@@ -345,10 +353,10 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
     padded = bind.pad(x, number(0, x), paddings=((0, 0), *edges, *((0, 0),) * rest))
     n, *dims = padded._type.shape
     sizes = [_quotient(d, b, x) for d, b in zip(dims, blocks)]
-    apart = bind.reshape(padded, shape=(n, *itertools.chain(*zip(sizes, blocks)), *dims[len(blocks) :]))
-    within = [2 * i + 2 for i in range(len(blocks))]
+    split = bind.reshape(padded, shape=(n, *itertools.chain(*zip(sizes, blocks)), *dims[len(blocks) :]))
+    inner = [2 * i + 2 for i in range(len(blocks))]
     outer = [2 * i + 1 for i in range(len(blocks))]
-    moved = bind.transpose(apart, perm=(*within, 0, *outer, *range(apart.ndim - rest, apart.ndim)))
+    moved = bind.transpose(split, perm=(*inner, 0, *outer, *range(split.ndim - rest, split.ndim)))
     total = simplify_dim(n * int(np.prod(blocks)))
     return bind.reshape(moved, shape=(total, *sizes, *dims[len(blocks) :]))
 
@@ -379,14 +387,14 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     count = len(blocks)
     total, *dims = x._type.shape
     n = _quotient(total, int(np.prod(blocks)), x)
-    apart = bind.reshape(x, shape=(*blocks, n, *dims))
+    split = bind.reshape(x, shape=(*blocks, n, *dims))
     pairs = itertools.chain(*((count + 1 + i, i) for i in range(count)))
-    moved = bind.transpose(apart, perm=(count, *pairs, *range(2 * count + 1, apart.ndim)))
+    moved = bind.transpose(split, perm=(count, *pairs, *range(2 * count + 1, split.ndim)))
     sizes = [simplify_dim(d * b) for d, b in zip(dims, blocks)]
-    whole: Any = bind.reshape(moved, shape=(n, *sizes, *dims[count:]))
+    merged: Any = bind.reshape(moved, shape=(n, *sizes, *dims[count:]))
     cut = tuple(slice(a, None if b == 0 else -b) for a, b in edges)
     inside = (slice(None), *cut)
-    return whole[inside]
+    return merged[inside]
 
 
 @export("extract_volume_patches")
@@ -411,8 +419,8 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     Source: https://www.tensorflow.org/api_docs/python/tf/extract_volume_patches
     """
     x = convert_to_tensor(input)
-    given = (("ksizes", ksizes), ("strides", strides))
-    sizes, steps = (attribute_ints(each, what, "extract_volume_patches") for what, each in given)
+    arguments = (("ksizes", ksizes), ("strides", strides))
+    sizes, steps = (attribute_ints(each, what, "extract_volume_patches") for what, each in arguments)
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     if len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
         raise ArgumentError(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
@@ -435,5 +443,5 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
 
 
 def _window(start: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
-    """What lies at one place of all windows."""
+    """Returns the index of one tap's values in all windows."""
     return (slice(None), *(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(start, counts, steps)))

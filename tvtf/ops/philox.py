@@ -1,7 +1,7 @@
 """Philox 4x32-10 in NumPy: random bits as a function of a key and a counter, TensorFlow's own bits for the same seed.
 
-A *generator state* is TensorFlow's: int64[3] (or uint64[3]) holding the low and high half of the 128-bit counter, then the 64-bit key. A *seed*
-is two integers, from which a state is mixed by Philox itself.
+A *generator state* is TensorFlow's: int64[3] (or uint64[3]) holding the low and high half of the 128-bit counter, then the
+64-bit key. A *seed* is two integers, from which a state is mixed by Philox itself.
 
 Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011; tensorflow/core/lib/random/philox_random.h,
 tensorflow/core/kernels/stateless_random_ops.cc (GenerateKey).
@@ -20,12 +20,12 @@ LOW = np.uint64(0xFFFFFFFF)
 
 
 def blocks(state: np.ndarray, count: int) -> np.ndarray:
-    """The first ``count`` blocks of four random words of a generator state, uint32 of shape (count, 4)."""
+    """Returns the first ``count`` blocks of four random words of a generator state, uint32 of shape (count, 4)."""
     return blocks_at(state, np.arange(count, dtype=np.uint64))
 
 
 def blocks_at(state: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The blocks that lie ``at`` (uint64) positions from a generator state."""
+    """Returns the blocks at offsets ``at`` (uint64) from a generator state."""
     words = state.view(np.uint64)
     low = words[0] + at
     high = words[1] + (low < at)
@@ -35,7 +35,7 @@ def blocks_at(state: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]:
-    """Ten rounds on words held in uint64."""
+    """Applies the ten rounds to a counter's words, held in uint64 for the products' high halves."""
     for step in range(ROUNDS):
         keys = [np.uint64((k + step * w) & 0xFFFFFFFF) for k, w in zip(key, KEY_STEPS)]
         first, second = (np.uint64(m) * counter[i] for m, i in zip(MULTIPLIERS, (0, 2)))
@@ -49,7 +49,7 @@ def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]
 
 
 def scrambled(seed: np.ndarray) -> np.ndarray:
-    """The generator state for a seed of two integers: its key and high counter are one Philox block of the seed."""
+    """Returns the generator state of a two-integer seed: key and high counter are one Philox block of the seed."""
     wide = seed.astype(np.int64)
     key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
     mix = blocks(np.array([*wide, np.uint64(key).astype(np.int64)], np.int64), 1)[0].astype(np.uint64)
@@ -57,23 +57,23 @@ def scrambled(seed: np.ndarray) -> np.ndarray:
 
 
 def state_of(seed: np.ndarray) -> np.ndarray:
-    """The generator state that a primitive's ``seed`` input means: two integers are scrambled, three are a state itself."""
+    """Returns the generator state of a primitive's ``seed`` input: two integers are scrambled, three are a state."""
     return scrambled(seed) if seed.size == 2 else np.ascontiguousarray(seed)
 
 
 def words(seed: np.ndarray, count: int) -> np.ndarray:
-    """The first ``count`` words of a seed's sequence, uint32."""
+    """Returns the first ``count`` words of a seed's sequence, uint32."""
     return blocks(state_of(seed), -(-count // LANES)).ravel()[:count]
 
 
 def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """``count`` pairs of consecutive words."""
+    """Returns ``count`` pairs of consecutive words, as two uint64 vectors."""
     pairs = words(seed, 2 * count).reshape(-1, 2).astype(np.uint64)
     return pairs[:, 0], pairs[:, 1]
 
 
 def skipped(state: np.ndarray, blocks_used: int) -> np.ndarray:
-    """The state after some blocks were taken: the 128-bit counter moves on."""
+    """Returns the state after some blocks: the 128-bit counter advances."""
     moved = state.view(np.uint64).copy()
     moved[:1] += np.uint64(blocks_used)
     moved[1:2] += moved[:1] < np.uint64(blocks_used)

@@ -1,4 +1,4 @@
-"""Pooling primitives, channels last, and their gradients, differentiable again."""
+"""Pooling primitives, channels last, and their gradients as primitives, so that these have gradients too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.core.primitive import Sample, primitive, table
 from tvtf.core.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
-from tvtf.ops.conv import merged, parted
+from tvtf.ops.conv import merged, split_batch
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch, zeros_like
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
@@ -27,6 +27,8 @@ def _ones(strides: Sizes) -> Sizes:
 
 
 def _pool_type(domain: Any) -> Any:
+    """Returns the type rule of pooling for a set of dtypes; padding must be smaller than the window."""
+
     def rule(x: TensorType, *, window: Sizes, strides: Sizes, padding: Padding) -> TensorType:
         require_dtype(x, domain, "input")
         if len(x.shape) != len(window) + 2:
@@ -44,9 +46,9 @@ def _pool_type(domain: Any) -> Any:
 _max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 
-def _require_shape(x: TensorType, wanted: TensorType, name: str) -> None:
-    if not same_shape(x.shape, wanted.shape):
-        raise ArgumentError(f"{name} must have shape {show_shape(wanted.shape)}, but got {show_shape(x.shape)}")
+def _require_shape(x: TensorType, expected: TensorType, name: str) -> None:
+    if not same_shape(x.shape, expected.shape):
+        raise ArgumentError(f"{name} must have shape {show_shape(expected.shape)}, but got {show_shape(x.shape)}")
 
 
 def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:
@@ -71,29 +73,32 @@ def _lowest(dtype: np.dtype) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _sizes(around: np.ndarray, window: Sizes, strides: Sizes) -> tuple[int, ...]:
-    return result_sizes(around.shape[1:-1], window, strides, ((0, 0),) * len(window), _ones(strides))
+def _sizes(padded_x: np.ndarray, window: Sizes, strides: Sizes) -> tuple[int, ...]:
+    return result_sizes(padded_x.shape[1:-1], window, strides, ((0, 0),) * len(window), _ones(strides))
 
 
-def _views(around: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequence[int]) -> list[Any]:
+def _views(padded_x: np.ndarray, window: Sizes, strides: Sizes, sizes: Sequence[int]) -> list[Any]:
     return [places for _, places in taps(window, sizes, strides, _ones(strides))]
 
 
 def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    around = padded(wide(x), padding, _lowest(x.dtype))
-    sizes = _sizes(around, window, strides)
-    best = np.full((x.shape[0], *sizes, x.shape[-1]), _lowest(x.dtype), around.dtype)
-    for places in _views(around, window, strides, sizes):
-        best = np.maximum(best, around[places])
+    padded_x = padded(wide(x), padding, _lowest(x.dtype))
+    sizes = _sizes(padded_x, window, strides)
+    best = np.full((x.shape[0], *sizes, x.shape[-1]), _lowest(x.dtype), padded_x.dtype)
+    for places in _views(padded_x, window, strides, sizes):
+        best = np.maximum(best, padded_x[places])
     return best
 
 
 def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """The row-major number of the first largest value of each window, never of the padding; a NaN is larger than all."""
-    around, real = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
+    """Returns for each window the row-major number of its first largest value, where NaN counts as largest.
+
+    Padding is never chosen, even where all values are as low as it.
+    """
+    padded_x, real = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
-    for number, places in enumerate(_views(around, window, strides, y.shape[1:-1])):
-        value = around[places]
+    for number, places in enumerate(_views(padded_x, window, strides, y.shape[1:-1])):
+        value = padded_x[places]
         first[(first < 0) & real[places] & ((value == y) | (value != value))] = number
     return first
 
@@ -101,6 +106,7 @@ def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, 
 def _max_grad_array(
     ct: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
+    """Adds each window's cotangent at its first largest value."""
     first, ct = _first_largest(x, y, window, strides, padding), wide(ct)
     total = padded(np.zeros(x.shape, ct.dtype), padding)
     for number, places in enumerate(_views(total, window, strides, y.shape[1:-1])):
@@ -111,26 +117,28 @@ def _max_grad_array(
 def _max_pick_array(
     c: np.ndarray, x: np.ndarray, y: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 ) -> np.ndarray:
-    first, around = _first_largest(x, y, window, strides, padding), padded(c, padding)
+    """Reads ``c`` where each window has its first largest value."""
+    first, padded_x = _first_largest(x, y, window, strides, padding), padded(c, padding)
     picked = np.zeros(y.shape, c.dtype)
-    for number, places in enumerate(_views(around, window, strides, y.shape[1:-1])):
-        picked = np.where(first == number, around[places], picked)
+    for number, places in enumerate(_views(padded_x, window, strides, y.shape[1:-1])):
+        picked = np.where(first == number, padded_x[places], picked)
     return picked
 
 
 def _avg_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    around = padded(wide(x), padding)
-    sizes = _sizes(around, window, strides)
-    total = np.zeros((x.shape[0], *sizes, x.shape[-1]), around.dtype)
-    for places in _views(around, window, strides, sizes):
-        total += around[places]
+    """Averages each window over its values, without padding."""
+    padded_x = padded(wide(x), padding)
+    sizes = _sizes(padded_x, window, strides)
+    total = np.zeros((x.shape[0], *sizes, x.shape[-1]), padded_x.dtype)
+    for places in _views(padded_x, window, strides, sizes):
+        total += padded_x[places]
     return total / _counts(x.shape, window, strides, padding, sizes, total.dtype)
 
 
 def _counts(shape: Any, window: Sizes, strides: Sizes, padding: Padding, sizes: Any, dtype: Any) -> np.ndarray:
-    """How many values that aren't padding each window has."""
-    around = padded(np.ones((1, *shape[1:-1], 1), dtype), padding)
-    return sum((around[p] for p in _views(around, window, strides, sizes)), np.zeros((1, *sizes, 1), dtype))
+    """Returns how many values of each window are not padding."""
+    padded_x = padded(np.ones((1, *shape[1:-1], 1), dtype), padding)
+    return sum((padded_x[p] for p in _views(padded_x, window, strides, sizes)), np.zeros((1, *sizes, 1), dtype))
 
 
 def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
@@ -146,25 +154,27 @@ def _avg_grad_array(ct: np.ndarray, *, shape: Any, window: Sizes, strides: Sizes
 
 
 def _joined(name: str) -> Any:
-    """Batching by joining the new axis and the batch axis."""
+    """Returns the batch rule that merges the new axis into the batch axis."""
 
     def rule(size: Dim, inputs: Any, batched: Any, **attrs: Any) -> Tensor:
-        all_of = [stretch(size, x, b) for x, b in zip(inputs, batched)]
-        y = table[name].bind(*(merged(size, x) for x in all_of), **attrs)
-        return parted(size, y, all_of[0]._type.shape[1])
+        operands = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+        y = table[name].bind(*(merged(size, x) for x in operands), **attrs)
+        return split_batch(size, y, operands[0]._type.shape[1])
 
     return rule
 
 
 def _avg_grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, **attrs: Any) -> Tensor:
-    whole = (simplify_dim(size * shape[0]), *shape[1:])
-    return parted(size, bind.avg_pool_grad(merged(size, inputs[0]), shape=whole, **attrs), shape[0])
+    merged_shape = (simplify_dim(size * shape[0]), *shape[1:])
+    return split_batch(size, bind.avg_pool_grad(merged(size, inputs[0]), shape=merged_shape, **attrs), shape[0])
 
 
 # -- ONNX
 
 
 def _pool_onnx(node: str) -> Any:
+    """Returns the ONNX rule of a pooling node, between transposes to channels first and back."""
+
     def write(
         e: Any, inputs: Any, outputs: Any, types: Any, *, window: Sizes, strides: Sizes, padding: Padding
     ) -> None:
@@ -193,7 +203,7 @@ def _flat(e: Any, name: str) -> str:
 
 
 def _winners(e: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
-    """The place of each window's first largest value in the flattened input, channels first."""
+    """Writes a MaxPool for its second result: where each window's first largest value is in the flattened input."""
     places = e.temp()
     pads = [low for low, _ in padding] + [high for _, high in padding]
     e.node("MaxPool", [x], [e.temp(), places], kernel_shape=list(window), strides=list(strides), pads=pads)
@@ -201,6 +211,7 @@ def _winners(e: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) ->
 
 
 def _max_pick_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+    """Writes a Gather from the flattened values at the indices that MaxPool returns."""
     rank = len(attrs["window"])
     places = _winners(e, _first(e, inputs[1], rank), **attrs)
     picked = _node(e, "Gather", _flat(e, _first(e, inputs[0], rank)), places)
@@ -208,22 +219,23 @@ def _max_pick_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) 
 
 
 def _max_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+    """Writes a scatter-add of the cotangents at the indices that MaxPool returns; 16-bit floats add in float32."""
     rank, x_type = len(attrs["window"]), types[0][1]
     shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
     places = _winners(e, _first(e, inputs[1], rank), **attrs)
     dtype, wide_type = types[0][0].dtype, float32 if types[0][0].dtype.size == 2 else types[0][0].dtype
     zero = e.const(np.zeros((), wide_type.np))
-    empty = _node(e, "Expand", zero, e.shape((size_of(shape),)))
+    zeros = _node(e, "Expand", zero, e.shape((size_of(shape),)))
     updates = e.cast(_flat(e, _first(e, inputs[0], rank)), wide_type)
-    filled = _node(e, "ScatterElements", empty, _flat(e, places), updates, axis=0, reduction="add")
-    whole = _node(e, "Reshape", e.cast(filled, dtype), e.shape(shape))
-    e.node("Transpose", [whole], outputs, perm=[0, *range(2, rank + 2), 1])
+    flat_grad = _node(e, "ScatterElements", zeros, _flat(e, places), updates, axis=0, reduction="add")
+    grad = _node(e, "Reshape", e.cast(flat_grad, dtype), e.shape(shape))
+    e.node("Transpose", [grad], outputs, perm=[0, *range(2, rank + 2), 1])
 
 
 def _avg_grad_onnx(
     e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
 ) -> None:
-    """Shares of the cotangent spread by a transposed convolution of ones, channel by channel."""
+    """Writes a transposed convolution with ones, channel by channel, which adds each window's share to its places."""
     rank, ct, depth = len(window), types[0][0], shape[-1]
     counts = _counts(shape, window, strides, padding, ct.shape[1:-1], ct.dtype.np)
     share = _node(e, "Div", inputs[0], e.const(counts.astype(ct.dtype.np)))
@@ -254,7 +266,7 @@ def _attrs(case: Any) -> dict[str, Any]:
 
 
 def _distinct(seed: int, shape: Any) -> Any:
-    """Values that are all different, by far: a maximum that stays the same under small changes."""
+    """Returns a sample of distinct integers: the numeric gradient's small steps don't move a maximum among them."""
     count = int(np.prod(shape))
     return lambda dtype: np.random.default_rng(seed).permutation(count).reshape(shape).astype(dtype.np)
 
@@ -266,9 +278,9 @@ def _y_shape(case: Any) -> tuple[int, ...]:
 
 def _max_samples() -> list[Sample]:
     exported = (*FLOATING, int8, uint8, int16, uint16, int32)
-    made = [Sample((_distinct(i, c[0]),), _attrs(c), exported) for i, c in enumerate(_CASES)]
-    case, unknown = _CASES[1], (("n", None, None, None),)
-    return [*made, Sample((_distinct(1, case[0]),), _attrs(case), FLOATING, symbolic=unknown)]
+    samples = [Sample((_distinct(i, c[0]),), _attrs(c), exported) for i, c in enumerate(_CASES)]
+    case, symbolic = _CASES[1], (("n", None, None, None),)
+    return [*samples, Sample((_distinct(1, case[0]),), _attrs(case), FLOATING, symbolic=symbolic)]
 
 
 def _max_grad_samples() -> list[Sample]:
@@ -286,9 +298,9 @@ def _max_grad_sample(i: int, case: Any, shape: Any) -> Sample:
 
 
 def _avg_samples() -> list[Sample]:
-    made = [Sample((draw(i, c[0]),), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
-    case, unknown = _CASES[1], (("n", None, None, None),)
-    return [*made, Sample((draw(1, case[0]),), _attrs(case), FLOATING, symbolic=unknown)]
+    samples = [Sample((draw(i, c[0]),), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
+    case, symbolic = _CASES[1], (("n", None, None, None),)
+    return [*samples, Sample((draw(1, case[0]),), _attrs(case), FLOATING, symbolic=symbolic)]
 
 
 def _avg_grad_samples() -> list[Sample]:
@@ -311,7 +323,7 @@ def _avg_grad_samples() -> list[Sample]:
     heavy="always",
 )
 def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
-    """The largest value in each window of ``x`` (n, *spatial, channels); NaN wins, padding never does."""
+    """Returns the largest value in each window of ``x`` (n, *spatial, channels); NaN wins, padding never does."""
     return (x,), {"window": window, "strides": strides, "padding": padding}
 
 
@@ -330,7 +342,7 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     heavy="always",
 )
 def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
-    """Each window's cotangent at its first largest value: shapes of y, x, y to that of x."""
+    """Adds each window's cotangent, of y's shape, at the window's first largest value; the result has x's shape."""
     return (ct, x, y), {"window": window, "strides": strides, "padding": padding}
 
 
@@ -350,7 +362,7 @@ def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Size
     heavy="always",
 )
 def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
-    """The value of ``c`` (shape of x) where each window of x has its first largest value: shape of y."""
+    """Reads ``c``, of x's shape, where each window of ``x`` has its first largest value; the result has y's shape."""
     return (c, x, y), {"window": window, "strides": strides, "padding": padding}
 
 
@@ -366,7 +378,7 @@ def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes
     heavy="always",
 )
 def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
-    """The mean of each window of ``x`` (n, *spatial, channels), padding left out."""
+    """Returns the mean of each window of ``x`` (n, *spatial, channels), without padding."""
     return (x,), {"window": window, "strides": strides, "padding": padding}
 
 
@@ -381,5 +393,5 @@ def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     heavy="always",
 )
 def avg_pool_grad(ct: Tensor, shape: tuple[Dim, ...], window: Sizes, strides: Sizes, padding: Padding) -> Any:
-    """Each window's cotangent shared by its values: the cotangent of ``avg_pool``'s input of that ``shape``."""
+    """Divides each window's cotangent among its values: the cotangent of ``avg_pool``'s input of that ``shape``."""
     return (ct,), {"shape": shape, "window": window, "strides": strides, "padding": padding}

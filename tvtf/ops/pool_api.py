@@ -1,4 +1,4 @@
-"""TensorFlow's pooling functions: their arguments brought into the form of the pooling primitives."""
+"""TensorFlow's pooling functions, which convert their arguments for the pooling primitives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 def pooled(
     primitive: str, value: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None, rank: int, op: str
 ) -> Tensor:
-    """Pooling over ``rank`` spatial axes in either data format, as TensorFlow's op ``op``."""
+    """Pools over ``rank`` spatial axes in either data format; errors name TensorFlow's op ``op``."""
     first = is_channels_first(data_format, rank, op)
     is_cast = op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray)
     x = defaulted(value, (float32,), float32) if is_cast else convert_to_tensor(value)
@@ -85,7 +85,7 @@ def avg_pool2d(
 
 
 def _rank_of(value: Tensor, data_format: str | None) -> int:
-    """The number of spatial axes, from the input's rank."""
+    """Returns the number of spatial axes, from the input's rank."""
     if value.ndim not in (3, 4, 5):
         raise ValueError(
             f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={value.shape} of rank {value.ndim}."
@@ -101,7 +101,7 @@ def _op(kind: str, rank: int) -> str:
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The largest value in each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`max_pool2d`.
+    """The largest value in each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`max_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.
@@ -121,7 +121,7 @@ def max_pool(
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The mean of each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`avg_pool2d`.
+    """The mean of each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`avg_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.

@@ -1,4 +1,4 @@
-"""Random numbers as functions of a seed: TensorFlow's stateless ops, with TensorFlow's own bits."""
+"""TensorFlow's stateless random ops: functions of a seed that return the same bits as TensorFlow's."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ MSG_EMPTY_RANGE = "Need minval < maxval, got {} >= {}"
 BOX_MULLER_EPSILON = 1.0e-7
 TRUNCATED_AT = 2.0
 RESERVED_BLOCKS = 256
-"""Philox blocks that TensorFlow sets aside for four numbers drawn by rejection, and for each number of a stateful op."""
+"""Philox blocks that TensorFlow reserves for four numbers drawn by rejection, and for each number of a stateful op."""
 MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
 _NO_ONNX = "takes a loop: ONNX's own random operators have no defined sequence"
 
 
 def check_seed(seed: TensorType) -> None:
+    """Checks that a tensor is a seed of two integers or a generator's state of three."""
     if seed.shape == (3,) and seed.dtype in STATE:
         return
     if seed.dtype not in (int32, int64):
@@ -38,6 +39,8 @@ def check_seed(seed: TensorType) -> None:
 
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
+    """Returns the type rule of random numbers whose dtype is one of ``domain``."""
+
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
         if dtype not in domain:
@@ -78,7 +81,7 @@ def _bits_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np
 
 
 def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
-    """Unsigned words of 4 or 8 bytes."""
+    """Returns ``count`` unsigned words of ``size`` bytes, 4 or 8."""
     if size == 4:
         return philox.words(seed, count)
     first, second = philox.double_words(seed, count)
@@ -94,7 +97,7 @@ def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
     onnx=random_onnx.bits,
 )
 def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
-    """Random integers over the whole range of a 32- or 64-bit dtype.
+    """Returns random integers over the whole range of a 32- or 64-bit dtype.
 
     ``seed`` is int32[2] or int64[2], or a generator's state (int64[3] or uint64[3]: counter low, counter high, key).
     """
@@ -108,7 +111,7 @@ def _uniform_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) ->
 
 
 def unit(words: np.ndarray, dtype: DType) -> np.ndarray:
-    """The low bits of words as float32 in [0, 1), as many as the dtype's mantissa has."""
+    """Returns float32 numbers in [0, 1) made of the words' low bits, as many as the dtype's mantissa has."""
     bits = MANTISSA_BITS[dtype.name]
     return (words & np.uint32((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)
 
@@ -127,11 +130,12 @@ def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     onnx=random_onnx.uniform,
 )
 def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
-    """Random numbers in [0, 1), all multiples of the dtype's epsilon; ``seed`` as for :func:`stateless_random_bits`."""
+    """Returns random multiples of the dtype's epsilon in [0, 1); ``seed`` is as for :func:`stateless_random_bits`."""
     return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    """Checks the seed and scalar bounds of one dtype, int32 or int64; returns the type of the random integers."""
     check_seed(seed)
     for name, end in (("minval", low), ("maxval", high)):
         if end.shape:
@@ -144,6 +148,7 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 
 
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    """Reduces raw words modulo the span, as TensorFlow does, whose small bias it therefore has."""
     count = prod(shape)
     if low >= high and count:
         raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
@@ -175,7 +180,10 @@ def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim
     onnx=random_onnx.integers,
 )
 def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any:
-    """Random integers in [low, high), two scalars of one dtype; ``seed`` as for :func:`stateless_random_bits`."""
+    """Returns random integers in [low, high), two scalars of one dtype.
+
+    ``seed`` is as for :func:`stateless_random_bits`.
+    """
     return (convert_to_tensor(seed), convert_to_tensor(low), convert_to_tensor(high)), {"shape": drawn_dims(shape)}
 
 
@@ -183,14 +191,17 @@ def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any
 
 
 def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pairs of normal numbers from two uniform ones, interleaved; the angle is rounded as in TensorFlow's kernel."""
+    """Returns interleaved pairs of normal numbers from pairs of uniform ones.
+
+    The angle is rounded as in TensorFlow's kernel.
+    """
     angle = (2 * np.pi * second.astype(np.float64)).astype(first.dtype)
     radius = np.sqrt(first.dtype.type(-2.0) * np.log(np.maximum(first, first.dtype.type(BOX_MULLER_EPSILON))))
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=-1)
 
 
 def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
-    """The normal numbers that blocks of four words make: two of float64, four of the others; computed in float32."""
+    """Returns the normal numbers of blocks of four words: two of float64, else four, computed in float32."""
     if dtype is float64:
         wide = words.astype(np.uint64)
         return _box_muller(unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3]))
@@ -199,7 +210,7 @@ def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _group(dtype: DType) -> int:
-    """How many numbers a block of Philox gives."""
+    """Returns how many numbers a block of Philox gives."""
     return 2 if dtype is float64 else 4
 
 
@@ -219,7 +230,7 @@ def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> n
     onnx=random_onnx.normal,
 )
 def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
-    """Standard normal numbers; ``seed`` as for :func:`stateless_random_bits`.
+    """Returns standard normal numbers; ``seed`` is as for :func:`stateless_random_bits`.
 
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958; random_distributions.h of TensorFlow.
     """
@@ -228,23 +239,23 @@ def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
 
 def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     count = prod(shape)
-    kept = _kept(philox.state_of(seed), -(-count // _group(dtype)), dtype)
-    return kept.ravel()[:count].astype(dtype.np).reshape(shape)
+    numbers = _rejection_sampled(philox.state_of(seed), -(-count // _group(dtype)), dtype)
+    return numbers.ravel()[:count].astype(dtype.np).reshape(shape)
 
 
-def _kept(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
-    """Each group's first normal numbers within the bound; a group has a stretch of blocks of its own to draw from."""
+def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
+    """Returns each group's first normal numbers within the bound; a group draws from its own RESERVED_BLOCKS blocks."""
     width = _group(dtype)
-    kept, filled = np.zeros((groups, width), float64.np), np.zeros(groups, np.intp)
+    numbers, filled = np.zeros((groups, width), float64.np), np.zeros(groups, np.intp)
     pending, tried = np.arange(groups), 0
     while pending.size:
         at = pending.astype(np.uint64) * np.uint64(width * RESERVED_BLOCKS // 4) + np.uint64(tried)
         for value in normals(philox.blocks_at(state, at), dtype).T:
             fits = (abs(value) < TRUNCATED_AT) & (filled[pending] < width)
-            kept[pending[fits], filled[pending[fits]]] = value[fits]
+            numbers[pending[fits], filled[pending[fits]]] = value[fits]
             filled[pending[fits]] += 1
         pending, tried = pending[filled[pending] < width], tried + 1
-    return kept
+    return numbers
 
 
 @primitive(
@@ -257,7 +268,10 @@ def _kept(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
     why_not={"onnx": _NO_ONNX},
 )
 def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
-    """Standard normal numbers, those not within (-2, 2) drawn again; ``seed`` as for :func:`stateless_random_bits`."""
+    """Returns standard normal numbers within (-2, 2), others drawn again.
+
+    ``seed`` is as for :func:`stateless_random_bits`.
+    """
     return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
@@ -265,6 +279,7 @@ def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float3
 
 
 def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
+    """Shuffles by Durstenfeld's algorithm, one random word for each place."""
     words = philox.words(seed, size).tolist()
     order = list(range(size))
     for i in range(size - 1):
@@ -287,7 +302,7 @@ def _permutation_type(seed: TensorType, *, size: Dim) -> TensorType:
     why_not={"onnx": _NO_ONNX},
 )
 def stateless_random_permutation(seed: Any, size: Dim) -> Any:
-    """The numbers from 0 to size - 1 in random order; ``seed`` as for :func:`stateless_random_bits`.
+    """Returns the numbers from 0 to size - 1 in random order; ``seed`` is as for :func:`stateless_random_bits`.
 
     Source: Durstenfeld, Algorithm 235: Random permutation, 1964.
     """
@@ -317,7 +332,7 @@ def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
     onnx=random_onnx.skip,
 )
 def philox_skip(state: Any, blocks: Dim) -> Any:
-    """The generator state after ``blocks`` blocks were taken."""
+    """Returns the generator state after ``blocks`` blocks."""
     return (convert_to_tensor(state),), {"blocks": blocks}
 
 
@@ -325,11 +340,11 @@ def philox_skip(state: Any, blocks: Dim) -> Any:
 
 
 def check_algorithm(alg: Any) -> None:
-    """Raises ValueError for anything but Philox, the algorithm of every device here."""
-    found = getattr(alg, "value", alg)
-    if not isinstance(found, (str, int, bytes)):
+    """Raises ValueError for any algorithm but Philox, the only one here: TensorFlow's CPU and GPU kernels use it."""
+    algorithm = getattr(alg, "value", alg)
+    if not isinstance(algorithm, (str, int, bytes)):
         raise TypeError(f"Can't convert argument `alg` (of value {alg!r} and type {type(alg)}) to int.")
-    if found not in ("auto_select", "philox", 1, 3):
+    if algorithm not in ("auto_select", "philox", 1, 3):
         raise ValueError(f"Unsupported algorithm {alg!r}: use 'philox' or 'auto_select'")
 
 
@@ -381,6 +396,7 @@ _UNIFORM = (float16, bfloat16, float32, float64, int32, int64, uint32, uint64)
 
 
 def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
+    """Checks dtype and limits of uniform numbers; without limits, integers span their whole range."""
     if dtype not in _UNIFORM:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
     if not dtype.is_integer:
@@ -398,34 +414,34 @@ def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
 
 
 def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType) -> Tensor:
-    """Uniform numbers from a seed or generator state, floats or integers."""
+    """Returns uniform numbers, floats or integers, from a seed or generator state."""
     if not dtype.is_integer:
         drawn = bind.stateless_random_uniform(seed, shape=shape, dtype=dtype)
-        return stretched(drawn, minval, 1 if maxval is None else maxval, dtype)
+        return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
     if minval is None:
         return bind.stateless_random_bits(seed, shape=shape, dtype=dtype)
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
     return bind.stateless_random_integers(seed, low, high, shape=shape)
 
 
-def stretched(drawn: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
-    """Numbers of [0, 1) in [minval, maxval)."""
+def scaled_uniform(uniform: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
+    """Scales uniform numbers of [0, 1) to [minval, maxval)."""
     if _is_number(minval, 0) and _is_number(maxval, 1):
-        return drawn
+        return uniform
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
-    return bind.add(bind.multiply(drawn, bind.subtract(high, low)), low)
+    return bind.add(bind.multiply(uniform, bind.subtract(high, low)), low)
 
 
 def _is_number(value: Any, expected: float) -> bool:
     return type(value) in (int, float) and value == expected
 
 
-def shifted(drawn: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
-    """Standard normal numbers with another mean and standard deviation."""
+def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
+    """Scales standard normal numbers to a mean and standard deviation."""
     if _is_number(mean, 0) and _is_number(stddev, 1):
-        return drawn
+        return normal
     center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
-    return bind.add(bind.multiply(drawn, width), center)
+    return bind.add(bind.multiply(normal, width), center)
 
 
 @export("random.stateless_normal")
@@ -459,7 +475,7 @@ def stateless_normal(
     check_algorithm(alg)
     dtype = as_dtype(dtype)
     drawn = bind.stateless_random_normal(_seed_tensor(seed), shape=drawn_dims(shape), dtype=dtype)
-    return shifted(drawn, mean, stddev, dtype)
+    return scaled_normal(drawn, mean, stddev, dtype)
 
 
 @export("random.stateless_truncated_normal")
@@ -472,7 +488,9 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """Normal random numbers within two standard deviations, as a function of the seed: TensorFlow's own but for rounding.
+    """Normal random numbers within two standard deviations, as a function of the seed.
+
+    TensorFlow's own but for rounding.
 
     Args:
       shape: the result's shape; may hold scalars computed from shapes.
@@ -493,7 +511,7 @@ def stateless_truncated_normal(
     check_algorithm(alg)
     dtype = as_dtype(dtype)
     drawn = bind.stateless_random_truncated_normal(_seed_tensor(seed), shape=drawn_dims(shape), dtype=dtype)
-    return shifted(drawn, mean, stddev, dtype)
+    return scaled_normal(drawn, mean, stddev, dtype)
 
 
 @export("random.experimental.stateless_shuffle")
@@ -511,7 +529,7 @@ def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str
 
 
 def shuffled(seed: Tensor, value: Tensor) -> Tensor:
-    """The rows of ``value`` in random order; a scalar as it is."""
+    """Returns the rows of ``value`` in random order; a scalar unchanged."""
     if not value.ndim:
         return value
     return gather(value, bind.stateless_random_permutation(seed, size=value._type.shape[0]))
@@ -558,7 +576,7 @@ def sample_count(num_samples: Any) -> Dim:
 
 
 def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
-    """Where uniform numbers fall among the running sums of each row's chances, computed in float64."""
+    """Draws classes: counts how many running sums of a row's probabilities a uniform number passes, in float64."""
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
@@ -571,20 +589,21 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
     drawn = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
-    found = bind.multiply(drawn, bind.reduce_max(sums, axis=(1,), keepdims=True))
+    targets = bind.multiply(drawn, bind.reduce_max(sums, axis=(1,), keepdims=True))
     passed = bind.less_equal(
-        bind.reshape(sums, shape=(batch, 1, classes)), bind.reshape(found, shape=(batch, count, 1))
+        bind.reshape(sums, shape=(batch, 1, classes)), bind.reshape(targets, shape=(batch, count, 1))
     )
     return bind.reduce_sum(bind.cast(passed, dtype=dtype), axis=(2,), keepdims=False)
 
 
 def _running_sums(logits: Tensor) -> Tensor:
+    """Returns each row's running sums of unnormalized probabilities; logits that aren't finite have none."""
     finite = bind.less(bind.abs(logits), number(np.inf, logits))
     largest = bind.reduce_max(
         bind.select(finite, logits, number(np.finfo(np.float64).min, logits)), axis=(1,), keepdims=True
     )
-    chances = bind.select(finite, bind.exp(bind.subtract(logits, largest)), number(0, logits))
-    return bind.cumsum(chances, axis=1, exclusive=False, reverse=False)
+    weights = bind.select(finite, bind.exp(bind.subtract(logits, largest)), number(0, logits))
+    return bind.cumsum(weights, axis=1, exclusive=False, reverse=False)
 
 
 @export("random.split", "random.experimental.stateless_split")

@@ -1,7 +1,7 @@
 """Gamma, Poisson, binomial and truncated normal random numbers, TensorFlow's own for the same seed but for rounding.
 
-Each number is drawn by rejection from a stream of its own, which begins 256 blocks after the one before; those between
-limits from one stream.
+Each number is drawn by rejection from its own stream, which begins 256 blocks after the one before. Only truncated
+normal numbers all come from one stream.
 
 Source: tensorflow/core/kernels/random_op.cc (gamma), random_poisson_op.cc, random_binomial_op.cc,
 parameterized_truncated_normal_op.cc
@@ -24,7 +24,7 @@ from tvtf.ops import philox
 from tvtf.ops.broadcast_dims import met
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
-from tvtf.ops.operands import attributes, one_of, told
+from tvtf.ops.operands import attributes, named, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 
@@ -32,36 +32,42 @@ Values = Callable[[np.ndarray], np.ndarray]
 
 
 class _Streams:
-    """A stream of double precision numbers for each result: uniform and normal ones, two of a block at a time."""
+    """A stream of uniform and normal float64 numbers for each result; a Philox block gives two numbers."""
 
     def __init__(self, seed: np.ndarray, count: int, stride: int = RESERVED_BLOCKS) -> None:
         self.state = philox.state_of(seed)
         self.next = np.arange(count, dtype=np.uint64) * np.uint64(stride)
-        self.kept = {kind: (np.zeros((count, 2)), np.zeros(count, np.int64)) for kind in ("uniform", "normal")}
+        self.buffered = {kind: (np.zeros((count, 2)), np.zeros(count, np.int64)) for kind in ("uniform", "normal")}
 
-    def draw(self, kind: str, who: np.ndarray) -> np.ndarray:
-        """The next number of that kind of each of the streams ``who``; the last of a block comes first."""
-        numbers, left = self.kept[kind]
-        empty = who[left[who] == 0]
+    def draw(self, kind: str, streams: np.ndarray) -> np.ndarray:
+        """Returns the next number of a kind from each of the ``streams``.
+
+        TensorFlow takes a block's last number first.
+        """
+        numbers, remaining = self.buffered[kind]
+        empty = streams[remaining[streams] == 0]
         if empty.size:
             words = philox.blocks_at(self.state, self.next[empty])
             self.next[empty] += np.uint64(1)
             wide = words.astype(np.uint64)
             pairs = np.stack([unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3])], axis=-1)
             numbers[empty] = pairs if kind == "uniform" else normals(words, float64).reshape(-1, 2)
-            left[empty] = 2
-        left[who] -= 1
-        return numbers[who, left[who]]
+            remaining[empty] = 2
+        remaining[streams] -= 1
+        return numbers[streams, remaining[streams]]
 
 
 def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """A number for each stream: ``attempt(streams)`` gives one for each and whether it is taken; NaN always is."""
+    """Samples by rejection: ``attempt(streams)`` returns a number for each stream and whether to accept it.
+
+    NaN is always accepted: it comes from a NaN parameter, and no later attempt would end.
+    """
     results, pending = np.zeros(count), np.arange(count)
     while pending.size:
-        values, taken = attempt(pending)
-        taken = taken | np.isnan(values)
-        results[pending[taken]] = values[taken]
-        pending = pending[~taken]
+        values, accepted = attempt(pending)
+        accepted = accepted | np.isnan(values)
+        results[pending[accepted]] = values[accepted]
+        pending = pending[~accepted]
     return results
 
 
@@ -69,34 +75,37 @@ def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray
 
 
 def _gamma_of(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """One number for each alpha. Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000"""
+    """Draws a gamma number for each alpha.
+
+    Source: Marsaglia and Tsang, A simple method for generating gamma variables, 2000
+    """
     streams = _Streams(seed, alpha.size)
     small = alpha < 1
     d = alpha + np.where(small, 2 / 3, -1 / 3)
     c = 1 / 3 / np.sqrt(d)
 
-    def attempt(who: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = streams.draw("normal", who)
-        v = 1 + c[who] * x
-        tried = v > 0
-        inside, cubes, taken = who[tried], v[tried] ** 3, np.zeros(who.size, bool)
-        u, squares = streams.draw("uniform", inside), x[tried] ** 2
+    def attempt(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x = streams.draw("normal", chosen)
+        v = 1 + c[chosen] * x
+        positive = v > 0
+        inside, cubes, accepted = chosen[positive], v[positive] ** 3, np.zeros(chosen.size, bool)
+        u, squares = streams.draw("uniform", inside), x[positive] ** 2
         bound = 0.5 * squares + d[inside] * (1 - cubes + np.log(cubes))
-        taken[tried] = (u < 1 - 0.0331 * squares * squares) | (np.log(u) < bound)
-        return d[who] * v**3, taken
+        accepted[positive] = (u < 1 - 0.0331 * squares * squares) | (np.log(u) < bound)
+        return d[chosen] * v**3, accepted
 
     exponential = np.flatnonzero(alpha == 1)
-    others = np.flatnonzero(alpha != 1)
+    rest = np.flatnonzero(alpha != 1)
     results = np.zeros(alpha.size)
     results[exponential] = -np.log1p(-streams.draw("uniform", exponential))
-    results[others] = _until_accepted(others.size, lambda who: attempt(others[who]))
-    less = np.flatnonzero(small)
-    results[less] *= streams.draw("uniform", less) ** (1 / alpha[less])
+    results[rest] = _until_accepted(rest.size, lambda chosen: attempt(rest[chosen]))
+    below_one = np.flatnonzero(small)
+    results[below_one] *= streams.draw("uniform", below_one) ** (1 / alpha[below_one])
     return results
 
 
 def _fits(parameter: Sequence[Dim], shape: Sequence[Dim]) -> bool:
-    """Whether a parameter broadcasts to a shape, as far as sizes are known: running the program tells of the others."""
+    """Whether a parameter broadcasts to a shape, as far as the trace knows their dims."""
     pairs = zip(reversed(parameter), reversed(shape))
     return len(parameter) <= len(shape) and all(
         p in (1, d) for p, d in pairs if isinstance(p, int) and isinstance(d, int)
@@ -104,7 +113,7 @@ def _fits(parameter: Sequence[Dim], shape: Sequence[Dim]) -> bool:
 
 
 def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
-    """The type rule of numbers whose parameter has the last dims of the result's shape."""
+    """Returns the type rule of random numbers whose parameter broadcasts to the last dims of their shape."""
 
     def rule(seed: TensorType, parameter: TensorType, *, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
@@ -121,27 +130,30 @@ def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
 
 
 def _in_order(values: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
-    """TensorFlow draws all numbers of one parameter, then those of the next."""
+    """Returns a kernel that draws all numbers of one parameter before those of the next, as TensorFlow does."""
 
     def run(seed: np.ndarray, parameter: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         tail = shape[len(shape) - parameter.ndim :] if parameter.ndim else ()
-        each = np.broadcast_to(parameter.astype(np.float64), tail).reshape(-1)
-        times = prod(shape[: len(shape) - len(tail)])
-        drawn = values(seed, np.repeat(each, times)).reshape(each.size, times)
+        parameters = np.broadcast_to(parameter.astype(np.float64), tail).reshape(-1)
+        repeats = prod(shape[: len(shape) - len(tail)])
+        drawn = values(seed, np.repeat(parameters, repeats)).reshape(parameters.size, repeats)
         return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
 
     return run
 
 
 def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> tuple[None, Tensor]:
-    """What the distribution function's being constant tells. Source: https://arxiv.org/abs/1805.08498"""
+    """Differentiates a sample by ``alpha`` implicitly: the distribution function of the sample stays constant.
+
+    Source: https://arxiv.org/abs/1805.08498
+    """
     density = bind.exp(
         bind.subtract(
             bind.subtract(bind.multiply(bind.subtract(alpha, number(1, alpha)), bind.log(y)), y), bind.lgamma(alpha)
         )
     )
-    whole = bind.broadcast_to(alpha, shape=y._type.shape)
-    slope = bind.negative(bind.divide(bind.igamma_grad_a(whole, y), density))
+    alpha_of_samples = bind.broadcast_to(alpha, shape=y._type.shape)
+    slope = bind.negative(bind.divide(bind.igamma_grad_a(alpha_of_samples, y), density))
     return None, unbroadcast(bind.multiply(ct, slope), alpha)
 
 
@@ -152,7 +164,7 @@ def _gamma_vjp(ct: Tensor, y: Tensor, seed: Tensor, alpha: Tensor, **_: Any) -> 
     tf_name="StatelessRandomGammaV3",
 )
 def stateless_random_gamma(seed: Tensor, alpha: Tensor, shape: Any, dtype: Any) -> Any:
-    """Gamma random numbers of rate one; ``alpha`` has the last dims of ``shape``."""
+    """Draws gamma random numbers of rate one; ``alpha`` has the last dims of ``shape``."""
     return (seed, alpha), {"shape": shape, "dtype": dtype}
 
 
@@ -163,7 +175,7 @@ def scaled_gamma(state: Tensor, shape: tuple[Dim, ...], alpha: Tensor, beta: Ten
 
 
 def gamma_parameters(alpha: Any, beta: Any, dtype: Any) -> tuple[Tensor, Tensor]:
-    """``alpha`` as large as both broadcast, and ``beta``."""
+    """Returns ``alpha`` broadcast to the shape of both, and ``beta``."""
     kind = as_dtype(dtype)
     a, b = convert_to_tensor(alpha, kind), convert_to_tensor(1 if beta is None else beta, kind)
     equal = [x._type for x in met([a, b])]
@@ -203,7 +215,10 @@ def stateless_gamma(
 
 
 def _poisson_of(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """Knuth's products for small rates. Source: Hörmann, The transformed rejection method for Poisson variables, 1993"""
+    """Draws Poisson numbers, for rates below 10 by Knuth's products, else by rejection.
+
+    Source: Hörmann, The transformed rejection method for Poisson variables, 1993
+    """
     streams = _Streams(seed, rate.size)
     results = np.full(rate.size, np.nan)
     few, many = np.flatnonzero(rate < 10), np.flatnonzero((rate >= 10) & np.isfinite(rate))
@@ -212,16 +227,19 @@ def _poisson_of(seed: np.ndarray, rate: np.ndarray) -> np.ndarray:
 
     def count_one(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         products[chosen] *= streams.draw("uniform", chosen)
-        taken = products[chosen] <= np.exp(-rate[chosen])
-        counts[chosen[~taken]] += 1
-        return counts[chosen], taken
+        accepted = products[chosen] <= np.exp(-rate[chosen])
+        counts[chosen[~accepted]] += 1
+        return counts[chosen], accepted
 
-    results[few] = _until_accepted(few.size, lambda who: count_one(few[who]))
-    results[many] = _until_accepted(many.size, lambda who: _transformed(streams, many[who], rate[many[who]]))
+    results[few] = _until_accepted(few.size, lambda streams_used: count_one(few[streams_used]))
+    results[many] = _until_accepted(
+        many.size, lambda streams_used: _transformed_rejection(streams, many[streams_used], rate[many[streams_used]])
+    )
     return results
 
 
-def _transformed(streams: _Streams, who: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _transformed_rejection(streams: _Streams, who: np.ndarray, rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Attempts a Poisson number for each rate by Hörmann's algorithm PTRS; returns numbers and what to accept."""
     from scipy.special import gammaln
 
     b = 0.931 + 2.53 * np.sqrt(rate)
@@ -243,7 +261,7 @@ def _transformed(streams: _Streams, who: np.ndarray, rate: np.ndarray) -> tuple[
     tf_name="StatelessRandomPoisson",
 )
 def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any) -> Any:
-    """Poisson random numbers; ``rate`` has the last dims of ``shape``."""
+    """Draws Poisson random numbers; ``rate`` has the last dims of ``shape``."""
     return (seed, rate), {"shape": shape, "dtype": dtype}
 
 
@@ -276,6 +294,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
 
 
 def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+    """Checks the seed and that each floating parameter broadcasts to ``shape``."""
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
@@ -287,42 +306,46 @@ def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim,
 
 
 def _by_parameters(shape: tuple[int, ...], parameters: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
-    """Parameters broadcast to vectors of all their combinations, and how many numbers are drawn for each of those."""
+    """Broadcasts parameters to vectors of their combinations; also returns how many numbers each combination needs."""
     rank = max(p.ndim for p in parameters)
     tail = shape[len(shape) - rank :] if rank else ()
-    each = [np.broadcast_to(p, tail).reshape(-1) for p in parameters]
-    return each, prod(shape[: len(shape) - rank])
+    vectors = [np.broadcast_to(p, tail).reshape(-1) for p in parameters]
+    return vectors, prod(shape[: len(shape) - rank])
 
 
 def _by_numbers(drawn: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """What was drawn for each combination of parameters, shape (combinations, times), where it goes."""
+    """Arranges numbers of shape (combinations, times) in the result's shape, whose last dims are the combinations."""
     return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
 
 
 INVERTED_BLOCKS = 42
-"""How far apart streams begin where successes are few."""
+"""Distance in Philox blocks of the streams for inversion, as TensorFlow's kernel reserves them."""
 FEW = 10
+"""Expected successes below which TensorFlow draws binomial numbers by inversion."""
 
 
-def _by_inversion(streams: _Streams, who: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """How many distances between successes fit into ``n`` tries, for each of the streams ``who``."""
-    total, found = np.zeros(who.size), np.zeros(who.size)
-    pending = np.arange(who.size)
+def _by_inversion(streams: _Streams, streams_used: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Draws binomial numbers: counts how many geometric distances between successes fit into ``n`` trials."""
+    total, successes = np.zeros(streams_used.size), np.zeros(streams_used.size)
+    pending = np.arange(streams_used.size)
     while pending.size:
-        total[pending] += np.ceil(np.log(streams.draw("uniform", who[pending])) / np.log1p(-p[pending]))
+        total[pending] += np.ceil(np.log(streams.draw("uniform", streams_used[pending])) / np.log1p(-p[pending]))
         pending = pending[total[pending] <= n[pending]]
-        found[pending] += 1
-    return found
+        successes[pending] += 1
+    return successes
 
 
 def _stirling_tail(k: np.ndarray) -> np.ndarray:
-    """What Stirling's formula lacks of ``log(k!)``."""
+    """Returns the difference of ``log(k!)`` and Stirling's formula."""
     squares = (k + 1) ** 2
     return (1 / 12 - (1 / 360 - 1 / 1260 / squares) / squares) / (k + 1)
 
 
-def _by_rejection(streams: _Streams, who: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Source: Hormann, The generation of binomial random variates, 1993 (algorithm BTRS)"""
+def _by_rejection(streams: _Streams, chosen: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Draws binomial numbers by rejection.
+
+    Source: Hormann, The generation of binomial random variates, 1993 (algorithm BTRS)
+    """
     deviation = np.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -330,38 +353,39 @@ def _by_rejection(streams: _Streams, who: np.ndarray, n: np.ndarray, p: np.ndarr
     alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
 
     def attempt(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        u, v = streams.draw("uniform", who[at]) - 0.5, streams.draw("uniform", who[at])
+        u, v = streams.draw("uniform", chosen[at]) - 0.5, streams.draw("uniform", chosen[at])
         edge = 0.5 - np.abs(u)
         k = np.floor((2 * a[at] / edge + b[at]) * u + n[at] * p[at] + 0.5)
         inside = (k >= 0) & (k <= n[at])
-        tries, top, r = n[at], mode[at], odds[at]
+        trials, top, r = n[at], mode[at], odds[at]
         bound = (
-            (top + 0.5) * np.log((top + 1) / (r * (tries - top + 1)))
-            + (tries + 1) * np.log((tries - top + 1) / (tries - k + 1))
-            + (k + 0.5) * np.log(r * (tries - k + 1) / (k + 1))
-            + _stirling_tail(top) + _stirling_tail(tries - top) - _stirling_tail(k) - _stirling_tail(tries - k)
+            (top + 0.5) * np.log((top + 1) / (r * (trials - top + 1)))
+            + (trials + 1) * np.log((trials - top + 1) / (trials - k + 1))
+            + (k + 0.5) * np.log(r * (trials - k + 1) / (k + 1))
+            + _stirling_tail(top) + _stirling_tail(trials - top) - _stirling_tail(k) - _stirling_tail(trials - k)
         )  # fmt: skip
         close = np.log(v * alpha[at] / (a[at] / edge**2 + b[at])) <= bound
         return k, ((edge >= 0.07) & (v <= least[at])) | (inside & close)
 
-    return _until_accepted(who.size, attempt)
+    return _until_accepted(chosen.size, attempt)
 
 
 def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
-    each, times = _by_parameters(shape, (counts, probs))
-    n, p = (np.repeat(x, times) for x in each)
+    """Draws the rarer of success and failure, by inversion if few are expected, else by rejection."""
+    vectors, times = _by_parameters(shape, (counts, probs))
+    n, p = (np.repeat(x, times) for x in vectors)
     rare = np.where(p > 0.5, 1 - p, p)
-    drawn = (n > 0) & (rare > 0) & (p < 1)
-    found = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan)).astype(np.float64)
+    is_random = (n > 0) & (rare > 0) & (p < 1)
+    result = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan)).astype(np.float64)
     for which, stride, draw in (
-        (drawn & (n * rare < FEW), INVERTED_BLOCKS, _by_inversion),
-        (drawn & (n * rare >= FEW), RESERVED_BLOCKS, _by_rejection),
+        (is_random & (n * rare < FEW), INVERTED_BLOCKS, _by_inversion),
+        (is_random & (n * rare >= FEW), RESERVED_BLOCKS, _by_rejection),
     ):
-        who = np.flatnonzero(which)
+        chosen = np.flatnonzero(which)
         streams = _Streams(seed, n.size, stride)
-        successes = draw(streams, who, n[who].astype(np.float64), rare[who].astype(np.float64))
-        found[who] = np.where(p[who] > 0.5, n[who] - successes, successes)
-    return _by_numbers(found.reshape(-1, times), shape, dtype)
+        successes = draw(streams, chosen, n[chosen].astype(np.float64), rare[chosen].astype(np.float64))
+        result[chosen] = np.where(p[chosen] > 0.5, n[chosen] - successes, successes)
+    return _by_numbers(result.reshape(-1, times), shape, dtype)
 
 
 @host_primitive(
@@ -371,12 +395,12 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     tf_name="StatelessRandomBinomial",
 )
 def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape: Any, dtype: Any) -> Any:
-    """Binomial random numbers."""
+    """Draws binomial random numbers."""
     return (seed, counts, probs), {"shape": shape, "dtype": dtype}
 
 
 @export("random.stateless_binomial")
-@attributes(output_dtype=told("dtype", one_of(float16, float32, float64, int32, int64)))
+@attributes(output_dtype=named("dtype", one_of(float16, float32, float64, int32, int64)))
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Tensor:
@@ -402,25 +426,28 @@ def stateless_binomial(
     )
 
 
-# -- normal numbers between limits
+# -- truncated normal numbers
 
 WIDE = 1.7
-"""So many deviations from the mean to a limit normal numbers are tried, less uniform or exponential ones."""
+"""Deviations from the mean beyond which a limit makes TensorFlow try normal numbers.
+
+Nearer limits make it try uniform or exponential numbers.
+"""
 
 
 class _Limits:
-    """The limits of one combination of parameters, in deviations from the mean, turned so that the lower one is near."""
+    """The limits of one combination of parameters in standard deviations, mirrored to have the lower nearer the mean."""
 
     def __init__(self, mean: Any, deviation: Any, low: Any, high: Any) -> None:
         if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
             raise ArgumentValueError("Invalid parameters")
-        turned = (np.isinf(low) and low < 0) or high < mean
-        low, high = (high, low) if turned else (low, high)
-        self.mean, self.deviation = mean, -deviation if turned else deviation
+        is_mirrored = (np.isinf(low) and low < 0) or high < mean
+        low, high = (high, low) if is_mirrored else (low, high)
+        self.mean, self.deviation = mean, -deviation if is_mirrored else deviation
         self.low, self.high = (low - mean) / self.deviation, (high - mean) / self.deviation
 
     def drawn(self, words: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray, int]:
-        """Numbers of blocks of words, in order, which of them are taken, and how many blocks one turn takes."""
+        """Returns candidates from blocks of words, which of them to accept, and how many blocks each row of them uses."""
         low, high = self.low, self.high
         if (low < -WIDE and high >= 0) or (high > WIDE and low <= 0):
             numbers = normals(words, dtype).reshape(len(words), -1).astype(dtype.np)
@@ -433,12 +460,12 @@ class _Limits:
             return numbers, units[1::2] <= density, 2
         alpha = (low + root) / 2
         numbers = -np.log(units[:, ::2]) / alpha + low
-        apart = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)
-        return numbers, (units[:, 1::2] <= np.exp(-apart * apart / 2)) & (numbers < high), 1
+        distance = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)
+        return numbers, (units[:, 1::2] <= np.exp(-distance * distance / 2)) & (numbers < high), 1
 
 
 def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
-    """The uniform numbers of blocks: two of float64, four of the others."""
+    """Returns the uniform numbers of blocks: two of float64, four of other dtypes."""
     if dtype is not float64:
         return unit(words, dtype)
     wide = words.astype(np.uint64)
@@ -446,17 +473,17 @@ def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def _between(state: np.ndarray, limits: _Limits, count: int, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
-    """``count`` numbers between the limits, and the state after the last block that was taken for them."""
-    found, missing = [np.zeros(0, dtype.np)], count
+    """Returns ``count`` numbers between the limits, and the generator state after the last block they used."""
+    chunks, missing = [np.zeros(0, dtype.np)], count
     while missing:
         size = 2 * missing + 16
-        numbers, taken, step = limits.drawn(philox.blocks(state, size + size % 2), dtype)
-        places = np.flatnonzero(taken)[:missing]
+        numbers, accepted, step = limits.drawn(philox.blocks(state, size + size % 2), dtype)
+        places = np.flatnonzero(accepted)[:missing]
         missing -= len(places)
-        found.append(numbers.reshape(-1)[places])
+        chunks.append(numbers.reshape(-1)[places])
         used = len(numbers) if missing else int(places[-1]) // numbers.shape[1] + 1
         state = philox.skipped(state, used * step)
-    return np.concatenate(found) * limits.deviation + limits.mean, state
+    return np.concatenate(chunks) * limits.deviation + limits.mean, state
 
 
 def _between_array(
@@ -469,12 +496,12 @@ def _between_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
-    each, times = _by_parameters(shape, (mean, deviation, low, high))
-    found, state = [], philox.state_of(seed)
-    for parameters in zip(*each):
+    vectors, times = _by_parameters(shape, (mean, deviation, low, high))
+    rows, state = [], philox.state_of(seed)
+    for parameters in zip(*vectors):
         numbers, state = _between(state, _Limits(*parameters), times, dtype)
-        found.append(numbers)
-    return _by_numbers(np.stack(found) if found else np.zeros((0, times)), shape, dtype)
+        rows.append(numbers)
+    return _by_numbers(np.stack(rows) if rows else np.zeros((0, times)), shape, dtype)
 
 
 @host_primitive(
@@ -486,7 +513,7 @@ def _between_array(
 def stateless_random_between(
     seed: Tensor, means: Tensor, stddevs: Tensor, minvals: Tensor, maxvals: Tensor, shape: Any, dtype: Any
 ) -> Any:
-    """Normal random numbers between limits."""
+    """Draws normal random numbers between limits."""
     return (seed, means, stddevs, minvals, maxvals), {"shape": shape, "dtype": dtype}
 
 

@@ -1,4 +1,4 @@
-"""Philox as ONNX nodes: words are int64 holding 32 bits, since ONNX runtimes lack arithmetic of unsigned integers.
+"""Philox as ONNX nodes: words are int64 holding 32 bits, for ONNX runtimes lack arithmetic on unsigned integers.
 
 ``e`` is the exporter. Vectors hold one word of every block; scalars of the seed are vectors of one element.
 """
@@ -22,7 +22,7 @@ Words = Sequence[str]
 
 
 class Nodes:
-    """Arithmetic over the exporter's names."""
+    """Writes arithmetic on the exporter's tensor names; ints become constants."""
 
     def __init__(self, e: Any) -> None:
         self.e = e
@@ -37,7 +37,7 @@ class Nodes:
         return self("BitwiseAnd", value, MASK)
 
     def high(self, value: str) -> str:
-        """The upper half of 64 bits; only unsigned integers shift."""
+        """Writes the upper half of 64 bits; ONNX shifts only unsigned integers."""
         shift = self.e.const(np.array([32], np.uint64))
         return self.e.cast(self.e.computed("BitShift", [self.e.cast(value, uint64), shift], direction="RIGHT"), int64)
 
@@ -55,7 +55,7 @@ class Nodes:
 
 
 def rounds(n: Nodes, counter: Words, key: Words) -> Words:
-    """The four words that ten rounds make of a counter."""
+    """Writes Philox's ten rounds on a counter's four words."""
     for step in range(ROUNDS):
         keys = [n.low(n("Add", k, step * w & MASK)) for k, w in zip(key, KEY_STEPS)]
         (low_a, high_a), (low_b, high_b) = (n.halves(n("Mul", counter[i], m)) for m, i in zip(MULTIPLIERS, (0, 2)))
@@ -66,7 +66,7 @@ def rounds(n: Nodes, counter: Words, key: Words) -> Words:
 
 
 def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
-    """The counter's four words and the key's two."""
+    """Writes the counter's four words and the key's two, from a seed or a generator state."""
     wide = seed if seed_type.dtype is int64 else n.e.cast(seed, int64)
     if seed_type.shape == (3,):
         parts = [half for i in range(3) for half in n.halves(n.item(wide, i))]
@@ -76,8 +76,8 @@ def state(n: Nodes, seed: str, seed_type: TensorType) -> tuple[Words, Words]:
     return [n.name(0), n.name(0), *mixed[2:]], mixed[:2]
 
 
-def counted(n: Nodes, counter: Words, steps: str) -> Words:
-    """The counter moved on by ``steps`` (not negative), carrying from word to word."""
+def advanced(n: Nodes, counter: Words, steps: str) -> Words:
+    """Writes the counter advanced by ``steps`` (not negative), with carries from word to word."""
     moved: list[str] = []
     carry = n.name(0)
     added = [*n.halves(steps), n.name(0), n.name(0)]
@@ -89,33 +89,33 @@ def counted(n: Nodes, counter: Words, steps: str) -> Words:
 
 
 def blocks(n: Nodes, seed: str, seed_type: TensorType, count: str) -> str:
-    """The words of ``count`` blocks, shape (count, 4)."""
+    """Writes the words of ``count`` blocks, shape (count, 4)."""
     counter, key = state(n, seed, seed_type)
     at = n.e.computed("Range", [n.e.const(np.array(0)), n("Squeeze", count), n.e.const(np.array(1))])
-    words = rounds(n, counted(n, counter, at), key)
+    words = rounds(n, advanced(n, counter, at), key)
     return n("Concat", *(n("Unsqueeze", word, n.vector(1)) for word in words), axis=1)
 
 
 def size(n: Nodes, shape: Sequence[Dim]) -> str:
-    """The number of elements, shape (1,)."""
+    """Writes the number of elements, shape (1,)."""
     return n.e.computed("ReduceProd", [n.e.shape(shape)], keepdims=1) if shape else n.name(1)
 
 
-def drawn(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
-    """The blocks for as many elements as ``shape`` has, ``width`` of them from each."""
+def words_for(n: Nodes, inputs: Words, types: Any, shape: Sequence[Dim], width: int) -> str:
+    """Writes as many blocks as ``shape`` needs at ``width`` elements a block."""
     count = n("Div", n("Add", size(n, shape), width - 1), width)
     return blocks(n, inputs[0], types[0][0], count)
 
 
 def shaped(n: Nodes, values: str, shape: Sequence[Dim], outputs: Words) -> None:
-    """The first values, in the result's shape."""
+    """Writes the first values in the result's shape."""
     flat = n("Reshape", values, n.vector(-1))
     cut = n("Slice", flat, n.vector(0), size(n, shape), n.vector(0))
     n.e.node("Reshape", [cut, n.e.shape(shape)], outputs)
 
 
 def wide_words(n: Nodes, words: str) -> str:
-    """Pairs of words as 64 bits, shape (pairs,)."""
+    """Writes pairs of words as 64-bit integers, shape (pairs,)."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     return n.joined(column(n, pairs, 0), column(n, pairs, 1))
 
@@ -125,16 +125,18 @@ def column(n: Nodes, table: str, index: int) -> str:
 
 
 def bits(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+    """Writes ``stateless_random_bits``."""
     n = Nodes(e)
-    words = drawn(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
+    words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     values = words if dtype.size == 4 else wide_words(n, words)
     shaped(n, values if dtype is int64 else e.cast(values, dtype), shape, outputs)
 
 
 def integers(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim]) -> None:
+    """Writes ``stateless_random_integers``: raw words modulo the span."""
     n, dtype = Nodes(e), types[1][0].dtype
     low, high = (x if dtype is int64 else e.cast(x, int64) for x in inputs[1:])
-    words = drawn(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
+    words = words_for(n, inputs, types, shape, LANES if dtype.size == 4 else 2)
     span = n("Sub", high, low)
     if dtype.size == 4:
         rest = n("Mod", words, span)
@@ -145,27 +147,30 @@ def integers(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequen
 
 
 def uniform(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+    """Writes ``stateless_random_uniform``."""
     n = Nodes(e)
-    words = drawn(n, inputs, types, shape, 2 if dtype is float64 else LANES)
+    words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     values = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS[dtype.name])
     shaped(n, values if dtype in (float32, float64) else e.cast(values, dtype), shape, outputs)
 
 
 def unit(n: Nodes, words: str, mantissa: int) -> str:
+    """Writes numbers in [0, 1) from the words' low bits."""
     number = n.e.cast(n("BitwiseAnd", words, (1 << mantissa) - 1), float32)
     return n.e.computed("Mul", [number, n.e.const(np.float32(2.0**-mantissa))])
 
 
 def unit64(n: Nodes, words: str) -> str:
-    """Pairs of words as float64, shape (pairs,)."""
+    """Writes pairs of words as float64 in [0, 1), shape (pairs,)."""
     pairs = n("Reshape", words, n.vector(-1, 2))
     mantissa = n.joined(column(n, pairs, 1), n("BitwiseAnd", column(n, pairs, 0), 0xFFFFF))
     return n.e.computed("Mul", [n.e.cast(mantissa, float64), n.e.const(np.float64(2.0**-52))])
 
 
 def normal(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence[Dim], dtype: DType) -> None:
+    """Writes ``stateless_random_normal``."""
     n = Nodes(e)
-    words = drawn(n, inputs, types, shape, 2 if dtype is float64 else LANES)
+    words = words_for(n, inputs, types, shape, 2 if dtype is float64 else LANES)
     units = unit64(n, words) if dtype is float64 else unit(n, words, MANTISSA_BITS["float32"])
     pairs = n("Reshape", units, n.vector(-1, 2))
     values = box_muller(n, column(n, pairs, 0), column(n, pairs, 1), float64 if dtype is float64 else float32)
@@ -173,21 +178,23 @@ def normal(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence
 
 
 def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
+    """Writes pairs of normal numbers; the angle is computed in float64, as in TensorFlow's kernel."""
     e = n.e
     angle = e.computed("Mul", [second if dtype is float64 else e.cast(second, float64), e.const(np.float64(2 * pi))])
     angle = angle if dtype is float64 else e.cast(angle, dtype)
     bounded = e.computed("Max", [first, e.const(np.array(BOX_MULLER_EPSILON, dtype.np))])
     squared = e.computed("Mul", [e.computed("Log", [bounded]), e.const(np.array(-2.0, dtype.np))])
     radius = e.computed("Sqrt", [squared])
-    turned = [e.computed("Mul", [e.computed(turn, [angle]), radius]) for turn in ("Sin", "Cos")]
-    return n("Concat", *(n("Unsqueeze", t, n.vector(1)) for t in turned), axis=1)
+    coordinates = [e.computed("Mul", [e.computed(turn, [angle]), radius]) for turn in ("Sin", "Cos")]
+    return n("Concat", *(n("Unsqueeze", t, n.vector(1)) for t in coordinates), axis=1)
 
 
 def skip(e: Any, inputs: Words, outputs: Words, types: Any, *, blocks: Dim) -> None:
+    """Writes ``philox_skip``."""
     n, dtype = Nodes(e), types[0][0].dtype
     wide = inputs[0] if dtype is int64 else e.cast(inputs[0], int64)
     counter = [half for i in range(2) for half in n.halves(n.item(wide, i))]
-    moved = counted(n, counter, e.shape((blocks,)))
+    moved = advanced(n, counter, e.shape((blocks,)))
     parts = [n.joined(*moved[:2]), n.joined(*moved[2:]), n.item(wide, 2)]
     state = n("Concat", *parts, axis=0)
     e.node("Identity", [state if dtype is int64 else e.cast(state, dtype)], outputs)

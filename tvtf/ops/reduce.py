@@ -35,25 +35,26 @@ P = ParamSpec("P")
 
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """A reduction's cotangent repeated to the shape of its input."""
+    """Broadcasts a reduction's cotangent to the shape of its input."""
     shape = x._dims
     is_aligned = keepdims or len(axis) == len(shape)
-    kept = ct if is_aligned else bind.reshape(ct, shape=reduced_shape(shape, axis, True))
-    return bind.broadcast_to(kept, shape=shape)
+    aligned = ct if is_aligned else bind.reshape(ct, shape=reduced_shape(shape, axis, True))
+    return bind.broadcast_to(aligned, shape=shape)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
+    """Returns a function that makes samples of a reduction: several axes, none, empty and symbolic shapes."""
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
 
     def make() -> list[Sample]:
-        found = [
+        samples = [
             Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options)
             for i, (s, a) in enumerate(cases)
         ]
         empty = Sample((draw(5, (0, 3)),), {"axis": (0,), "keepdims": True}, tuple(domain), gradient=False)
         sums = {"axis": (1,), "keepdims": False}
-        unknown = Sample((draw(6, (2, 3)),), sums, tuple(domain), symbolic=(("n", "m"),), **options)
-        return [*found, empty, unknown]
+        symbolic_sizes = Sample((draw(6, (2, 3)),), sums, tuple(domain), symbolic=(("n", "m"),), **options)
+        return [*samples, empty, symbolic_sizes]
 
     return make
 
@@ -79,41 +80,46 @@ def _reduction_op(
 
 
 def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
-    """The inputs and attributes shared by all reductions."""
+    """Returns the inputs and attributes of a reduction, whose arguments all reductions share."""
     x = convert_to_tensor(input_tensor)
     axes = canonical_axes(axis, x.ndim)
     if axis is not None and len(axes) < np.size(static_value(axis, "axis")):
-        _refuse_repeated(np.ravel(static_value(axis, "axis")), x.ndim)
+        _raise_repeated(np.ravel(static_value(axis, "axis")), x.ndim)
     return (x,), {"axis": axes, "keepdims": bool(keepdims)}
 
 
-def _refuse_repeated(axes: Any, rank: int) -> None:
-    seen = [int(a) % rank for a in axes]
-    twice = next(a for i, a in enumerate(seen) if a in seen[:i])
-    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
+def _raise_repeated(axes: Any, rank: int) -> None:
+    """Raises the error for an axis given twice, possibly once as a negative number."""
+    canonical = [int(a) % rank for a in axes]
+    repeated = next(a for i, a in enumerate(canonical) if a in canonical[:i])
+    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").told_by("Reduce")
 
 
 _LONG_ROW = 4096
-"""Elements of a row that NumPy adds to another at full speed; it does many short ones seven times slower."""
+"""The row length from which NumPy adds rows at full speed; many short rows take seven times as long."""
 
 
 def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
+    """Sums in a wide dtype; leading axes of a large array go by way of long rows, which NumPy adds faster."""
     if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
         return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
-    left = x.shape[len(axis) :]
-    found = _summed_rows(x.reshape(-1, math.prod(left)), wide_type(x))
-    return found.reshape((1,) * len(axis) * keepdims + left)
+    rest = x.shape[len(axis) :]
+    total = _summed_rows(x.reshape(-1, math.prod(rest)), wide_type(x))
+    return total.reshape((1,) * len(axis) * keepdims + rest)
 
 
 def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The sum over the first of two axes; of narrow matrices by way of wider ones, with less rounding."""
+    """Sums over the first of two axes.
+
+    Groups of short rows are summed as one long row first: faster, and less rounding.
+    """
     rows, columns = x.shape
     group = _LONG_ROW // columns
     if columns == 1 or group < 2:
         return np.sum(x, 0, dtype)
-    whole = rows // group * group
-    wide = np.sum(x[:whole].reshape(-1, group * columns), 0, dtype)
-    return np.sum(wide.reshape(group, columns), 0, dtype) + np.sum(x[whole:], 0, dtype)
+    grouped_rows = rows // group * group
+    wide = np.sum(x[:grouped_rows].reshape(-1, group * columns), 0, dtype)
+    return np.sum(wide.reshape(group, columns), 0, dtype) + np.sum(x[grouped_rows:], 0, dtype)
 
 
 @_reduction_op(
@@ -146,6 +152,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
+    """Divides the sum by the count; integers are divided towards zero, as TensorFlow does."""
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
         wide = wide_type(x)
@@ -160,7 +167,7 @@ def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
 
 
 def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
-    """A total over axes of x, divided by the number of values there."""
+    """Divides a total over axes of ``x`` by the number of elements along them."""
     count = size_of(x._type.shape[a] for a in axis)
     if isinstance(count, int):
         return bind.multiply(total, number(1 / max(count, 1), x))
@@ -168,7 +175,7 @@ def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
 
 
 def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """ReduceMean, but a division by zero where there is nothing: the runtimes disagree on that."""
+    """Writes ReduceMean; over no elements a division by zero, for ONNX runtimes disagree on the mean of nothing."""
     x = types[0][0]
     count = size_of(x.shape[a] for a in axis)
     if not isinstance(count, int) or count:
@@ -225,7 +232,7 @@ def highest(dtype: np.dtype) -> Any:
 
 
 def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Equal extremes share the cotangent equally, as in TensorFlow."""
+    """Divides the cotangent equally among equal extremes, as in TensorFlow."""
     best = bind.cast(bind.equal(x, expand_reduced(y, x, axis, keepdims)), dtype=x.dtype)
     count = bind.reduce_sum(best, axis=axis, keepdims=keepdims)
     return bind.multiply(best, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
@@ -287,7 +294,11 @@ def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    """The product of all other elements, from the left and from the right: right where some are zero."""
+    """Multiplies the cotangent by the product of all other elements.
+
+    That is the product of those before and of those after, by two cumulative products: dividing the whole product by
+    the element would fail where it is zero.
+    """
     rest = tuple(i for i in range(x.ndim) if i not in axis)
     perm = (*axis, *rest)
     dims = x._type.shape
@@ -337,17 +348,18 @@ def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    """As a sum of int32: ONNX's own reductions of bools are new and not in every runtime."""
+    """Writes a sum of int32 compared with 0: ONNX's reductions of bools are recent and not in every runtime."""
     count = e.temp()
     e.reduce("ReduceSum", [e.cast(inputs[0], int32)], [count], axis, keepdims)
     e.node("Cast", [count], outputs, to=9)
 
 
 def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-    absent, found = e.temp(), e.temp()
+    """Writes "not any absent", on top of :func:`_any_nodes`."""
+    absent, any_absent = e.temp(), e.temp()
     e.node("Not", inputs, [absent])
-    _any_nodes(e, [absent], [found], types, axis=axis, keepdims=keepdims)
-    e.node("Not", [found], outputs)
+    _any_nodes(e, [absent], [any_absent], types, axis=axis, keepdims=keepdims)
+    e.node("Not", [any_absent], outputs)
 
 
 @_reduction_op(
@@ -398,6 +410,7 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
+    """Checks the axis, which must not be empty where there are results."""
     require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
@@ -409,7 +422,10 @@ def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
 
 
 def _arg_array(find: Any, worst: Any) -> Any:
-    """NaN is never better than anything, as in Eigen's reducer; NumPy would prefer it."""
+    """Returns the kernel of argmax or argmin.
+
+    NaN never wins, as in Eigen's reducer; NumPy's functions would pick it.
+    """
 
     def run(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
         if not x.shape[axis]:
@@ -421,13 +437,14 @@ def _arg_array(find: Any, worst: Any) -> Any:
 
 
 def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor, str]]:
+    """Checks at run time that an axis of unknown size is not empty, unless there are no results at all."""
     shape = x._type.shape
     if isinstance(shape[axis], int):
         return []
     zero = EagerTensor(np.array(0))
-    others = scalar_of(size_of((*shape[:axis], *shape[axis + 1 :])))
-    found = bind.logical_or(bind.greater(scalar_of(shape[axis]), zero), bind.equal(others, zero))
-    return [(found, f"Reduction axis {axis} is empty in shape {brackets(shape)}")]
+    results = scalar_of(size_of((*shape[:axis], *shape[axis + 1 :])))
+    is_valid = bind.logical_or(bind.greater(scalar_of(shape[axis]), zero), bind.equal(results, zero))
+    return [(is_valid, f"Reduction axis {axis} is empty in shape {brackets(shape)}")]
 
 
 def _arg_samples() -> list[Sample]:
@@ -440,15 +457,18 @@ def _arg_samples() -> list[Sample]:
 
 
 def _arg_nodes(op: str) -> Any:
+    """Returns the ONNX rule: the op's int64 result, cast to the output type."""
+
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
-        found = e.temp()
-        e.node(op, inputs, [found], axis=axis, keepdims=0)
-        e.node("Identity", [found if output_type is int64 else e.cast(found, output_type)], outputs)
+        places = e.temp()
+        e.node(op, inputs, [places], axis=axis, keepdims=0)
+        e.node("Identity", [places if output_type is int64 else e.cast(places, output_type)], outputs)
 
     return nodes
 
 
 def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
+    """Converts the arguments of argmax and argmin; a negative axis counts from the end."""
     x = convert_to_tensor(input)
     along = static_int(0 if axis is None else axis, "axis")
     return (x,), {"axis": along + x.ndim if -x.ndim <= along < 0 else along, "output_type": as_dtype(output_type)}

@@ -1,4 +1,4 @@
-"""What composed functions require of the values they are given: checked at once eagerly, by a guard in a traced program."""
+"""Checks of argument values for composed functions: done at once eagerly, by a guard in a traced program."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Check = Callable[..., None]
 
 
 def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str, *others: Tensor) -> Tensor:
-    """``x``, which nobody gets unless its values are as they should be.
+    """Returns ``x`` with a check of its values attached.
 
-    A composed function goes on with the result, so that the check belongs to what needs it: it is dropped with that, runs
-    in the branch or loop where that runs, and stands before it in gradients, too.
+    A composed function must continue with the result. The check then belongs to the ops that use it: it is dropped with
+    them as dead code, runs in the branch or loop where they run, and precedes them in gradients, too.
 
     Args:
       x: the tensor.
-      check: raises for a wrong array, in TensorFlow's words, which tell the place; values that are known are handed to it.
-      holds: whether the values of a traced or batched tensor are right, as a tensor of booleans.
-      message: what the traced program says where they are not.
-      others: tensors that ``check`` and ``holds`` look at, too.
+      check: raises for a wrong array, in TensorFlow's words; called with values that are known.
+      holds: returns a bool tensor, whether the values of a traced or batched tensor are right.
+      message: the traced program's error text.
+      others: further arguments of ``check`` and ``holds``.
 
     Raises:
       InvalidArgumentError: they are wrong; whatever ``check`` raises, eagerly.
@@ -47,7 +47,7 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
 
 
 def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
-    """Whether known values are right; in a trace, wrong ones fail only where the program comes to them."""
+    """Whether known values are right. In a trace, wrong ones fail only when the program reaches the check."""
     outer, state.trace = state.trace, None
     try:
         check(*known)
@@ -61,21 +61,21 @@ def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
 
 
 def all_hold(x: Tensor) -> Tensor:
-    """Whether all elements hold."""
+    """Returns whether all elements are True."""
     return bind.reduce_all(x, axis=tuple(range(x.ndim)), keepdims=False)  # type: ignore[no-any-return]
 
 
 def within(high: Dim) -> Callable[[Tensor], Tensor]:
-    """Whether integers are in [0, high)."""
+    """Returns a condition: whether all integers are in [0, high)."""
     return lambda x: in_range(x, high)
 
 
 def ascending(x: Tensor) -> Tensor:
-    """Which numbers of a vector are followed by none that is smaller."""
+    """Returns which elements of a vector are not larger than the next one."""
     return bind.greater_equal(x[1:], x[:-1])  # type: ignore[no-any-return]
 
 
 def is_permutation(x: Tensor) -> Tensor:
-    """Whether each place of the last axis is named once, in order of size."""
+    """Returns whether the sorted last axis is 0, 1, 2, ...: whether it holds a permutation."""
     numbers = bind.range(size=x._type.shape[-1], start=0, delta=1, dtype=x.dtype)
     return bind.equal(bind.sort(x, descending=False), numbers)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Rounding, elementwise; its gradient is none, as in TensorFlow."""
+"""Elementwise rounding, without a gradient as in TensorFlow."""
 
 from __future__ import annotations
 

@@ -32,16 +32,16 @@ from tvtf.dtypes import DType, from_array, int32, int64, type_name
 
 
 class _Binder:
-    """``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
+    """Finds primitives by attribute: ``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
-            found = table[name]
+            prim = table[name]
         except KeyError:
             raise AttributeError(f"there is no primitive {name}") from None
-        if found.is_own:
-            self.__dict__[name] = found.bind
-        return found.bind
+        if prim.is_own:
+            self.__dict__[name] = prim.bind
+        return prim.bind
 
 
 bind = _Binder()
@@ -50,7 +50,7 @@ bind = _Binder()
 
 
 def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors, a Python number taking the other's dtype as in TensorFlow's operators."""
+    """Converts two operands to tensors; a Python number takes the other's dtype, as in TensorFlow's operators."""
     if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
         y = convert_to_tensor(y)
         return convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype), y
@@ -65,7 +65,7 @@ def _is_array(value: Any) -> bool:
 
 
 def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
-    """A possibly negative axis as 0 <= axis < rank.
+    """Returns a possibly negative axis as 0 <= axis < rank.
 
     Raises:
       ArgumentError: when it is out of range.
@@ -79,20 +79,23 @@ def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
 
 
 def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """Reduction axes, sorted: all where ``axis`` is None. Out-of-range axes are kept for the type rule to refuse."""
+    """Returns sorted reduction axes, all of them for None. Out-of-range axes stay, for the type rule to refuse."""
     if axis is None:
         return tuple(range(rank))
     if _is_array(axis) and axis.dtype.kind == "f":
-        axis = axis.astype(np.int32)  # as TensorFlow's, which refuses floats of Python
+        axis = axis.astype(np.int32)  # TensorFlow casts NumPy's floats but refuses Python's
     if type(axis) is float and state.trace is None:
         raise TypeError(f"Cannot convert {axis} to EagerTensor of dtype int32")
     _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
-    found = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
-    return tuple(sorted({a % rank if -rank <= a < rank else a for a in found}))
+    axes = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
+    return tuple(sorted({a % rank if -rank <= a < rank else a for a in axes}))
 
 
 def static_value(value: Any, what: str) -> Any:
-    """A Python value for an argument that must be known while tracing: unwraps eager and known symbolic tensors."""
+    """Returns the Python value of an argument that must be known while tracing.
+
+    Eager tensors and symbolic ones of known value are unwrapped.
+    """
     if is_tensor(value):
         value = value._as_tensor()
     if isinstance(value, EagerTensor):
@@ -109,6 +112,7 @@ def static_value(value: Any, what: str) -> Any:
 
 
 def _known_value(value: SymbolicTensor, what: str) -> Any:
+    """Returns a symbolic tensor's value if the trace knows it or can compute it from constants."""
     if value.known is None:
         if isinstance(value._type.shape, AnyShape):
             raise unknown(what)
@@ -123,11 +127,11 @@ def _known_value(value: SymbolicTensor, what: str) -> Any:
 
 
 def static_int(value: Any, what: str) -> int:
-    """An int argument, from anything with ``__index__``.
+    """Returns an int argument, from anything with ``__index__``.
 
     Raises:
-      TypeError: when it is none.
-      ArgumentError: when it is a tensor of floats.
+      TypeError: it is not an integer.
+      ArgumentError: it is a tensor of floats.
     """
     if isinstance(value, EagerTensor) and value.dtype.is_floating:
         raise not_among(value.dtype, (int32, int64), "Tidx", what)
@@ -137,11 +141,12 @@ def static_int(value: Any, what: str) -> int:
     except AttributeError:
         raise _no_int(value, what) from None
     if type(index) is int and index.bit_length() > 63:
-        to_array(index, None)
+        to_array(index, None)  # raises NumPy's error for an int that no dtype holds
     return index
 
 
 def _no_int(value: Any, what: str) -> Exception:
+    """Returns the error for a value that is not an integer, of the type that TensorFlow raises."""
     if isinstance(value, (list, tuple)):
         return ArgumentError(f"{what} must be a scalar, but got {value!r}")
     if not isinstance(value, (float, complex, str, bytes)):
@@ -150,11 +155,11 @@ def _no_int(value: Any, what: str) -> Exception:
 
 
 def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tuple[Dim, ...]:
-    """Dims given as a shape, a list that may hold scalars of the program, or a tensor computed from shapes.
+    """Returns the dims of a shape argument: a shape, a list that may hold symbolic scalars, or a tensor of sizes.
 
     Raises:
-      ValueError: what is no tensor.
-      ArgumentError: a tensor of something else than integers, of higher rank, or a scalar where a vector is needed.
+      ValueError: the value can't be converted to a tensor.
+      ArgumentError: it isn't of integers, has a rank above 1, or is a scalar where ``is_vector`` asks for a vector.
     """
     if hasattr(value, "as_list"):
         value = value.as_list()
@@ -173,6 +178,7 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
 
 
 def _require_scalars(dims: Sequence[Any], what: str) -> None:
+    """Checks that no entry of a list of dims is itself a vector, as far as symbolic tensors show it."""
     for dim in dims:
         is_row = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
         is_vector = isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape
@@ -181,6 +187,7 @@ def _require_scalars(dims: Sequence[Any], what: str) -> None:
 
 
 def _require_integers(shape: Any) -> None:
+    """Checks that tensors in a shape argument, at any depth, are of int32 or int64."""
     if isinstance(shape, Tensor):
         require_dtype(shape._type, (int32, int64), "shape")
     for part in shape if isinstance(shape, (list, tuple)) else ():
@@ -188,10 +195,10 @@ def _require_integers(shape: Any) -> None:
 
 
 def drawn_dims(shape: Any) -> tuple[Dim, ...]:
-    """The shape of random numbers.
+    """Returns the dims of a random op's ``shape`` argument.
 
     Raises:
-      ArgumentError: also where a dim is negative.
+      ArgumentError: it is not a vector of int32 or int64, or a dim is negative.
     """
     if _is_array(shape):
         require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
@@ -204,80 +211,86 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def _require_sizes(dims: Sequence[Any], what: str) -> None:
+    """Checks that a list of dims converts to a vector of int32 or int64, as TensorFlow converts it."""
     if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
     has_rows = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
-    found = to_array([] if has_rows else list(dims), None)
-    if has_rows or found.ndim != 1:
+    array = to_array([] if has_rows else list(dims), None)
+    if has_rows or array.ndim != 1:
         raise ArgumentError(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
-    require_dtype(TensorType(found.shape, from_array(found)), (int32, int64), what)
+    require_dtype(TensorType(array.shape, from_array(array)), (int32, int64), what)
 
 
 def dims_value(value: Any, what: str) -> Any:
-    """:func:`static_value` of sizes: those that the program computes are dims that running it binds."""
+    """Returns :func:`static_value` of sizes, where a size that the program computes becomes a symbolic dim."""
     return static_value(as_dims(value, what), what)
 
 
 def as_dims(value: Any, what: str) -> Any:
-    """``value`` with the integer tensors in it that the program computes known as dims: the same ones for whoever asks here.
+    """Replaces integer tensors that the program computes by aliases whose value is known as symbolic dims.
 
-    A branch or loop body binds its own: what it never does must not be checked.
+    A trace binds the dims of a tensor once, so that equal sizes are the same symbol. A branch or loop body binds its
+    own: the check that comes with binding (no size is negative) must not run where the branch doesn't.
 
     Raises:
-      TypeError: a tensor's own shape is unknown.
-      ArgumentError: it is no tensor of int32 or int64.
+      TypeError: the shape of such a tensor is unknown.
+      ArgumentError: its dtype is neither int32 nor int64.
     """
     if type(value) in (list, tuple):
-        return type(value)(as_dims(_whole(each), what) for each in value)
+        return type(value)(as_dims(_cast_float(each), what) for each in value)
     if not is_computed(value):
         return value
     require_dtype(value._type, (int32, int64), what)
     if isinstance(value._type.shape, AnyShape):
         return value
-    own = state.trace.own(value)
-    if own._var not in state.trace.told and (constant := state.trace.computed_constants.value(own._var)) is not None:
-        state.trace.told[own._var] = constant.astype(object)
-    if own._var not in state.trace.told:
+    local = state.trace.own(value)
+    if (
+        local._var not in state.trace.told
+        and (constant := state.trace.computed_constants.value(local._var)) is not None
+    ):
+        state.trace.told[local._var] = constant.astype(object)
+    if local._var not in state.trace.told:
         outer = value._trace.told.get(value._var)
-        state.trace.told[own._var] = _told_by(own, what) if outer is None else outer
-    found = own.alias()  # the tensor itself stays a number, which may be negative
-    found.known = state.trace.told[own._var]
-    return found
+        state.trace.told[local._var] = _bind_dims(local, what) if outer is None else outer
+    sizes = local.alias()  # `local` itself keeps no known value: as a number it may be negative
+    sizes.known = state.trace.told[local._var]
+    return sizes
 
 
-def _whole(size: Any) -> Any:
-    """A size in a list; a tensor of floats there is cast, as TensorFlow does where it makes one tensor of the list."""
-    is_fraction = isinstance(size, Tensor) and size.dtype.is_floating
-    return bind.cast(size, dtype=int32) if is_fraction else size
+def _cast_float(size: Any) -> Any:
+    """Casts a tensor of floats in a list of sizes to int32, as TensorFlow does when it packs the list into a tensor."""
+    is_floating = isinstance(size, Tensor) and size.dtype.is_floating
+    return bind.cast(size, dtype=int32) if is_floating else size
 
 
 def is_computed(value: Any) -> bool:
-    """Whether a value is a tensor that only the running program knows."""
+    """Whether a value is a symbolic tensor whose value the trace doesn't know."""
     return isinstance(value, SymbolicTensor) and value.known is None
 
 
 def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
-    """A number of elements, from a scalar that may be computed by the program.
+    """Returns a number of elements, from a scalar that the program may compute.
 
-    It is refused as an int that it isn't, or as a tensor ``of_any_dtype``, as TensorFlow converts it.
+    ``of_any_dtype`` chooses the error for other values: that of a tensor of the wrong dtype instead of that of a
+    non-int. TensorFlow's ops differ in it.
 
     Raises:
-      TypeError: when it is none.
+      TypeError: it is not a number.
     """
-    found = dims_value(value, what)
-    if isinstance(found, (list, tuple)):
+    result = dims_value(value, what)
+    if isinstance(result, (list, tuple)):
         raise ArgumentError(f"{what} must be a scalar, but got {value!r}")
     if of_any_dtype:
-        _require_sizes([found], what)
-    return found if is_dim(found) else static_int(found, what)
+        _require_sizes([result], what)
+    return result if is_dim(result) else static_int(result, what)
 
 
 def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
-    """A string that TensorFlow keeps as an attribute of the op, one of those ``allowed``.
+    """Returns a string that TensorFlow keeps as an attribute of the op, one of ``allowed``.
 
     Raises:
-      TypeError: it is no string.
-      ArgumentError: it is none of them.
+      TypeError: it is not a string.
+      ArgumentError: it is not in ``allowed``.
     """
     if not isinstance(value, (str, bytes)):
         raise TypeError(f"Expected string for argument '{what}' not {value!r}.")
@@ -289,38 +302,38 @@ def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
 
 
 def attribute_int(value: Any, what: str, least: float = 0, bits: float = 32) -> int:
-    """An int that TensorFlow keeps as an attribute of the op: whatever ``int`` takes.
+    """Returns an int that TensorFlow keeps as an attribute of the op, from whatever ``int`` accepts but strings.
 
     Raises:
-      TypeError: it is no number.
+      TypeError: it is not a number.
       ArgumentError: it is out of range.
     """
     try:
-        found = int(math.nan if isinstance(value, (str, bytes)) else value)
+        result = int(math.nan if isinstance(value, (str, bytes)) else value)
     except (TypeError, ValueError):
         raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
-    if found < least:
-        raise ArgumentError(f"Value for attr '{what}' of {found} must be at least minimum {least}")
-    if found >= 2 ** (bits - 1):
-        raise ArgumentError(f"Attr {what} has value {found} out of range for an int{bits}")
-    return found
+    if result < least:
+        raise ArgumentError(f"Value for attr '{what}' of {result} must be at least minimum {least}")
+    if result >= 2 ** (bits - 1):
+        raise ArgumentError(f"Attr {what} has value {result} out of range for an int{bits}")
+    return result
 
 
 def attribute_ints(value: Any, what: str, op: str, least: int = -(2**31)) -> list[int]:
-    """A list of ints that TensorFlow keeps as an attribute of the op.
+    """Returns a list of ints that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it is no list, or something in it is no number.
+      TypeError: it is not a list, or an item is not a number.
       ArgumentError: one is out of range.
     """
     return [attribute_int(each, what, least) for each in listed(value, what, op)]
 
 
 def listed(value: Any, what: str, op: str) -> Sequence[Any]:
-    """A list that TensorFlow's op is given as one of inputs, or of numbers.
+    """Returns a list argument of TensorFlow's op, of inputs or of numbers.
 
     Raises:
-      TypeError: it is none.
+      TypeError: it is neither a list nor a tuple.
     """
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"Expected list for '{what}' argument to '{op}' Op, not {value!r}.")
@@ -328,19 +341,19 @@ def listed(value: Any, what: str, op: str) -> Sequence[Any]:
 
 
 def several(value: Any, what: str, op: str) -> Any:
-    """Inputs of TensorFlow's op: a list; eagerly a tensor's rows, too.
+    """Returns the inputs of a variadic op: a list, and eagerly also a tensor, for its rows.
 
     Raises:
-      TypeError: something else, while tracing.
+      TypeError: it is not a list, while tracing.
     """
     return value if state.trace is None else listed(value, what, op)
 
 
 def attribute_bool(value: Any, what: str) -> bool:
-    """A bool that TensorFlow keeps as an attribute of the op.
+    """Returns a bool that TensorFlow keeps as an attribute of the op.
 
     Raises:
-      TypeError: it is anything else.
+      TypeError: it is not a bool.
     """
     if not isinstance(value, bool):
         raise TypeError(f"Expected bool for argument '{what}' not {value!r}.")
@@ -348,15 +361,19 @@ def attribute_bool(value: Any, what: str) -> bool:
 
 
 def optional_flag(value: Any, what: str) -> bool:
-    """As :func:`attribute_bool`, of an attribute that None leaves False."""
+    """Returns a bool attribute for which None means False."""
     return value is not None and attribute_bool(value, what)
 
 
 MOST_SIZES = 2**12
-"""Each becomes a symbol of the program; shapes have at most 254 dims, paddings two for each."""
+"""Limit of the sizes read from one tensor, for each becomes a symbol.
+
+Shapes have at most 254 dims, paddings twice that.
+"""
 
 
-def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
+def _bind_dims(values: SymbolicTensor, what: str) -> np.ndarray:
+    """Returns an array of dims for the elements of an integer tensor: its values when the program runs."""
     shape = values._type.shape
     if not is_static_shape(shape):
         if of_any_rank():
@@ -370,15 +387,15 @@ def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
 
 
 def dims_of(vector: Tensor) -> tuple[Dim, ...]:
-    """The dims that an integer vector holds: ints where they are known by now, else symbols that running it binds."""
+    """Returns the elements of an integer vector as dims: ints where they are known, else symbols bound at run time."""
     if isinstance(vector, EagerTensor):
         return tuple(vector.eager_array().tolist())
     if isinstance(vector, SymbolicTensor) and vector.known is not None:
         return tuple(vector.known.tolist())
     names = vector._trace.root.unique  # type: ignore[attr-defined]
     dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
-    found = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
-    return tuple(found._type.shape[:-1])
+    carrier = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
+    return tuple(carrier._type.shape[:-1])
 
 
 # -- type rules
@@ -389,18 +406,22 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
         raise not_among(x.dtype, domain, "T", name)
 
 
-def not_among(found: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
-    """A dtype refused in the words of TensorFlow's ops: kernels call dtypes by other names."""
+def not_among(dtype: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
+    """Returns the error for a dtype outside ``allowed``, in TensorFlow's words.
+
+    TensorFlow's kernels and graphs name dtypes differently.
+    """
     return ArgumentError(
-        f"Value for attr '{attribute}' of {type_name(found)} is not in the list of allowed values: "
+        f"Value for attr '{attribute}' of {type_name(dtype)} is not in the list of allowed values: "
         + ", ".join(map(type_name, allowed)),
         TypeError,
-        f"Value passed to parameter '{parameter}' has DataType {found.name} not in list of allowed values: "
+        f"Value passed to parameter '{parameter}' has DataType {dtype.name} not in list of allowed values: "
         + ", ".join(each.name for each in allowed),
     )
 
 
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
+    """Checks that all inputs have the first one's dtype; the error is TensorFlow's, eager or of a graph."""
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
@@ -419,6 +440,7 @@ def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
 
 
 def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
+    """Returns the shape that the types' shapes broadcast to."""
     shape: tuple[Dim, ...] = ()
     for t in types:
         wider = broadcast_shapes(shape, t.shape)
@@ -436,7 +458,7 @@ def _incompatible(types: Sequence[TensorType]) -> ArgumentError:
 
 
 def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Elementwise over one input of the domain; of its own dtype or ``result``."""
+    """Returns the type rule of an elementwise op of one input, whose result has dtype ``result`` or the input's."""
 
     def rule(x: TensorType, **_: Any) -> TensorType:
         require_dtype(x, domain)
@@ -446,7 +468,7 @@ def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[...,
 
 
 def binary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Elementwise over two inputs of one dtype of the domain, broadcasting."""
+    """Returns the type rule of a broadcasting elementwise op of two inputs of one dtype."""
 
     def rule(x: TensorType, y: TensorType, **_: Any) -> TensorType:
         require_same_dtype((x, y))
@@ -463,7 +485,7 @@ def reduced_shape(shape: Sequence[Dim], axis: Sequence[int], keepdims: bool) -> 
 
 
 def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
-    """Reduces the axes ``axis``."""
+    """Returns the type rule of an op that reduces the axes of its attribute ``axis``."""
 
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
         require_dtype(x, domain, "input")
@@ -480,7 +502,10 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 
 
 def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
-    """Sums a cotangent over the axes along which ``like`` was broadcast."""
+    """Sums a cotangent over the axes along which ``like`` was broadcast, to its shape.
+
+    Where a dim may or may not be 1 at run time, ``sum_to`` decides then.
+    """
     shape, target = ct._dims, like._dims
     if type(ct) is EagerTensor and shape == target:
         return ct
@@ -489,11 +514,11 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
         i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)
     ]
     axes = (*range(lead), *stretched)
-    wide = tuple(d if i in stretched else w for i, (d, w) in enumerate(zip(target, shape[lead:]), lead))
+    summed_shape = tuple(d if i in stretched else w for i, (d, w) in enumerate(zip(target, shape[lead:]), lead))
     if axes:
         summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
-        ct = bind.reshape(summed, shape=wide) if stretched else summed
-    return ct if same_shape(wide, target) else bind.sum_to(ct, shape=tuple(target))
+        ct = bind.reshape(summed, shape=summed_shape) if stretched else summed
+    return ct if same_shape(summed_shape, target) else bind.sum_to(ct, shape=tuple(target))
 
 
 def zeros_like(x: Tensor) -> Tensor:
@@ -526,7 +551,10 @@ def number(value: Any, like: Tensor) -> Tensor:
 
 
 def batch_elementwise(prim_name: str) -> Callable[..., Any]:
-    """Batched inputs of lower rank get ones after the batch axis, so that broadcasting stays aligned from the right."""
+    """Returns the batch rule of a broadcasting elementwise op.
+
+    Batched inputs of lower rank get axes of size 1 after the batch axis: broadcasting aligns shapes from the right.
+    """
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
         rank = max(len(x._type.shape) - b for x, b in zip(inputs, batched))
@@ -537,6 +565,7 @@ def batch_elementwise(prim_name: str) -> Callable[..., Any]:
 
 
 def _lift(x: Tensor, rank: int) -> Tensor:
+    """Inserts axes of size 1 after the batch axis, up to ``rank`` axes behind it."""
     shape = x._type.shape
     if len(shape) - 1 == rank:
         return x
@@ -544,7 +573,7 @@ def _lift(x: Tensor, rank: int) -> Tensor:
 
 
 def batch_axes(prim_name: str) -> Callable[..., Any]:
-    """For one-input ops with an ``axis`` attribute (int or tuple): the axes move by one."""
+    """Returns the batch rule of a one-input op with an ``axis`` attribute (int or tuple): each axis moves by one."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: Any, **attrs: Any) -> Any:
         moved = tuple(a + 1 for a in axis) if isinstance(axis, tuple) else axis + 1
@@ -554,7 +583,7 @@ def batch_axes(prim_name: str) -> Callable[..., Any]:
 
 
 def stretch(size: Dim, x: Tensor, batched: bool) -> Tensor:
-    """``x`` with the batch axis: repeated where it has none."""
+    """Returns ``x`` with the batch axis, repeated along it if it isn't batched."""
     return x if batched else bind.broadcast_to(x, shape=(size, *x._type.shape))
 
 
@@ -562,7 +591,9 @@ def stretch(size: Dim, x: Tensor, batched: bool) -> Tensor:
 
 
 def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
-    """Lowers an elementwise op: ``expression(t, *values)`` over TIR scalars, ``t`` being ``tvtf.ops.kernels.scalar``.
+    """Returns the lowering of an elementwise op.
+
+    ``expression(t, *values)`` over TIR scalars, ``t`` being ``kernels.scalar``.
 
     16-bit floats compute in float32, as NumPy does.
     """
@@ -575,7 +606,10 @@ def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def kernel(path: str) -> Callable[..., Any]:
-    """Lowers by a TE function ``module.function`` of ``tvtf.ops.kernels``, imported when first compiled."""
+    """Returns a lowering that calls the TE function ``module.function`` of ``tvtf.ops.kernels``.
+
+    The module is imported at the first compilation: it imports TVM, which takes 0.7 s.
+    """
     module, _, function = path.rpartition(".")
 
     def lower(*tensors: Any, **attrs: Any) -> Any:
@@ -588,7 +622,7 @@ def kernel(path: str) -> Callable[..., Any]:
 
 
 def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
-    """Reproducible sample data of any dtype, spread over [low, high)."""
+    """Returns reproducible sample data of any dtype, spread over [low, high)."""
     values = np.random.default_rng(seed).uniform(low, high, shape)
     if dtype.is_bool:
         return values > (low + high) / 2
@@ -604,6 +638,8 @@ def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.
 def unary_samples(
     domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
 ) -> Callable[[], list[Sample]]:
+    """Returns a function that makes samples of one input, over scalars, empty tensors and ranks up to 3."""
+
     def make() -> list[Sample]:
         shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
         return [Sample((_draw(i, s, low, high),), {}, tuple(domain), **options) for i, s in enumerate(shapes)]
@@ -614,6 +650,8 @@ def unary_samples(
 def binary_samples(
     domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
 ) -> Callable[[], list[Sample]]:
+    """Returns a function that makes samples of two inputs whose shapes broadcast in different ways."""
+
     def make() -> list[Sample]:
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
         return [
@@ -629,5 +667,5 @@ def _draw(seed: int, shape: Sequence[int], low: float, high: float) -> Callable[
 
 
 def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> Callable[[DType], np.ndarray]:
-    """A sample input drawn in the dtype under test."""
+    """Returns a sample input that is drawn in the dtype under test."""
     return _draw(seed, shape, low, high)

@@ -1,4 +1,4 @@
-"""Dims that a vector of the program tells when it runs."""
+"""The primitive that binds dims to the elements of an integer vector when the program runs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
     return np.empty((*vector.tolist(), 0), bool)
 
 
-def _agreed(vectors: Tensor) -> Tensor:
-    """What all rows hold: the elements of a batch have one shape."""
+def _common_row(vectors: Tensor) -> Tensor:
+    """Returns the first row after checking that all rows equal it: the items of a batch share one shape."""
     first = vectors[0]
     same = bind.reduce_all(bind.equal(vectors, first), axis=(0, 1), keepdims=False)
     return bind.initialized(first, same, message="the elements of a vectorized map would have several shapes")
@@ -41,7 +41,9 @@ def _agreed(vectors: Tensor) -> Tensor:
             "a shape that is computed has a negative dim",
         )
     ],
-    batch=lambda size, inputs, batched, *, dims: stretch(size, bind.told_dims(_agreed(inputs[0]), dims=dims), False),
+    batch=lambda size, inputs, batched, *, dims: stretch(
+        size, bind.told_dims(_common_row(inputs[0]), dims=dims), False
+    ),
     why_not={
         "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating inputs",
@@ -50,5 +52,5 @@ def _agreed(vectors: Tensor) -> Tensor:
     samples=lambda: [Sample((np.array([3, 2]),), {"dims": (3, 2)})],
 )
 def told_dims(vector: Tensor, dims: tuple[Dim, ...]) -> Any:
-    """A tensor without elements whose dims, but for the last, are what an int64 vector holds."""
+    """Returns an empty tensor whose shape is the elements of an int64 vector, then 0: its type carries the dims."""
     return (vector,), {"dims": dims}

@@ -1,4 +1,4 @@
-"""Running sums and products along an axis, and the linear recurrence that their gradients are."""
+"""Cumulative sums and products along an axis, and the linear recurrence by which their gradients are computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_ONNX = "ONNX has no running product before opset 26, and no recurrence but Lo
 
 
 def wide_type(x: np.ndarray) -> np.dtype:
-    """The type to accumulate in: float32 for 16-bit floats, else its own."""
+    """Returns the dtype to accumulate in: float32 for 16-bit floats, else the array's."""
     return np.dtype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
 
 
@@ -33,9 +33,11 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
 
 
 def _scan_numpy(accumulate: Any, start: int) -> Any:
+    """Returns a kernel that accumulates along an axis; ``start`` is the first element of an exclusive scan."""
+
     def run(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
-        turned = np.flip(x, axis) if reverse else x
-        total = accumulate(turned, axis, wide_type(x))
+        ordered = np.flip(x, axis) if reverse else x
+        total = accumulate(ordered, axis, wide_type(x))
         if exclusive and total.shape[axis]:
             total = np.roll(total, 1, axis)
             total[(slice(None),) * axis + (0,)] = start
@@ -53,18 +55,19 @@ def _scan_batch(name: str) -> Any:
 
 def _scan_samples() -> list[Sample]:
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
-    found = [
+    samples = [
         Sample((draw(i, s),), {"axis": a, "exclusive": e, "reverse": r}, NUMERIC)
         for i, (s, a, e, r) in enumerate(cases)
     ]
     empty = Sample((draw(9, (0, 2)),), {"axis": 0, "exclusive": True, "reverse": False}, NUMERIC)
-    unknown = Sample(
+    symbolic_sizes = Sample(
         (draw(8, (3, 2)),), {"axis": 0, "exclusive": False, "reverse": False}, NUMERIC, symbolic=(("n", None),)
     )
-    return [*found, empty, unknown]
+    return [*samples, empty, symbolic_sizes]
 
 
 def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
+    """Converts the arguments of a scan; a negative axis counts from the end."""
     tensor = convert_to_tensor(x)
     along = static_int(axis, "axis")
     along = along + tensor.ndim if -tensor.ndim <= along < 0 else along
@@ -118,25 +121,28 @@ def conjugate(x: Tensor) -> Tensor:
 
 
 def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """The product before an element times the sum of what follows from it: without division, so right at zeros."""
+    """Multiplies the product before each element by a recurrence over those after it.
+
+    It doesn't divide by the elements, which may be zero.
+    """
     factors = conjugate(x)
     before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
-    back = 1 if reverse else -1
-    after = shifted(ct, axis, back) if exclusive else ct
-    follows = bind.linear_recurrence(shifted(factors, axis, back), after, axis=axis, reverse=not reverse)
-    return bind.multiply(before, follows)
+    later = 1 if reverse else -1
+    after = moved_by_one(ct, axis, later) if exclusive else ct
+    sums_after = bind.linear_recurrence(moved_by_one(factors, axis, later), after, axis=axis, reverse=not reverse)
+    return bind.multiply(before, sums_after)
 
 
-def shifted(x: Tensor, axis: int, step: int) -> Tensor:
-    """``x`` moved by one along ``axis``, forwards (1) or back (-1), with a zero coming in."""
+def moved_by_one(x: Tensor, axis: int, step: int) -> Tensor:
+    """Moves ``x`` by one along ``axis``, forwards (1) or back (-1), with a zero at the free end."""
     shape = x._type.shape
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
     zeros = (0,) * len(shape)
     moved = (*zeros[:axis], 1, *zeros[axis + 1 :])
-    taken, placed = (zeros, moved) if step == 1 else (moved, zeros)
+    source, target = (zeros, moved) if step == 1 else (moved, zeros)
     ones = (1,) * len(shape)
-    kept = bind.strided_slice(x, begin=taken, size=size, strides=ones, checked=())
-    return bind.strided_slice_grad(kept, shape=shape, begin=placed, strides=ones)
+    overlap = bind.strided_slice(x, begin=source, size=size, strides=ones, checked=())
+    return bind.strided_slice_grad(overlap, shape=shape, begin=target, strides=ones)
 
 
 @primitive(
@@ -183,6 +189,7 @@ def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) 
 
 
 def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    """Computes the recurrence step by step, in the accumulation dtype."""
     factors, terms = (np.moveaxis(v, axis, 0).astype(wide_type(v)) for v in (a, b))
     result = np.empty_like(terms)
     value = np.zeros_like(terms[0]) if len(terms) else None
@@ -193,14 +200,15 @@ def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool)
 
 
 def _recurrence_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
+    """Runs the recurrence backwards over the cotangent, which gives that of ``b``."""
     later, earlier = (1, -1) if reverse else (-1, 1)
-    follows = bind.linear_recurrence(shifted(conjugate(a), axis, later), ct, axis=axis, reverse=not reverse)
-    return bind.multiply(follows, conjugate(shifted(y, axis, earlier))), follows
+    to_b = bind.linear_recurrence(moved_by_one(conjugate(a), axis, later), ct, axis=axis, reverse=not reverse)
+    return bind.multiply(to_b, conjugate(moved_by_one(y, axis, earlier))), to_b
 
 
 def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, reverse: bool) -> Tensor:
-    wide = [stretch(size, x, b) for x, b in zip(inputs, batched)]
-    return bind.linear_recurrence(*wide, axis=axis + 1, reverse=reverse)
+    batched_inputs = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    return bind.linear_recurrence(*batched_inputs, axis=axis + 1, reverse=reverse)
 
 
 @primitive(
@@ -216,7 +224,7 @@ def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, revers
     why_not={"onnx": NO_ONNX},
 )
 def linear_recurrence(a: Any, b: Any, axis: int = 0, reverse: bool = False) -> Any:
-    """``h[t] = a[t] * h[t - 1] + b[t]`` along ``axis``, from h = 0."""
+    """Computes ``h[t] = a[t] * h[t - 1] + b[t]`` along ``axis``, starting with h = 0."""
     return (convert_to_tensor(a), convert_to_tensor(b)), {"axis": axis, "reverse": reverse}
 
 
@@ -232,21 +240,24 @@ def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
 
 
 def _logsum_numpy(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
-    turned = np.flip(x, axis) if reverse else x
-    total = np.logaddexp.accumulate(turned.astype(wide_type(x)), axis)
+    ordered = np.flip(x, axis) if reverse else x
+    total = np.logaddexp.accumulate(ordered.astype(wide_type(x)), axis)
     return np.flip(total, axis) if reverse else total
 
 
 def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """With y[i] = log(sum of exp(x[j])): every factor exp(y[j] - y[j + 1]) is at most one, so nothing overflows."""
+    """Differentiates y[i] = log(sum of exp(x[j])) by a recurrence with factors exp(y[j] - y[j + 1]).
+
+    These are at most one, so nothing overflows.
+    """
     later = 1 if reverse else -1
-    step = bind.exp(_difference(y, shifted(y, axis, later)))
-    follows = bind.linear_recurrence(step, ct, axis=axis, reverse=not reverse)
-    return bind.multiply(bind.exp(_difference(x, y)), follows)
+    step = bind.exp(_difference(y, moved_by_one(y, axis, later)))
+    sums_after = bind.linear_recurrence(step, ct, axis=axis, reverse=not reverse)
+    return bind.multiply(bind.exp(_difference(x, y)), sums_after)
 
 
 def _difference(x: Tensor, y: Tensor) -> Tensor:
-    """``x - y`` where x can be -inf beside y; -inf beside -inf is -inf."""
+    """Returns ``x - y``, and -inf where x is -inf, even if y is too."""
     lowest = EagerTensor(np.array(-np.inf, x.dtype.np))
     return bind.select(bind.equal(x, lowest), lowest, bind.subtract(x, y))
 
@@ -265,7 +276,7 @@ def _difference(x: Tensor, y: Tensor) -> Tensor:
     why_not={"onnx": NO_ONNX},
 )
 def running_logsumexp(x: Tensor, axis: int, reverse: bool) -> Any:
-    """``log(cumsum(exp(x)))`` without overflow."""
+    """Computes ``log(cumsum(exp(x)))`` without overflow."""
     return (x,), {"axis": axis, "reverse": reverse}
 
 
@@ -296,7 +307,7 @@ def cumulative_logsumexp(
 
 
 def _without_own(total: Tensor, axis: int, reverse: bool) -> Tensor:
-    """The running value before each element: -inf comes in at the start."""
+    """Makes a running value exclusive: moves it by one, with -inf at the start."""
     shape = total._type.shape
     edge = (*shape[:axis], 1, *shape[axis + 1 :])
     first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=edge)

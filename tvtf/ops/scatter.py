@@ -1,4 +1,4 @@
-"""Writing by index: segment reductions, scatter_nd and tensor_scatter_nd_*."""
+"""Ops that write by index: segment reductions, scatter_nd and tensor_scatter_nd_*."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from tvtf.ops.scan import wide_type
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
+    """Checks that ``data`` starts with the shape of the ids, which the segments' axis replaces."""
     require_dtype(data, NUMERIC, "data")
     require_index(ids)
     rank = len(ids.shape)
@@ -55,6 +56,7 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
 
 
 def check_ids(ids: np.ndarray, num_segments: int) -> None:
+    """Raises the error for the first id that is too large; negative ids are allowed and skipped."""
     wrong = np.argwhere(ids >= num_segments)
     if len(wrong):
         place = tuple(wrong[0])
@@ -63,14 +65,16 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
 
 
 def segment_numpy(update: Any, empty: Any) -> Any:
+    """Returns the kernel of a segment reduction: ``update.at`` on rows with an id that isn't negative."""
+
     def run(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
         check_ids(ids, num_segments)
         wide = wide_type(data)
         rest = data.shape[ids.ndim :]
         result = np.full((num_segments, *rest), empty(data.dtype), wide)
-        kept = ids.ravel() >= 0
-        rows = data.reshape((ids.size, *rest))[kept].astype(wide)
-        update.at(result, ids.ravel()[kept], rows)
+        is_valid = ids.ravel() >= 0
+        rows = data.reshape((ids.size, *rest))[is_valid].astype(wide)
+        update.at(result, ids.ravel()[is_valid], rows)
         return result
 
     return run
@@ -82,7 +86,7 @@ def segment_guard(data: Tensor, ids: Tensor, *, num_segments: Dim) -> list[tuple
 
 
 def segment_batch(name: str) -> Callable[..., Any]:
-    """All elements' segments one after the other."""
+    """Returns the batch rule of a segment reduction: each item's segments follow those of the item before."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
         data, ids = (stretch(size, x, b) for x, b in zip(inputs, batched))
@@ -90,19 +94,19 @@ def segment_batch(name: str) -> Callable[..., Any]:
         first = bind.multiply(first, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
         moved = bind.add(ids, bind.reshape(first, shape=(size, *(1,) * (ids.ndim - 1))))
         places = bind.select(bind.less(ids, number(0, ids)), ids, moved)
-        found = getattr(bind, name)(data, places, num_segments=size * num_segments)
-        return bind.reshape(found, shape=(size, num_segments, *found._type.shape[1:]))
+        result = getattr(bind, name)(data, places, num_segments=size * num_segments)
+        return bind.reshape(result, shape=(size, num_segments, *result._type.shape[1:]))
 
     return rule
 
 
 def gathered(rows: Tensor, ids: Tensor) -> Tensor:
-    """The row of each id, zeros for negative ones."""
+    """Returns the row of each id, and zeros for negative ids."""
     zero = EagerTensor(np.zeros((), ids.dtype.np))
-    taken = bind.gather(rows, bind.maximum(ids, zero), axis=0, batch_dims=0)
+    rows_of_ids = bind.gather(rows, bind.maximum(ids, zero), axis=0, batch_dims=0)
     valid = bind.greater_equal(ids, zero)
-    shape = (*ids._type.shape, *(1,) * (taken.ndim - ids.ndim))
-    return bind.select(bind.reshape(valid, shape=shape), taken, EagerTensor(np.zeros((), rows.dtype.np)))
+    shape = (*ids._type.shape, *(1,) * (rows_of_ids.ndim - ids.ndim))
+    return bind.select(bind.reshape(valid, shape=shape), rows_of_ids, EagerTensor(np.zeros((), rows.dtype.np)))
 
 
 def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
@@ -120,7 +124,10 @@ def segment_samples() -> list[Sample]:
 
 
 def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
-    """ScatterND over a row more than there are segments: negative ids go there, and it is cut off."""
+    """Returns the ONNX rule of a segment reduction.
+
+    It writes ScatterND with one extra row for negative ids, which is sliced off.
+    """
 
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
         data, shape = types[0][0], types[1][0].shape
@@ -132,20 +139,20 @@ def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
         last = e.shape((num_segments,))
         e.node("Where", [negative, last, ids], [safe])
         e.node("Unsqueeze", [safe, e.const(np.array([-1]))], [lifted])
-        filled = scatter_node(e, [start, lifted, inputs[0]], data.dtype, mode)
-        e.node("Slice", [filled, e.const(np.array([0])), last, e.const(np.array([0]))], outputs)
+        scattered = scatter_node(e, [start, lifted, inputs[0]], data.dtype, mode)
+        e.node("Slice", [scattered, e.const(np.array([0])), last, e.const(np.array([0]))], outputs)
 
     return nodes
 
 
 def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
-    """ScatterND; 16-bit floats reduce in float32."""
+    """Writes ScatterND; 16-bit floats are reduced in float32."""
     wide = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
     data, places, updates = inputs
     operands = [data, places, updates] if wide is dtype else [e.cast(data, wide), places, e.cast(updates, wide)]
-    filled = e.temp()
-    e.node("ScatterND", operands, [filled], reduction=mode)
-    return filled if wide is dtype else e.cast(filled, dtype)
+    scattered = e.temp()
+    e.node("ScatterND", operands, [scattered], reduction=mode)
+    return scattered if wide is dtype else e.cast(scattered, dtype)
 
 
 @primitive(
@@ -184,6 +191,7 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+    """Returns the inputs and attributes of a segment reduction, whose arguments they all share."""
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
         "num_segments": size_argument(num_segments, "num_segments", of_any_dtype=True)
     }
@@ -198,11 +206,11 @@ def highest_finite(dtype: np.dtype) -> Any:
 
 
 def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
-    """Equal extremes of a segment share its cotangent."""
+    """Divides a segment's cotangent equally among equal extremes, as in TensorFlow."""
     best = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
     count = bind.unsorted_segment_sum(best, ids, num_segments=num_segments)
-    some = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.multiply(best, gathered(bind.divide(ct, some), ids)), None
+    divisor = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
+    return bind.multiply(best, gathered(bind.divide(ct, divisor), ids)), None
 
 
 def _extreme_samples() -> list[Sample]:
@@ -268,15 +276,19 @@ def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
-    """The product of the segment's other elements: by division where none is zero, else that of the others."""
+    """Multiplies the cotangent by the product of the segment's other elements.
+
+    An element that isn't zero divides the segment's product of nonzero elements, and a zero takes it whole. Where
+    another element is zero the product is zero.
+    """
     zero, one = (EagerTensor(np.array(v, data.dtype.np)) for v in (0, 1))
     is_zero = bind.equal(data, zero)
     zeros = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
-    kept = bind.select(is_zero, one, data)
-    product = gathered(bind.unsorted_segment_prod(kept, ids, num_segments=num_segments), ids)
-    others = bind.select(is_zero, product, bind.divide(product, kept))
-    alone = bind.equal(gathered(zeros, ids), bind.cast(is_zero, dtype=data.dtype))
-    return bind.multiply(gathered(ct, ids), bind.select(alone, others, zero)), None
+    nonzero = bind.select(is_zero, one, data)
+    product = gathered(bind.unsorted_segment_prod(nonzero, ids, num_segments=num_segments), ids)
+    product_of_others = bind.select(is_zero, product, bind.divide(product, nonzero))
+    others_nonzero = bind.equal(gathered(zeros, ids), bind.cast(is_zero, dtype=data.dtype))
+    return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
 
 
 @primitive(
@@ -310,6 +322,7 @@ def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
+    """Checks that the updates' shape is that of the slices which the index vectors name."""
     require_index(indices)
     require_same_dtype((x, updates), ("tensor", "updates"))
     if not indices.shape:
@@ -332,6 +345,8 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
 
 
 def _scatter_numpy(ufunc: Any) -> Any:
+    """Returns the kernel of a scatter: ``ufunc.at`` in a wide dtype, or plain assignment for None."""
+
     def run(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
         check_nd(indices, x.shape)
         result = x.astype(wide_type(x))
@@ -353,7 +368,7 @@ def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Te
 
 
 def _scatter_batch(name: str) -> Any:
-    """All elements at once: their index vectors begin with their own place."""
+    """Returns the batch rule of a scatter: each index vector is prefixed with its position in the batch."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
         x, indices, updates = (stretch(size, t, b) for t, b in zip(inputs, batched))
@@ -371,6 +386,7 @@ def _scatter_nodes(mode: str) -> Any:
 
 
 def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
+    """Returns a function that makes samples, of duplicate indices too if ``repeated``."""
     twice = 2 if repeated else 1
     cases = (
         ((4, 2), [[0], [twice], [2]], (3, 2), "int32"),
@@ -420,12 +436,16 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None = "", op: str = "") -> Any:
-    """The operands; those out of range that a policy ignores write to the first slice what leaves it as it is."""
+    """Returns the operands of a scatter.
+
+    Updates that the policy ignores go to the first slice with a value that leaves it unchanged: zero where updates are
+    added, else the slice itself.
+    """
     x, new = operands(tensor, updates)
-    places, counts = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
-    if counts is not None:
+    places, is_valid = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
+    if is_valid is not None:
         adds = op in ("TensorScatterAdd", "TensorScatterSub", "ScatterNd")
-        new = where_counted(counts, new, zeros_like(new) if adds else bind.gather_nd(x, places))
+        new = where_counted(is_valid, new, zeros_like(new) if adds else bind.gather_nd(x, places))
     return (x, places, new), {}
 
 
@@ -475,7 +495,7 @@ def tensor_scatter_nd_sub(
 
 
 def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
-    """Whatever equals the extreme shares its cotangent, as in TensorFlow."""
+    """Divides the cotangent among all old and new values that equal the extreme, as in TensorFlow."""
     old = bind.cast(bind.equal(x, y), dtype=x.dtype)
     new = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
     shared = bind.divide(ct, bind.tensor_scatter_add(old, indices, new))
@@ -536,7 +556,9 @@ def tensor_scatter_nd_min(
 
 @export("scatter_nd")
 def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
-    """Zeros of ``shape`` with ``updates`` added where the index vectors say; ``"IGNORE"`` leaves out those out of range.
+    """Zeros of ``shape`` with ``updates`` added where the index vectors say.
+
+    ``"IGNORE"`` leaves out those out of range.
 
     >>> import tvtf as tf
     >>> tf.scatter_nd([[1], [1]], [2, 3], [3]).numpy()

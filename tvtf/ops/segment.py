@@ -1,4 +1,4 @@
-"""Segments composed from the unsorted reductions: segment_*, means."""
+"""Segment reductions composed of the unsorted ones: segment_*, unsorted_segment_mean and _sqrt_n."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _ones(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:
 
 
 def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
-    """The number of rows of each segment, in a shape that divides its sums; at least one."""
+    """Returns each segment's number of rows, at least one, in a shape that broadcasts with its sums."""
     rows = bind.unsorted_segment_sum(_ones(data, ids._type.shape), ids, num_segments=num_segments)
-    some = bind.maximum(rows, EagerTensor(np.ones((), data.dtype.np)))
-    return bind.reshape(some, shape=(num_segments, *(1,) * (data.ndim - ids.ndim)))
+    at_least_one = bind.maximum(rows, EagerTensor(np.ones((), data.dtype.np)))
+    return bind.reshape(at_least_one, shape=(num_segments, *(1,) * (data.ndim - ids.ndim)))
 
 
 def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, Tensor, Dim]:
@@ -59,7 +59,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
 
 
 def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
-    """Holds the dtype of ids, which TensorFlow looks at before any shape.
+    """Checks the dtype of ids, before any shape as TensorFlow does.
 
     Raises:
       ArgumentError: it is neither int32 nor int64.
@@ -72,26 +72,26 @@ _IDS = (int32, int64)
 
 
 def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
-    """The operands of a sorted reduction, checked; the last id tells the number of segments."""
+    """Converts and checks the operands of a sorted reduction; also returns the number of segments, from the last id."""
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
     require_dtype(x._type, NUMERIC, "data")
     require_ids(ids)
     if not isinstance(ids, EagerTensor):
-        return x, *_sorted_when_run(ids)
+        return x, *_sorted_at_run_time(ids)
     array = ids.eager_array()
     if array.ndim != 1 or not agree_dim(x._type.shape[0], len(array)):
         raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").told_by(op)
     if (np.diff(array) < 0).any():
         raise ArgumentError("segment ids are not increasing").told_by(op)
     if len(array) and array[0] < 0:
-        seen = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
-        message = f"{seen}, possibly because 'segment_ids' input is not sorted."
+        range_text = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
+        message = f"{range_text}, possibly because 'segment_ids' input is not sorted."
         raise ArgumentError(message).told_by(op)
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 
-def _sorted_when_run(ids: Tensor) -> tuple[Tensor, Dim]:
-    """Ids that the program computes, checked when it runs, and the number of segments."""
+def _sorted_at_run_time(ids: Tensor) -> tuple[Tensor, Dim]:
+    """Checks computed ids at run time; returns them and the number of segments."""
     ascending = bind.greater_equal(ids[1:], ids[:-1])
     places = bind.greater_equal(ids, number(0, ids))
     sorted_ = bind.logical_and(*(bind.reduce_all(x, axis=(0,), keepdims=False) for x in (ascending, places)))
@@ -101,12 +101,13 @@ def _sorted_when_run(ids: Tensor) -> tuple[Tensor, Dim]:
     return checked, count
 
 
-def _zero_where_empty(found: Tensor, ids: Tensor, count: Dim) -> Tensor:
+def _zero_where_empty(reduced: Tensor, ids: Tensor, count: Dim) -> Tensor:
+    """Replaces the results of empty segments by zeros, as TensorFlow's sorted reductions do."""
     ones = bind.broadcast_to(EagerTensor(np.array(1, np.int32)), shape=ids._type.shape)
     rows = bind.unsorted_segment_sum(ones, ids, num_segments=count)
-    some = bind.greater(rows, EagerTensor(np.array(0, np.int32)))
-    lifted = bind.reshape(some, shape=(count, *(1,) * (found.ndim - 1)))
-    return bind.select(lifted, found, EagerTensor(np.zeros((), found.dtype.np)))
+    has_rows = bind.greater(rows, EagerTensor(np.array(0, np.int32)))
+    lifted = bind.reshape(has_rows, shape=(count, *(1,) * (reduced.ndim - 1)))
+    return bind.select(lifted, reduced, EagerTensor(np.zeros((), reduced.dtype.np)))
 
 
 @export("math.segment_sum")

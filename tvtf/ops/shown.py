@@ -1,4 +1,4 @@
-"""Tensors as text, in TensorFlow's own format."""
+"""Formats tensors as text as TensorFlow does."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tvtf.core.text_format import number
 
 
 def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
-    """The pieces of a template with values between them."""
+    """Joins the pieces of a template with values between them."""
     return "".join(part for pair in zip(pieces, [*values, ""]) for part in pair)
 
 
 def shown(array: np.ndarray, summarize: int) -> str:
-    """A tensor's value as ``tf.print`` and ``tf.strings.format`` show it; ``summarize`` elements at both ends, -1 for all.
+    """Formats a tensor's value as ``tf.print`` does, with ``summarize`` elements at both ends, or all for -1.
 
     >>> shown(np.arange(10), 2)
     '[0 1 ... 8 9]'
@@ -26,7 +26,7 @@ def shown(array: np.ndarray, summarize: int) -> str:
 
 
 def _elements(array: Any, depth: int, ends: int) -> str:
-    """TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
+    """Formats nested dims; TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
     if np.ndim(array) == 0:
         return _number(array)
     gap = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
@@ -38,7 +38,7 @@ def _elements(array: Any, depth: int, ends: int) -> str:
 
 
 def _number(value: Any) -> str:
-    """An element; text in quotes."""
+    """Formats an element, text in quotes."""
     value = np.asarray(value)[()]
     if isinstance(value, (bytes, str)):
         return '"' + (value.decode(errors="replace") if isinstance(value, bytes) else value) + '"'

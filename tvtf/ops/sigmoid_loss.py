@@ -1,4 +1,4 @@
-"""Losses that are compositions: sigmoid and weighted cross entropy, Poisson, l2, and averages over examples."""
+"""Composed losses: sigmoid and weighted cross entropy, log_poisson_loss, l2_loss."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tvtf.ops.rules import bind, number, zeros_like
 
 
 def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
-    """Labels and logits as tensors of one dtype.
+    """Converts labels and logits to tensors and checks their shapes.
 
     Raises:
-      ValueError: when their shapes differ.
+      ValueError: their shapes differ.
     """
     x, y = convert_to_tensor(logits), convert_to_tensor(labels)
     if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
@@ -25,7 +25,7 @@ def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
 
 
 def _softplus_of_minus_abs(x: Tensor) -> Tensor:
-    """``log(1 + exp(-|x|))`` whose gradient at 0 is that of the branch x >= 0."""
+    """Returns ``log(1 + exp(-|x|))`` with the gradient of the branch x >= 0 at 0."""
     positive = bind.greater_equal(x, zeros_like(x))
     return bind.log1p(bind.exp(bind.select(positive, bind.negative(x), x)))
 
@@ -107,7 +107,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
 
 def _stirling(y: Tensor) -> Tensor:
-    """``y log y - y + log(2 pi y) / 2``, and 0 up to 1, where it would be worse."""
+    """Returns ``y log y - y + log(2 pi y) / 2``, and 0 for y in [0, 1], where that approximation is worse."""
     zero, one, half = number(0, y), number(1, y), number(0.5, y)
     terms = bind.add(
         bind.subtract(bind.multiply(y, bind.log(y)), y),

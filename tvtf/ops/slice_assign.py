@@ -1,4 +1,4 @@
-"""``variable[key].assign(value)``: a slice of a Variable knows where it was taken, and writes there."""
+"""``variable[key].assign(value)``: a slice of a Variable remembers its key and can be assigned to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvtf.state.variable import Variable
 
 
 def slice_of_variable(variable: Variable, key: Any) -> Tensor:
-    """``variable[key]``, which can be assigned to."""
+    """Returns ``variable[key]``, with the methods that assign to the slice."""
     part = variable._as_tensor()[key]
     if not is_mask(key):
         part._slice_of = (variable, key)
@@ -25,12 +25,16 @@ def slice_of_variable(variable: Variable, key: Any) -> Tensor:
 
 
 class _Assigner:
-    """A method of the slices of Variables; other tensors have none."""
+    """A descriptor of ``assign`` and its like, which only slices of Variables have.
+
+    Other tensors raise AttributeError.
+    """
 
     def __init__(self, name: str, combine: str | None) -> None:
         self.name, self.combine = name, combine
 
     def __get__(self, tensor: Any, owner: Any) -> Any:
+        """Returns the method ``assign`` of a slice of a Variable."""
         try:
             variable, key = tensor._slice_of
         except AttributeError:
@@ -38,17 +42,17 @@ class _Assigner:
 
         def assign(value: Any, name: str | None = None, read_value: bool = True) -> Any:
             with variable.lock:
-                return variable.assign(self._whole(variable, key, value), read_value=read_value)
+                return variable.assign(self._new_value(variable, key, value), read_value=read_value)
 
         return assign
 
-    def _whole(self, variable: Variable, key: Any, value: Any) -> Tensor:
-        now, new = variable._as_tensor(), convert_to_tensor(value, variable.dtype)
-        return with_slice(now, key, new if self.combine is None else getattr(bind, self.combine)(now[key], new))
+    def _new_value(self, variable: Variable, key: Any, value: Any) -> Tensor:
+        current, new = variable._as_tensor(), convert_to_tensor(value, variable.dtype)
+        return with_slice(current, key, new if self.combine is None else getattr(bind, self.combine)(current[key], new))
 
 
 def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    """``x`` with ``x[key]`` replaced; the value is broadcast to the slice.
+    """Returns ``x`` with ``x[key]`` replaced; the value is broadcast to the slice.
 
     Raises:
       InvalidArgumentError: it does not broadcast (ValueError while tracing).
@@ -67,6 +71,7 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
 
 
 def _replaced(x: Tensor, axes: Sequence[Taken], value: Tensor) -> Tensor:
+    """Writes the slice by a scatter over its leading axes, up to the last that is not taken whole."""
     dims = x._type.shape
     partial = [i for i, (taken, dim) in enumerate(zip(axes, dims)) if not _is_whole(taken, dim)]
     if not partial:
@@ -82,16 +87,16 @@ def _is_whole(taken: Taken, dim: Dim) -> bool:
 
 
 def _places(axes: Sequence[Taken], lead: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
-    """The index vectors of what is taken of the leading axes, shape ``(*lead, len(axes))``."""
+    """Returns the index vectors of the taken slices in the leading axes, shape ``(*lead, len(axes))``."""
     columns = [_column(axis, taken, lead, dims[axis]) for axis, taken in enumerate(axes)]
     if all(isinstance(c, np.ndarray) for c in columns):
         return EagerTensor(np.stack([np.broadcast_to(c, lead) for c in columns], axis=-1))
-    wide = [bind.broadcast_to(convert_to_tensor(c), shape=lead) for c in columns]
-    return bind.stack(*wide, axis=len(lead))
+    broadcast_columns = [bind.broadcast_to(convert_to_tensor(c), shape=lead) for c in columns]
+    return bind.stack(*broadcast_columns, axis=len(lead))
 
 
 def _column(axis: int, taken: Taken, lead: tuple[Dim, ...], dim: Dim) -> Any:
-    """What is taken of one axis, in a shape that broadcasts to ``lead``."""
+    """Returns the taken indices of one axis, in a shape that broadcasts to ``lead``."""
     shape = tuple(size if i == axis else 1 for i, size in enumerate(lead))
     if taken.dynamic is not None:
         at = bind.cast(taken.dynamic, dtype=int64)
@@ -108,4 +113,4 @@ def _steps(size: Dim, start: Dim, delta: int) -> Tensor:
 
 for _name, _combine in (("assign", None), ("assign_add", "add"), ("assign_sub", "subtract")):
     setattr(Tensor, _name, _Assigner(_name, _combine))
-setattr(Variable, "__getitem__", slice_of_variable)  # noqa: B010 - declared for checkers, given here
+setattr(Variable, "__getitem__", slice_of_variable)  # noqa: B010 - declared for type checkers, set here

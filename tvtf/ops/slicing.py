@@ -1,4 +1,4 @@
-"""The primitives behind slices: a fixed one and one at a computed place, with their gradients."""
+"""The primitives behind slicing: static slices and windows at computed starts, with their gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvtf.ops.rules import bind, draw, kernel, number, stretch
 
 
 def taken(begin: Sequence[int], size: Sequence[int], strides: Sequence[int]) -> tuple[builtins.slice, ...]:
-    """The NumPy index of a canonical slice."""
+    """Returns the NumPy index of a canonical slice."""
     return tuple(map(_numpy_slice, begin, size, strides))
 
 
@@ -43,7 +43,7 @@ def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: A
 
 
 def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, str]:
-    """What is taken must end at or below the extent, and begin at or above zero where it is counted from the end."""
+    """Checks at run time that the taken elements lie within the axis; a begin counted from the end may be negative."""
     extent, place, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
     inside = bind.logical_and(bind.less_equal(end, extent), bind.greater_equal(place, EagerTensor(np.array(0))))
     return inside, f"slice index of dimension {axis} out of bounds."
@@ -56,6 +56,7 @@ def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, str
 def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
+    """Slices every example alike: the batch axis is kept whole, in front."""
     return bind.strided_slice(
         inputs[0],
         begin=(0, *begin),
@@ -68,6 +69,7 @@ def _strided_batch(
 def _strided_nodes(
     e: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
+    """Writes ONNX's Slice with explicit bounds for every axis."""
     if not begin:
         e.node("Identity", inputs, outputs)
         return
@@ -78,7 +80,10 @@ def _strided_nodes(
 
 
 def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
-    """Start, end and step; an end before the first element has to be far below zero, as ONNX wraps small negatives."""
+    """Returns start, end and step of ONNX's Slice.
+
+    For a backward slice that reaches the first element the end is the smallest int64: ONNX counts -1 from the end.
+    """
     if isinstance(size, int) and size == 0:
         return 0, 0, 1
     end = simplify_dim(begin + size * step)
@@ -109,14 +114,17 @@ def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
     ],
 )
 def canonical_slice(x: Tensor, begin: Any, size: Any, strides: Any, checked: Any) -> Any:
-    """``size`` elements of every axis, from ``begin`` in steps of ``strides``; ``checked`` axes have an index to check."""
+    """Takes ``size`` elements of every axis from ``begin`` in steps of ``strides``.
+
+    ``checked`` axes need a bounds check.
+    """
     return (x,), {"begin": begin, "size": size, "strides": strides, "checked": checked}
 
 
 def _grad_numpy(ct: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
-    whole = np.zeros(shape, ct.dtype)
-    whole[taken(begin, ct.shape, strides)] = ct
-    return whole
+    result = np.zeros(shape, ct.dtype)
+    result[taken(begin, ct.shape, strides)] = ct
+    return result
 
 
 def _grad_vjp(ct: Tensor, y: Tensor, x: Tensor, *, shape: Any, begin: Any, strides: Any) -> Tensor:
@@ -128,14 +136,14 @@ def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any,
 
 
 def _grad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
-    """Axis by axis: interleave with zeros where the step is above 1, turn round where it is negative, pad."""
+    """Writes ONNX nodes axis by axis: interleaves zeros for a step above 1, reverses for a negative one, then pads."""
     value = inputs[0]
     zero = e.const(np.zeros((), types[0][0].dtype.np))
     sizes = list(types[0][0].shape)
     for axis, step in enumerate(strides):
         value = _spread(e, value, zero, sizes, axis, abs(step))
         if step < 0:
-            value = _turned(e, value, axis)
+            value = _reversed(e, value, axis)
     low = [b if s > 0 else b - (n - 1) for b, n, s in zip(begin, sizes, strides)]
     high = [d - b - n for d, b, n in zip(shape, low, sizes)]
     if not shape:
@@ -145,7 +153,7 @@ def _grad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, be
 
 
 def _spread(e: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: int) -> str:
-    """``step - 1`` zeros after each element of an axis but the last."""
+    """Inserts ``step - 1`` zeros between the elements of an axis."""
     if step == 1:
         return value
     rank, count = len(sizes), sizes[axis]
@@ -160,11 +168,11 @@ def _spread(e: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: in
     return cut
 
 
-def _turned(e: Any, value: str, axis: int) -> str:
-    turned = e.temp()
-    one = [e.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
-    e.node("Slice", [value, *one], [turned])
-    return turned
+def _reversed(e: Any, value: str, axis: int) -> str:
+    result = e.temp()
+    bounds = [e.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
+    e.node("Slice", [value, *bounds], [result])
+    return result
 
 
 @primitive(
@@ -185,11 +193,11 @@ def _turned(e: Any, value: str, axis: int) -> str:
     ],
 )
 def canonical_slice_grad(ct: Tensor, shape: Any, begin: Any, strides: Any) -> Any:
-    """Zeros of ``shape`` with ``ct`` at the elements that the slice takes."""
+    """Returns zeros of ``shape`` with ``ct`` at the elements that the slice takes."""
     return (ct,), {"shape": shape, "begin": begin, "strides": strides}
 
 
-# -- one element or window at a place that the program computes
+# -- an element or window whose start the program computes
 
 
 def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wrap: bool) -> TensorType:
@@ -201,11 +209,12 @@ def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wra
 
 
 def _windowed(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
-    found = dict(zip(axes, sizes))
-    return tuple(found.get(i, d) for i, d in enumerate(shape))
+    window_sizes = dict(zip(axes, sizes))
+    return tuple(window_sizes.get(i, d) for i, d in enumerate(shape))
 
 
 def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
+    """Returns the NumPy index of a window, after checking that it lies inside."""
     place = [builtins.slice(None)] * len(shape)
     for start, axis, size in zip(starts, axes, sizes):
         at = int(start) + (shape[axis] if wrap and start < 0 else 0)
@@ -225,12 +234,13 @@ def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: boo
 
 
 def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
-    whole, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
-    place = bind.select(bind.less(start, first), bind.add(start, whole), start) if wrap else start
+    """Checks at run time that a window lies within its axis; the message shows the start if it is known."""
+    extent_scalar, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
+    place = bind.select(bind.less(start, first), bind.add(start, extent_scalar), start) if wrap else start
     inside = bind.logical_and(bind.less_equal(first, place), bind.less_equal(place, last))
     known = getattr(start, "known", None)
-    which = "" if known is None else f" {known}"
-    return inside, f"slice index{which} of dimension {axis} out of bounds."
+    shown_start = "" if known is None else f" {known}"
+    return inside, f"slice index{shown_start} of dimension {axis} out of bounds."
 
 
 def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:
@@ -252,23 +262,26 @@ def _dynamic_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, 
 
 
 def _starts(e: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
-    """The start indices as one int64 vector, negative ones counted from the end."""
+    """Writes the start indices as one int64 vector, negative ones counted from the end."""
     parts = []
     for start in starts:
         wide, vector = e.temp(), e.temp()
         e.node("Cast", [start], [wide], to=7)
         e.node("Unsqueeze", [wide, e.const(np.array([0]))], [vector])
         parts.append(vector)
-    joined, negative, wrapped, chosen = (e.temp() for _ in range(4))
+    joined, negative, wrapped, result = (e.temp() for _ in range(4))
     e.node("Concat", parts, [joined], axis=0)
     e.node("Less", [joined, e.const(np.array([0]))], [negative])
     e.node("Add", [joined, e.shape(tuple(shape[a] for a in axes))], [wrapped])
-    e.node("Where", [negative, wrapped, joined], [chosen])
-    return chosen
+    e.node("Where", [negative, wrapped, joined], [result])
+    return result
 
 
 def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Windows at the same place are one window of all; else the places of each element are gathered, axis by axis."""
+    """Slices the whole batch at once where its items share the starts.
+
+    Otherwise it gathers each item's window, axis by axis.
+    """
     x, *starts = inputs
     if not any(batched[1:]):
         return bind.dynamic_slice(x, *starts, axes=tuple(a + 1 for a in axes), sizes=sizes, wrap=wrap)
@@ -281,7 +294,7 @@ def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: An
 
 
 def _places(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
-    """Each of ``count`` places from the starts on."""
+    """Returns the ``count`` indices that follow each start, along a new last axis."""
     if wrap:
         from_end = bind.add(starts, bind.cast(scalar_of(extent), dtype=starts.dtype))
         starts = bind.select(bind.less(starts, number(0, starts)), from_end, starts)
@@ -308,14 +321,17 @@ _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)),
     ],
 )
 def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any:
-    """``sizes`` elements of ``axes`` from scalars that the program computes; ``wrap``: negative ones from the end."""
+    """Takes ``sizes`` elements of ``axes`` from starts that the program computes.
+
+    With ``wrap``, negative starts count from the end.
+    """
     return (x, *starts), {"axes": axes, "sizes": sizes, "wrap": wrap}
 
 
 def _place_numpy(ct: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
-    whole = np.zeros(_windowed(ct.shape, axes, extents), ct.dtype)
-    whole[_window(whole.shape, starts, axes, [ct.shape[a] for a in axes], wrap)] = ct
-    return whole
+    result = np.zeros(_windowed(ct.shape, axes, extents), ct.dtype)
+    result[_window(result.shape, starts, axes, [ct.shape[a] for a in axes], wrap)] = ct
+    return result
 
 
 def _place_vjp(
@@ -332,6 +348,7 @@ def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: An
 
 
 def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
+    """Writes ONNX's Pad with computed paddings."""
     shape = types[1][0].shape
     begin = _starts(e, inputs[1:], shape, axes)
     rest, high, pads = e.temp(), e.temp(), e.temp()
@@ -362,5 +379,5 @@ def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, ex
     ],
 )
 def window_grad(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> Any:
-    """Zeros with ``ct`` in the window."""
+    """Returns zeros with ``ct`` in the window, of size ``extents`` along ``axes``."""
     return (ct, *starts), {"axes": axes, "extents": extents, "wrap": wrap}

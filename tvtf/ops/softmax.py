@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, along any axis."""
+"""Softmax and log-softmax along any axis, and their gradients as primitives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype,
 
 
 def wide(x: np.ndarray) -> np.ndarray:
-    """The array in the type its kernel computes in: 16-bit floats as float32."""
+    """Converts an array to the dtype that kernels compute in: 16-bit floats to float32."""
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
 
 
 def _type(x: TensorType, *, axis: int) -> TensorType:
+    """Checks floating logits and an axis in range; the result has their type."""
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
         raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)
@@ -38,18 +39,18 @@ def _grad_type(ct: TensorType, y: TensorType, *, axis: int) -> TensorType:
 
 
 def softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    powers = np.exp(shifted(x, axis))
+    powers = np.exp(less_max(x, axis))
     return powers / powers.sum(axis, keepdims=True)
 
 
-def shifted(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Less the largest of the row, so that no exponential overflows."""
+def less_max(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Subtracts each row's maximum, so that no exponential overflows."""
     x = wide(x)
     return x - x.max(axis, keepdims=True, initial=-np.inf)
 
 
 def log_softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    moved = shifted(x, axis)
+    moved = less_max(x, axis)
     return moved - np.log(np.exp(moved).sum(axis, keepdims=True))
 
 
@@ -58,6 +59,7 @@ def row_sum(x: Tensor, axis: int) -> Tensor:
 
 
 def _grad_of_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    """Returns the cotangents of ``softmax_grad``'s inputs, for second derivatives."""
     total = row_sum(bind.multiply(ct, y), axis)
     weighted = row_sum(bind.multiply(c, y), axis)
     to_y = bind.subtract(bind.multiply(c, bind.subtract(ct, total)), bind.multiply(ct, weighted))
@@ -65,16 +67,17 @@ def _grad_of_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: 
 
 
 def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    chance = bind.exp(y)
-    to_ct = bind.subtract(c, row_sum(bind.multiply(c, chance), axis))
-    to_y = bind.negative(bind.multiply(bind.multiply(c, chance), row_sum(ct, axis)))
+    """Returns the cotangents of ``log_softmax_grad``'s inputs, for second derivatives."""
+    probabilities = bind.exp(y)
+    to_ct = bind.subtract(c, row_sum(bind.multiply(c, probabilities), axis))
+    to_y = bind.negative(bind.multiply(bind.multiply(c, probabilities), row_sum(ct, axis)))
     return to_ct, to_y
 
 
 def _samples() -> list[Sample]:
     cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
-    made = [Sample((draw(i, s),), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
-    return [*made, Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)), _huge(), _infinite()]
+    samples = [Sample((draw(i, s),), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
+    return [*samples, Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)), _huge(), _infinite()]
 
 
 def _huge() -> Sample:
@@ -94,7 +97,7 @@ def _grad_samples() -> list[Sample]:
 
 
 def batch_rows(name: str) -> Any:
-    """Batching for ops whose inputs all have the shape of the result and an ``axis``."""
+    """Returns the batch rule of ops whose inputs all have the result's shape, and which have an ``axis``."""
 
     def rule(size: Any, inputs: Any, batched: Any, *, axis: int) -> Any:
         return batch_elementwise(name)(size, _stretched(size, inputs, batched), [True] * len(inputs), axis=axis + 1)
@@ -107,6 +110,7 @@ def _stretched(size: Any, inputs: Any, batched: Any) -> list[Tensor]:
 
 
 def _front(logits: Any, axis: Any) -> Any:
+    """Converts the arguments of softmax; a negative axis counts from the end."""
     x = convert_to_tensor(logits)
     index = -1 if axis is None else static_int(axis, "axis")
     return (x,), {"axis": index + x.ndim if -x.ndim <= index < 0 else index}
@@ -154,17 +158,20 @@ def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     samples=_grad_samples,
 )
 def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
-    """The cotangent of softmax's input, from that of its result ``y``: ``y * (ct - sum(ct * y))``; shapes as y."""
+    """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (ct - sum(ct * y))``."""
     return (ct, y), {"axis": axis}
 
 
 def _log_softmax_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
-    """onnxruntime 1.31 gives numbers of float64 rows with NaN or infinity; its Softmax gives NaN there."""
+    """Writes LogSoftmax; for float64 plus 0 times Softmax.
+
+    onnxruntime 1.31 returns numbers for float64 rows with NaN or infinity, where its Softmax returns NaN.
+    """
     if types[0][0].dtype is not float64:
         return e.node("LogSoftmax", inputs, outputs, axis=axis)
     log = e.computed("LogSoftmax", inputs, axis=axis)
-    nothing = e.computed("Mul", [e.computed("Softmax", inputs, axis=axis), e.const(np.array(0.0))])
-    e.node("Add", [log, nothing], outputs)
+    zero_or_nan = e.computed("Mul", [e.computed("Softmax", inputs, axis=axis), e.const(np.array(0.0))])
+    e.node("Add", [log, zero_or_nan], outputs)
 
 
 @primitive(
@@ -206,7 +213,7 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     samples=_grad_samples,
 )
 def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
-    """The cotangent of log_softmax's input, from that of its result ``y``: ``ct - exp(y) * sum(ct)``; shapes as y."""
+    """Returns the cotangent of log_softmax's input from that of its result ``y``: ``ct - exp(y) * sum(ct)``."""
     return (ct, y), {"axis": axis}
 
 
@@ -219,8 +226,8 @@ def _softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
 
 
 def _log_softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
-    total, chance, product = e.temp(), e.temp(), e.temp()
+    total, probabilities, product = e.temp(), e.temp(), e.temp()
     e.reduce("ReduceSum", [inputs[0]], [total], (axis,), True)
-    e.node("Exp", [inputs[1]], [chance])
-    e.node("Mul", [chance, total], [product])
+    e.node("Exp", [inputs[1]], [probabilities])
+    e.node("Mul", [probabilities, total], [product])
     e.node("Sub", [inputs[0], product], outputs)

@@ -85,8 +85,8 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
     return (_adjoint_if(adjoint, convert_to_tensor(input)),), {}
 
 
-def _adjoint_if(wanted: bool, x: Tensor) -> Tensor:
-    return adjoint(x) if wanted else x
+def _adjoint_if(flag: bool, x: Tensor) -> Tensor:
+    return adjoint(x) if flag else x
 
 
 def _scalars(x: TensorType) -> TensorType:
@@ -127,7 +127,10 @@ def matrix_determinant(input: Any, name: str | None = None) -> Any:
 
 
 def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """``d log|det x|`` is the real part of ``tr(x^-1 dx)``, the sign's turn its imaginary part."""
+    """Differentiates slogdet.
+
+    ``d log|det x|`` is the real part of ``tr(x^-1 dx)``, the sign's rotation its imaginary part.
+    """
     of_sign, of_log = (zeros_like(o) if c is None else c for c, o in zip(ct, y))
     if not x.dtype.is_complex:
         return bind.multiply(column(of_log), _inverse_adjoint(x))
@@ -142,12 +145,12 @@ def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
     samples=lambda: samples_of((2, 2), (2, 3, 3)),
 )
 def log_matrix_determinant(x: Tensor) -> Any:
-    """The sign of each determinant and the logarithm of its magnitude."""
+    """Returns the sign of each determinant and the logarithm of its magnitude."""
     return (x,), {}
 
 
 class LogMatrixDeterminant(NamedTuple):
-    """What `tf.linalg.slogdet` returns."""
+    """The result of `tf.linalg.slogdet`."""
 
     sign: Tensor
     log_abs_determinant: Tensor
@@ -192,6 +195,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def _solve_type(a: TensorType, b: TensorType) -> TensorType:
+    """Checks a square matrix and right-hand sides of one dtype and batch shape; the result is like the latter."""
     require_same_dtype((a, b), ("matrix", "rhs"))
     require_matrices(a, name="matrix")
     require_matrices(b, " 1", name="rhs")
@@ -255,6 +259,7 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 
 def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
+    """Checks shapes of a triangular solve, whose batches broadcast."""
     require_same_dtype((a, b), ("matrix", "rhs"))
     allowed = (*MATRICES, float16, bfloat16)
     require_matrices(a, name="matrix", allowed=allowed)
@@ -267,6 +272,7 @@ def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
 
 
 def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
+    """Solves each system by SciPy, after checking that no diagonal holds a zero."""
     import scipy.linalg
 
     if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
@@ -277,6 +283,7 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
 
 
 def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of a triangular solve; the matrix's lies in its triangle."""
     to_b = bind.matrix_triangular_solve(adjoint(a), ct, lower=not lower)
     to_a = bind.negative(product(to_b, adjoint(y)))
     return unbroadcast(lower_part(to_a) if lower else upper_part(to_a), a), unbroadcast(to_b, b)
@@ -304,7 +311,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
-    """The solution x of ``matrix @ x = rhs`` for triangular matrices, of which only that triangle is read.
+    """The solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -333,7 +340,10 @@ def matrix_triangular_solve(
 
 
 def _cholesky_array(x: np.ndarray) -> np.ndarray:
-    """As in TensorFlow a matrix that is not positive definite has a factor of NaN."""
+    """Factors a batch at once.
+
+    If one matrix isn't positive definite, it factors them one by one; that one's factor is NaN, as in TensorFlow.
+    """
     try:
         return np.linalg.cholesky(x)
     except np.linalg.LinAlgError:
@@ -348,12 +358,12 @@ def _cholesky_of_one(x: np.ndarray) -> np.ndarray:
 
 
 def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Symmetric, as in TensorFlow. Source: https://arxiv.org/abs/1602.07527"""
+    """Returns the gradient of Cholesky, symmetric as in TensorFlow. Source: https://arxiv.org/abs/1602.07527"""
     middle = product(adjoint(y), ct)
     middle = less(lower_part(middle), scaled(only_diagonal(middle), 0.5))
     half = bind.matrix_triangular_solve(adjoint(y), middle, lower=False)
-    whole = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half), lower=False))
-    return scaled(bind.add(whole, adjoint(whole)), 0.5)
+    unsymmetric = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half), lower=False))
+    return scaled(bind.add(unsymmetric, adjoint(unsymmetric)), 0.5)
 
 
 @lapack_primitive(

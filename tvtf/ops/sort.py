@@ -31,15 +31,19 @@ from tvtf.ops.rules import (
     stretch,
 )
 
-# -- the order of the last axis; NaN counts as the largest, equal elements keep their order
+# -- sorting along the last axis: NaN counts as the largest, and equal elements keep their order
 
 
 def _order(x: np.ndarray, descending: bool) -> np.ndarray:
+    """Returns the indices that sort each row.
+
+    Descending order sorts the reversed row, so that equal elements keep their order.
+    """
     keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
     if not descending:
         return np.argsort(keys, -1, kind="stable")
-    turned = np.argsort(np.flip(keys, -1), -1, kind="stable")
-    return np.flip(x.shape[-1] - 1 - turned, -1)
+    reversed_order = np.argsort(np.flip(keys, -1), -1, kind="stable")
+    return np.flip(x.shape[-1] - 1 - reversed_order, -1)
 
 
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
@@ -50,7 +54,7 @@ def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
 
 
 def along_rows(x: Tensor, places: Tensor) -> Tensor:
-    """For each row the elements at its places."""
+    """Gathers from each row the elements at its indices."""
     return bind.gather(x, places, axis=x.ndim - 1, batch_dims=x.ndim - 1)
 
 
@@ -60,19 +64,20 @@ def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
 
 
 def _row_samples(**options: Any) -> Any:
+    """Returns a function that makes samples of sorting rows, with ties and symbolic sizes."""
     shapes = ((7,), (2, 5), (0,), (2, 1, 3), (3, 0))
 
     def make() -> list[Sample]:
-        found = [Sample((draw(i, s),), {"descending": bool(i % 2)}, REAL, **options) for i, s in enumerate(shapes)]
+        samples = [Sample((draw(i, s),), {"descending": bool(i % 2)}, REAL, **options) for i, s in enumerate(shapes)]
         ties = [Sample((draw(8, (9,), -1, 1),), {"descending": d}, REAL, gradient=False) for d in (True, False)]
-        unknown = Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=(("n", "m"),), **options)
-        return [*found, *ties, unknown]
+        symbolic_sizes = Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=(("n", "m"),), **options)
+        return [*samples, *ties, symbolic_sizes]
 
     return make
 
 
 def _top_nodes(e: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
-    """TopK in a type that runtimes sort: values (in that type) and int64 places."""
+    """Writes TopK in a dtype that ONNX runtimes sort; returns the values, cast back, and int64 indices."""
     wide = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
     wide |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
     source = e.cast(x, wide[dtype.name]) if dtype.name in wide else x
@@ -101,7 +106,7 @@ def _argsort_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, descending:
     samples=_row_samples(gradient=False),
 )
 def argsort_rows(x: Tensor, descending: bool) -> Any:
-    """The int32 places of the elements of each row, in order."""
+    """Returns the int32 indices that sort each row."""
     return (x,), {"descending": descending}
 
 
@@ -116,11 +121,12 @@ def argsort_rows(x: Tensor, descending: bool) -> Any:
     samples=_row_samples(),
 )
 def sort_rows(x: Tensor, descending: bool) -> Any:
-    """The elements of each row, in order."""
+    """Sorts each row."""
     return (x,), {"descending": descending}
 
 
-def _moved(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
+def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
+    """Applies a sort of rows along any axis, by transposing that axis to the end and back."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(
             f"Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction={direction}"
@@ -133,8 +139,8 @@ def _moved(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tenso
     if along == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
     perm = [i for i in range(x.ndim) if i != along] + [along]
-    done = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
-    return bind.transpose(done, perm=tuple(int(i) for i in np.argsort(perm)))
+    result = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
+    return bind.transpose(result, perm=tuple(int(i) for i in np.argsort(perm)))
 
 
 @export("sort")
@@ -156,7 +162,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sort
     """
-    return _moved(values, axis, direction, bind.sort, "Sort")
+    return _along_axis(values, axis, direction, bind.sort, "Sort")
 
 
 @export("argsort")
@@ -181,20 +187,21 @@ def argsort(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/argsort
     """
-    return _moved(values, axis, direction, bind.argsort, "ArgSort")
+    return _along_axis(values, axis, direction, bind.argsort, "ArgSort")
 
 
 # -- top_k
 
 
 class TopKV2(NamedTuple):
-    """What :func:`top_k` gives."""
+    """The result of :func:`top_k`."""
 
     values: Tensor
     indices: Tensor
 
 
 def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
+    """Checks that ``k`` fits the last axis where both sizes are known; returns the types of values and indices."""
     require_dtype(x, REAL, "input")
     if not x.shape:
         raise ArgumentError("input must be >= 1-D, got shape []")
@@ -212,11 +219,12 @@ def _top_numpy(x: np.ndarray, *, k: int, index_type: DType) -> tuple[np.ndarray,
 
 
 def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
+    """Scatter-adds the values' cotangents at their indices, with all rows flattened into one."""
     shape = x._type.shape
     rows, extent = shape[:-1], shape[-1]
     ids = flat_ids(ys[1], rows, extent)
-    whole = size_of(shape)
-    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=whole)
+    count = size_of(shape)
+    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=count)
     return bind.reshape(flat, shape=shape)
 
 
@@ -251,7 +259,7 @@ def _top_k_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index
     ],
 )
 def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
-    """The ``k`` largest of each row and their places."""
+    """Returns the ``k`` largest elements of each row and their indices."""
     return (x,), {"k": k, "index_type": index_type}
 
 
@@ -301,20 +309,20 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/in_top_k
     """
-    wanted, scores = convert_to_tensor(targets), convert_to_tensor(predictions)
-    require_dtype(wanted._type, (int32, int64), "targets")
+    classes_of_rows, scores = convert_to_tensor(targets), convert_to_tensor(predictions)
+    require_dtype(classes_of_rows._type, (int32, int64), "targets")
     require_rank(scores._type, 2, "predictions")
-    require_rank(wanted._type, 1, "targets")
+    require_rank(classes_of_rows._type, 1, "targets")
     rows, classes = scores._type.shape
-    if not agree_dim(rows, wanted._type.shape[0]):
+    if not agree_dim(rows, classes_of_rows._type.shape[0]):
         raise ArgumentError(
-            f"First dimension of predictions {rows} must match length of targets {wanted._type.shape[0]}"
+            f"First dimension of predictions {rows} must match length of targets {classes_of_rows._type.shape[0]}"
         )
     on, off = (EagerTensor(np.array(v)) for v in (True, False))
-    hot = bind.one_hot(bind.cast(wanted, dtype=int64), on, off, depth=classes, axis=1)
+    hot = bind.one_hot(bind.cast(classes_of_rows, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))
-    own = bind.reduce_sum(bind.select(hot, scores, zero), axis=(1,), keepdims=True)
-    above = bind.cast(bind.greater(scores, own), dtype=int32)
+    target_scores = bind.reduce_sum(bind.select(hot, scores, zero), axis=(1,), keepdims=True)
+    above = bind.cast(bind.greater(scores, target_scores), dtype=int32)
     finite = bind.reduce_all(bind.is_finite(bind.select(hot, scores, zero)), axis=(1,), keepdims=False)
     known = bind.logical_and(finite, bind.reduce_any(hot, axis=(1,), keepdims=False))
     ahead = bind.reduce_sum(above, axis=(1,), keepdims=False)
@@ -325,6 +333,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
 
 
 def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
+    """Checks that sequences and values agree in dtype and leading axes; the result has the values' shape."""
     require_same_dtype((sequence, values), ("sorted_sequence", "values"))
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
@@ -336,13 +345,13 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
 
 
 def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_type: DType) -> np.ndarray:
-    """By bisection, which finds a place for NaN, too: none below it, all of them up to it."""
+    """Searches by bisection. NaN, whose comparisons all fail, comes first for "left" and last for "right"."""
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
     for _ in range(sequence.shape[-1].bit_length()):
         middle = (low + high) // 2
         edge = np.take_along_axis(sequence, np.minimum(middle, sequence.shape[-1] - 1), -1)
-        goes_on = (low < high) & (edge < values if side == "left" else ~(values < edge))
-        low, high = np.where(goes_on, middle + 1, low), np.where(goes_on, high, middle)
+        is_right = (low < high) & (edge < values if side == "left" else ~(values < edge))
+        low, high = np.where(is_right, middle + 1, low), np.where(is_right, high, middle)
     return low.astype(out_type.np)
 
 
@@ -351,13 +360,13 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
 
 
 def _search_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
-    """The number of elements below (or up to) each value."""
+    """Writes a count of the elements below (or not above) each value."""
     wide, tall, below, above, count = (e.temp() for _ in range(5))
     e.node("Unsqueeze", [inputs[0], e.const(np.array([-2]))], [wide])
     e.node("Unsqueeze", [inputs[1], e.const(np.array([-1]))], [tall])
     if side == "left":
         e.node("Less", [wide, tall], [below])
-    else:  # not LessOrEqual: all are counted for NaN
+    else:  # not LessOrEqual, which counts none for NaN: all must count
         e.node("Less", [tall, wide], [above])
         e.node("Not", [above], [below])
     e.node("ReduceSum", [e.cast(below, int64), e.const(np.array([-1]))], [count], keepdims=0)
@@ -378,7 +387,7 @@ def _search_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, side: str, o
     ],
 )
 def search_rows(sequence: Tensor, values: Tensor, side: str, out_type: DType) -> Any:
-    """Where each value goes into the sorted row of its number."""
+    """Returns where each value belongs in the sorted row of the same number."""
     return (sequence, values), {"side": side, "out_type": out_type}
 
 
@@ -407,31 +416,31 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
     edges = convert_to_tensor(sorted_sequence)
-    wanted = convert_to_tensor(values)
-    extent, shape = edges._type.shape[-1], wanted._type.shape
+    targets = convert_to_tensor(values)
+    extent, shape = edges._type.shape[-1], targets._type.shape
     count = size_of(edges._type.shape[:-1])
     flat = bind.reshape(edges, shape=(count, extent))
     rows = size_of(shape[:-1])
     if isinstance(count, int) and isinstance(rows, int) and count != rows:
-        told = ArgumentError("Leading dim_size of both tensors must match.")
-        raise told.told_by("LowerBound" if side == "left" else "UpperBound")
-    each = bind.reshape(wanted, shape=(count, shape[-1]))
-    found = bind.searchsorted(flat, each, side=side, out_type=as_dtype(out_type))
-    return bind.reshape(found, shape=shape)
+        error = ArgumentError("Leading dim_size of both tensors must match.")
+        raise error.told_by("LowerBound" if side == "left" else "UpperBound")
+    target_rows = bind.reshape(targets, shape=(count, shape[-1]))
+    result = bind.searchsorted(flat, target_rows, side=side, out_type=as_dtype(out_type))
+    return bind.reshape(result, shape=shape)
 
 
 # -- unique: shapes that depend on the data
 
 
 class Unique(NamedTuple):
-    """What :func:`unique` gives."""
+    """The result of :func:`unique`."""
 
     y: Tensor
     idx: Tensor
 
 
 class UniqueWithCounts(NamedTuple):
-    """What :func:`unique_with_counts` gives."""
+    """The result of :func:`unique_with_counts`."""
 
     y: Tensor
     idx: Tensor
@@ -448,10 +457,10 @@ def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
 
 
 def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...]:
-    """The distinct slices along an axis, the place of each slice among them, and how often each occurs.
+    """Returns the distinct slices along an axis, the index of each slice among them, and how often each occurs.
 
     Raises:
-      InvalidArgumentError: ``axis`` is no vector of one axis that ``x`` has, or of none for a vector.
+      InvalidArgumentError: ``axis`` isn't a vector of one axis of ``x``, or is empty and ``x`` isn't a vector.
     """
     tensor, axes = convert_to_tensor(x), np.ravel(static_value(axis, "axis")).tolist()
     rank = tensor.ndim
@@ -468,14 +477,15 @@ def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...
 def _numpy_uniques(
     array: np.ndarray, axis: int, out_idx: DType, count: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Finds distinct slices with ``np.unique`` and reorders them by first occurrence, as TensorFlow has them."""
     slices = (
         array
         if array.ndim == 1
         else np.moveaxis(array, axis, 0).reshape(array.shape[axis], prod(array.shape[:axis] + array.shape[axis + 1 :]))
     )
-    if slices.ndim == 2:  # the place of each element among those of all slices: sorts strings, too
+    if slices.ndim == 2:  # np.unique can't sort rows of strings: elements are replaced by their rank among all
         slices = np.unique(slices, return_inverse=True, equal_nan=False)[1].reshape(slices.shape)
-    _, first, back, times = np.unique(
+    _, first, inverse, times = np.unique(
         slices,
         return_index=True,
         return_inverse=True,
@@ -487,7 +497,7 @@ def _numpy_uniques(
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
     kind = out_idx.np
-    return np.take(array, first[rank], axis), place[back.reshape(-1)].astype(kind), times[rank].astype(kind)
+    return np.take(array, first[rank], axis), place[inverse.reshape(-1)].astype(kind), times[rank].astype(kind)
 
 
 def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple[TensorType, ...]:
@@ -502,7 +512,7 @@ def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple
     vjp=lambda ct, y, x, axis, out_idx, count: (None,),
 )
 def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
-    """The ``count`` distinct slices along an axis, the place of each slice among them, and how often each occurs."""
+    """Returns ``count`` distinct slices along an axis, each slice's index among them, and how often each occurs."""
     return (x,), {"axis": axis, "out_idx": out_idx, "count": count}
 
 

@@ -1,4 +1,4 @@
-"""Special functions, elementwise: SciPy's eagerly, series and Newton's method in compiled code."""
+"""Special functions, elementwise: by SciPy eagerly, by series and Newton's method in compiled code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_ONNX = {"onnx": "ONNX has no operator for this function nor one that computes
 
 
 def scipy(name: str) -> Callable[..., Any]:
-    """A function of scipy.special, imported when first called: it takes a tenth of a second."""
+    """Returns a kernel of scipy.special, which is imported at the first call: the import takes 0.1 s."""
 
     def run(*arrays: np.ndarray) -> Any:
         import scipy.special
@@ -27,7 +27,7 @@ def scipy(name: str) -> Callable[..., Any]:
 
 
 def _gauss(x: Tensor, factor: float) -> Tensor:
-    """``factor * exp(-x**2)``."""
+    """Returns ``factor * exp(-x**2)``."""
     return scaled(bind.exp(bind.negative(bind.square(x))), factor)
 
 
@@ -141,7 +141,7 @@ def lgamma(x: Any, name: str | None = None) -> Any:
 
 
 def _digamma(x: np.ndarray) -> np.ndarray:
-    """SciPy has an infinity at 0; TensorFlow NaN at every pole."""
+    """Computes digamma by SciPy, but NaN at every pole as in TensorFlow; SciPy has an infinity at 0."""
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), scipy("psi")(x))
 
 
@@ -168,6 +168,7 @@ def digamma(x: Any, name: str | None = None) -> Any:
 
 
 def _trigamma(x: np.ndarray) -> np.ndarray:
+    """Computes trigamma by the zeta function, for negative numbers by reflection; infinite at poles."""
     import scipy.special
 
     upper = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
@@ -186,18 +187,18 @@ def _trigamma(x: np.ndarray) -> np.ndarray:
     samples=(0.3, 5.0),
 )
 def trigamma(x: Any) -> Any:
-    """The derivative of :func:`digamma`, elementwise."""
+    """Computes the derivative of :func:`digamma`, elementwise."""
     return tensor_of(x)
 
 
 def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """By SciPy's zeta for n > 0; NaN for orders that are not whole or negative."""
+    """Computes polygamma by SciPy's zeta for n > 0; NaN for orders that are negative or not whole."""
     import scipy.special
 
-    whole = (n >= 0) & (n == np.floor(n))
-    order, y = np.broadcast_arrays(np.where(whole, n, 0), x)
+    is_order = (n >= 0) & (n == np.floor(n))
+    order, y = np.broadcast_arrays(np.where(is_order, n, 0), x)
     higher = np.where(order % 2 == 0, -1.0, 1.0) * scipy.special.gamma(order + 1.0) * scipy.special.zeta(order + 1.0, y)
-    return np.where(whole, np.where(order == 0, _digamma(y), higher), np.nan)
+    return np.where(is_order, np.where(order == 0, _digamma(y), higher), np.nan)
 
 
 @binary_op(

@@ -47,6 +47,7 @@ def _same(a: Dim, b: Dim) -> bool:
 
 
 def _smaller(rows: Dim, columns: Dim) -> Dim:
+    """Returns the smaller of two dims, which must be known unless they are equal."""
     if isinstance(rows, int) and isinstance(columns, int):
         return min(rows, columns)
     if _same(rows, columns):
@@ -62,24 +63,25 @@ def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorTyp
 
 
 def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
-    """``x @ inv(adjoint(r))`` for an upper triangular ``r``."""
+    """Returns ``x @ inv(adjoint(r))`` for an upper triangular ``r``."""
     return adjoint(bind.matrix_triangular_solve(r, adjoint(x), lower=False))
 
 
 def _deep_qr(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
-    """The gradient of matrices at least as tall as wide. Source: https://arxiv.org/abs/2009.10071"""
+    """Returns the gradient of QR for matrices at least as tall as wide. Source: https://arxiv.org/abs/2009.10071"""
     in_q, in_r = product(adjoint(q), to_q), product(r, adjoint(to_r))
     turn = bind.add(less(in_q, adjoint(in_q)), less(in_r, adjoint(in_r)))
     along = product(q, bind.add(to_r, _times_inverse_adjoint(lower_part(turn), r)))
-    found = bind.add(along, _times_inverse_adjoint(less(to_q, product(q, in_q)), r))
+    grad = bind.add(along, _times_inverse_adjoint(less(to_q, product(q, in_q)), r))
     if not q.dtype.is_complex:
-        return found
+        return grad
     phases = only_diagonal(less(in_r, adjoint(in_q)))
     imaginary = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
-    return bind.add(found, _times_inverse_adjoint(product(q, adjoint(imaginary)), r))
+    return bind.add(grad, _times_inverse_adjoint(product(q, adjoint(imaginary)), r))
 
 
 def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+    """Returns the gradient of QR; of wide matrices by that of their left square part, as in TensorFlow."""
     q, r = y
     to_q, to_r = or_zeros(ct[0], q), upper_part(or_zeros(ct[1], r))
     rows, columns = x._type.shape[-2:]
@@ -109,12 +111,12 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
     ],
 )
 def qr_factors(x: Tensor, full_matrices: bool) -> Any:
-    """Orthonormal columns and an upper triangle whose product is ``x``."""
+    """Factors ``x`` into orthonormal columns and an upper triangle."""
     return (x,), {"full_matrices": full_matrices}
 
 
 class Qr(NamedTuple):
-    """What `tf.linalg.qr` returns."""
+    """The result of `tf.linalg.qr`."""
 
     q: Tensor
     r: Tensor
@@ -161,7 +163,10 @@ def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarr
 
 
 def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
-    """A decomposition by singular values; NaN, as in TensorFlow, of matrices with NaN or infinities: LAPACK may search for ever."""
+    """Applies an SVD; matrices with NaN or infinities give NaN, as in TensorFlow.
+
+    LAPACK doesn't get to see them, for it may never return.
+    """
     finite = np.isfinite(x).all((-2, -1), keepdims=True)
     parts = refusing("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
     return [
@@ -170,7 +175,7 @@ def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
 
 
 def _quotients(of: Tensor) -> Tensor:
-    """``1 / (of[j] - of[i])`` at (i, j), and zero where i is j."""
+    """Returns the matrix ``1 / (of[j] - of[i])`` at (i, j), with zeros on its diagonal."""
     *batch, size = of._type.shape
     x = less(bind.reshape(of, shape=(*batch, 1, size)), bind.reshape(of, shape=(*batch, size, 1)))
     on_diagonal = only_diagonal(ones_like(x))
@@ -178,11 +183,12 @@ def _quotients(of: Tensor) -> Tensor:
 
 
 def _reciprocal(x: Tensor) -> Tensor:
-    """``1 / x``, small where x is next to zero, as in TensorFlow."""
+    """Returns ``1 / x``, but a small number where x is close to zero, as in TensorFlow."""
     return bind.divide(x, bind.add(bind.multiply(x, x), number(1e-20, x)))
 
 
 def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+    """Returns the gradient of the SVD; of tall matrices by that of their adjoint."""
     s, u, v = y
     to_s, to_u, to_v = (or_zeros(c, o) for c, o in zip(ct, y))
     rows, columns = x._type.shape[-2:]
@@ -199,28 +205,31 @@ def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
 
 
 def _wide_svd(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v: Tensor) -> Tensor:
-    """The gradient of matrices at most as tall as wide. Source: https://j-towns.github.io/papers/svd-derivative.pdf"""
+    """Returns the gradient of the SVD for matrices at most as tall as wide.
+
+    Source: https://j-towns.github.io/papers/svd-derivative.pdf
+    """
     values = as_dtype_of(s, u)
-    size, (width, given) = u._type.shape[-1], v._type.shape[-2:]
-    first, to_first = (v, to_v) if _same(given, size) else (v[..., :, :size], to_v[..., :, :size])
-    apart = as_dtype_of(_quotients(bind.multiply(s, s)), u)
-    in_u, in_v = bind.multiply(apart, product(adjoint(u), to_u)), product(adjoint(first), to_first)
-    turned = bind.multiply(apart, in_v)
+    size, (width, v_columns) = u._type.shape[-1], v._type.shape[-2:]
+    first, to_first = (v, to_v) if _same(v_columns, size) else (v[..., :, :size], to_v[..., :, :size])
+    quotients = as_dtype_of(_quotients(bind.multiply(s, s)), u)
+    in_u, in_v = bind.multiply(quotients, product(adjoint(u), to_u)), product(adjoint(first), to_first)
+    scaled_v = bind.multiply(quotients, in_v)
     across = scaled_columns(bind.add(in_u, adjoint(in_u)), values)
-    down = adjoint(scaled_columns(bind.add(turned, adjoint(turned)), values))
+    down = adjoint(scaled_columns(bind.add(scaled_v, adjoint(scaled_v)), values))
     inner = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(across, down))
     inverse = as_dtype_of(_reciprocal(s), u)
     if u.dtype.is_complex:
         phases = only_diagonal(in_v)
         inner = bind.add(inner, scaled(adjoint(scaled_columns(less(phases, adjoint(phases)), inverse)), 0.5))
-    found = products(u, inner, adjoint(first))
+    grad = products(u, inner, adjoint(first))
     if _same(size, width):
-        return found
+        return grad
     outside = less(adjoint(to_first), products(adjoint(to_first), first, adjoint(first)))
-    if not _same(given, size):
+    if not _same(v_columns, size):
         rest, to_rest = v[..., :, size:], to_v[..., :, size:]
         outside = less(outside, products(adjoint(first), to_rest, adjoint(rest)))
-    return bind.add(found, product(scaled_columns(u, inverse), outside))
+    return bind.add(grad, product(scaled_columns(u, inverse), outside))
 
 
 @lapack_primitive(
@@ -235,7 +244,7 @@ def _wide_svd(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v:
     ],
 )
 def svd_factors(x: Tensor, full_matrices: bool) -> Any:
-    """Singular values in falling order, left and right singular vectors."""
+    """Returns singular values in falling order, left and right singular vectors."""
     return (x,), {"full_matrices": full_matrices}
 
 
@@ -257,7 +266,7 @@ def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
     samples=lambda: samples_of((3, 3), (2, 3, 2), (2, 4)),
 )
 def singular_values(x: Tensor) -> Any:
-    """Singular values in falling order."""
+    """Returns singular values in falling order."""
     return (x,), {}
 
 
@@ -297,14 +306,14 @@ def _eigh_types(x: TensorType) -> tuple[TensorType, TensorType]:
 
 def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     text = "Self-adjoint eigen decomposition was not successful."
-    if not np.isfinite(np.tril(x)).all():  # of which LAPACK may search for eigenvalues for ever
+    if not np.isfinite(np.tril(x)).all():  # LAPACK may never return for such a matrix
         raise ArgumentError(f"{text} The input might not be valid.")
     values, vectors = refusing(text, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 
 
 def _eigh_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """In the lower triangle, as in TensorFlow."""
+    """Returns the gradient of eigh, folded into the lower triangle as in TensorFlow."""
     values, vectors = y
     to_values, to_vectors = (or_zeros(c, o) for c, o in zip(ct, y))
     turn = bind.multiply(_quotients(values), product(adjoint(vectors), to_vectors))
@@ -324,7 +333,7 @@ def _in_lower(x: Tensor) -> Tensor:
     tf_name="SelfAdjointEigV2",
 )
 def self_adjoint_eig(x: Tensor) -> Any:
-    """Eigenvalues in rising order and eigenvectors."""
+    """Returns eigenvalues in rising order and eigenvectors."""
     return (x,), {}
 
 
@@ -367,8 +376,8 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
 
 def _eig_types(x: TensorType) -> tuple[TensorType, TensorType]:
     square_type(x)
-    whole = complex64 if x.dtype in (float32, complex64) else complex128
-    return TensorType(x.shape[:-1], whole), TensorType(x.shape, whole)
+    complex_dtype = complex64 if x.dtype in (float32, complex64) else complex128
+    return TensorType(x.shape[:-1], complex_dtype), TensorType(x.shape, complex_dtype)
 
 
 def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -376,7 +385,7 @@ def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
-    """Source: https://arxiv.org/abs/1701.00392, eq. 4.77"""
+    """Returns the gradient of eig. Source: https://arxiv.org/abs/1701.00392, eq. 4.77"""
     values, vectors = y
     inner = diagonal_matrix(or_zeros(ct[0], values))
     if ct[1] is not None:
@@ -384,8 +393,8 @@ def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
         lengths = bind.real(diagonal(turn))
         within = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))
         inner = bind.add(inner, bind.multiply(conj(_quotients(values)), less(turn, within)))
-    found = bind.matrix_solve(adjoint(vectors), product(inner, adjoint(vectors)))
-    return as_dtype_of(found, x)
+    grad = bind.matrix_solve(adjoint(vectors), product(inner, adjoint(vectors)))
+    return as_dtype_of(grad, x)
 
 
 @lapack_primitive(
@@ -396,7 +405,7 @@ def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
     tf_name="Eig",
 )
 def general_eig(x: Tensor) -> Any:
-    """Eigenvalues and eigenvectors."""
+    """Returns eigenvalues and eigenvectors."""
     return (x,), {}
 
 

@@ -29,28 +29,30 @@ def _last(rank: int) -> tuple[int, ...]:
 
 
 def _fitted(x: Tensor, axis: int, size: Any) -> Tensor:
-    """An axis cut or padded with zeros to a size."""
-    have = x._type.shape[axis]
-    if have is size or have == size:
+    """Crops an axis, or pads it with zeros, to a size."""
+    extent = x._type.shape[axis]
+    if extent is size or extent == size:
         return x
-    if not isinstance(have, int):
+    if not isinstance(extent, int):
         raise until_told(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
-    if have > size:
+    if extent > size:
         at: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
         return x[at]  # type: ignore[index]
-    return bind.pad(x, number(0, x), paddings=tuple((0, size - have) if i == axis else (0, 0) for i in range(x.ndim)))
+    return bind.pad(x, number(0, x), paddings=tuple((0, size - extent) if i == axis else (0, 0) for i in range(x.ndim)))
 
 
 def _lengths(fft_length: Any, count: int) -> list[int] | None:
+    """Returns ``fft_length`` as ints after checking that there is one for each axis."""
     if fft_length is None:
         return None
-    given = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
-    if len(given) != count:
+    lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
+    if len(lengths) != count:
         raise ArgumentError(f"fft_length must have shape [{count}]").told_by("RFFT")
-    return given
+    return lengths
 
 
 def _to_half(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
+    """Fits the axes to ``fft_length`` and computes the non-negative frequencies of a real signal."""
     require_least_rank(x, axes)
     lengths = _lengths(fft_length, len(axes))
     for axis, size in zip(axes, lengths or ()):
@@ -68,11 +70,12 @@ def _spectrum(value: Any) -> Tensor:
 
 
 def _doubled(half: Dim) -> Dim:
-    """How many numbers have half a spectrum of this size."""
+    """Returns the signal's size for half a spectrum of this size, if no ``fft_length`` is given."""
     return max(0, 2 * (half - 1)) if isinstance(half, int) else simplify_dim(2 * (half - 1))
 
 
 def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
+    """Fits half a spectrum to ``fft_length`` and computes the real signal."""
     require_least_rank(x, axes)
     lengths = _lengths(fft_length, len(axes))
     if lengths is None:
@@ -97,7 +100,9 @@ def fft(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft")
 def ifft(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft`, divided by the number of elements: a complex64 or complex128 tensor of shape (..., n).
+    """The inverse of :func:`fft`, divided by the number of elements.
+
+    A complex64 or complex128 tensor of shape (..., n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft(tf.constant([2., 0.], tf.complex64)).numpy()
@@ -160,7 +165,9 @@ def fft2d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft2d")
 def ifft2d(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft2d`, divided by the number of elements: a complex64 or complex128 tensor of shape (..., m, n).
+    """The inverse of :func:`fft2d`, divided by the number of elements.
+
+    A complex64 or complex128 tensor of shape (..., m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft2d(tf.constant([[2., 0.]], tf.complex64)).numpy()
@@ -210,7 +217,9 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
 @export("signal.fft3d")
 def fft3d(input: Any, name: str | None = None) -> Tensor:
-    """The discrete Fourier transform over the last three axes: a complex64 or complex128 tensor of shape (..., l, m, n).
+    """The discrete Fourier transform over the last three axes.
+
+    A complex64 or complex128 tensor of shape (..., l, m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.fft3d(tf.constant([[[1., 1.]]], tf.complex64)).numpy()
@@ -223,7 +232,9 @@ def fft3d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft3d")
 def ifft3d(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft3d`, divided by the number of elements: a complex64 or complex128 tensor of shape (..., l, m, n).
+    """The inverse of :func:`fft3d`, divided by the number of elements.
+
+    A complex64 or complex128 tensor of shape (..., l, m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.ifft3d(tf.constant([[[2., 0.]]], tf.complex64)).numpy()
@@ -275,14 +286,14 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
 
 def _over_axes(x: Tensor, axes: Any, norm: Any, run: Callable[[Tensor, tuple[int, ...], str], Tensor]) -> Tensor:
-    """A transform over any axes: moved last, transformed, moved back."""
+    """Applies a transform of the last axes to any axes: moves them last, and back afterwards."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm must be None, 'backward', 'forward' or 'ortho', but got {norm!r}")
     chosen = canonical_axes(None if axes is None else static_value(axes, "axes"), x.ndim)
     order = (*(i for i in range(x.ndim) if i not in chosen), *chosen)
     back = tuple(int(i) for i in np.argsort(order))
-    found = run(bind.transpose(x, perm=order), tuple(range(-len(chosen), 0)), norm or "backward")
-    return bind.transpose(found, perm=back)
+    transformed = run(bind.transpose(x, perm=order), tuple(range(-len(chosen), 0)), norm or "backward")
+    return bind.transpose(transformed, perm=back)
 
 
 def _whole_lengths(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:

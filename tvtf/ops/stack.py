@@ -1,6 +1,6 @@
-"""Stacks: one buffer for a value of every iteration of a loop, written in place.
+"""Stacks: buffers that hold one value for each iteration of a loop, written in place.
 
-``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory where a
+``stack_write`` and ``stack_add`` return the buffer as a new value; compiled code updates the old one's memory where the
 loop owns it.
 """
 
@@ -40,6 +40,7 @@ def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
+    """Checks an integer index and a value like one row; the result is like ``buffer``."""
     _require_index(index)
     if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
         raise ArgumentError(
@@ -62,13 +63,13 @@ def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarr
 
 
 def _write_samples(domain: tuple[DType, ...], gradient: Any) -> list[Sample]:
-    """The written place moves with the value only, not with what was there."""
+    """Returns samples of a write, for a matrix and a vector; an overwritten row depends on ``value`` only."""
     matrix = Sample((draw(0, (4, 2)), np.int32(1), draw(1, (2,))), {}, domain, gradient, (("n", "k"), (), ("k",)))
     return [matrix, Sample((draw(0, (3,)), np.int64(2), draw(1, ())), {}, domain, gradient)]
 
 
 def new_stack(length: Dim, of: TensorType) -> Tensor:
-    """A buffer of zeros for ``length`` values of a type; loops that write it start with a copy of their own."""
+    """Returns a buffer of zeros for ``length`` values of a type. A loop that writes it starts with its own copy."""
     return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype)
 
 
@@ -81,12 +82,12 @@ def new_stack(length: Dim, of: TensorType) -> Tensor:
     samples=lambda: [Sample((), {"shape": (3, 2), "dtype": d}) for d in (dtypes.float32, dtypes.int64, dtypes.bool)],
 )
 def stack_new(shape: tuple[Dim, ...], dtype: DType) -> Any:
-    """Zeros."""
+    """Returns zeros."""
     return (), {"shape": shape, "dtype": dtype}
 
 
 def stack_of(count: Tensor, of: TensorType) -> Tensor:
-    """A buffer of zeros for as many values as the integer scalar ``count`` says when the program runs."""
+    """Returns a buffer of zeros for as many values as the integer scalar ``count`` is at run time."""
     if isinstance(count, EagerTensor):
         return new_stack(int(count), of)
     return bind.stack_sized(count, shape=of.shape, dtype=of.dtype, size=fresh_dim(state.trace.root.unique("count")))
@@ -102,14 +103,14 @@ def stack_of(count: Tensor, of: TensorType) -> Tensor:
     samples=lambda: [Sample((np.int32(3),), {"shape": (2,), "dtype": dtypes.float32, "size": 3})],
 )
 def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) -> Any:
-    """Zeros of shape ``(size, *shape)``, where the dim ``size`` is ``count``."""
+    """Returns zeros of shape ``(size, *shape)``, where the dim ``size`` is bound to ``count``."""
     return (count,), {"shape": shape, "dtype": dtype, "size": size}
 
 
 def _write_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor, value: Tensor) -> tuple[Any, None, Any]:
-    """What was in the place before is gone."""
-    found = bind.stack_read(ct, index)
-    return bind.stack_write(ct, index, zeros_like(found)), None, found
+    """Passes the cotangent of the written row to the value; the overwritten row of the buffer gets zeros."""
+    row_ct = bind.stack_read(ct, index)
+    return bind.stack_write(ct, index, zeros_like(row_ct)), None, row_ct
 
 
 def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
@@ -118,6 +119,7 @@ def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any
 
 
 def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    """Gathers where each item has an index; a shared index reads one row of the transposed buffer."""
     buffer, index = inputs
     if batched[1]:
         return bind.gather(buffer, index, axis=int(batched[0]), batch_dims=int(batched[0]))
@@ -137,21 +139,21 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     ],
 )
 def stack_read(buffer: Tensor, index: Tensor) -> Any:
-    """``buffer[index]``, for an index within the buffer."""
+    """Returns ``buffer[index]``; the index is not checked."""
     return (buffer, index), {}
 
 
 def _put_batch(put: Any) -> Any:
-    """``put`` where the place is that of each element's index."""
+    """Returns a batch rule that applies ``put`` with a mask of each item's index, for items write different rows."""
 
     def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
         buffer, index, value = (stretch(size, x, b) for x, b in zip(inputs, batched))
         count = buffer._type.shape[1]
         places = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
-        here = bind.equal(bind.reshape(index, shape=(size, 1)), places)
-        here = bind.reshape(here, shape=(size, count, *(1,) * (buffer.ndim - 2)))
+        mask = bind.equal(bind.reshape(index, shape=(size, 1)), places)
+        mask = bind.reshape(mask, shape=(size, count, *(1,) * (buffer.ndim - 2)))
         new = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
-        return put(here, buffer, new)
+        return put(mask, buffer, new)
 
     return rule
 
@@ -166,7 +168,7 @@ def _put_batch(put: Any) -> Any:
     samples=lambda: _write_samples(dtypes.COMPILED, gradient=(0, 2)),
 )
 def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
-    """``buffer`` with ``value`` at ``index``."""
+    """Returns ``buffer`` with ``value`` at ``index``."""
     return (buffer, index, value), {}
 
 
@@ -180,11 +182,12 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
 )
 def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
-    """``buffer`` with ``value`` added at ``index``."""
+    """Returns ``buffer`` with ``value`` added at ``index``."""
     return (buffer, index, value), {}
 
 
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
+    """Checks one integer place per row and rows like those of ``buffer``; the result is like ``buffer``."""
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
         raise ArgumentError(
@@ -196,8 +199,8 @@ def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> Te
 
 
 def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
-    copy, some = buffer.copy(), places >= 0
-    np.add.at(copy, places[some], values[some])
+    copy, is_valid = buffer.copy(), places >= 0
+    np.add.at(copy, places[is_valid], values[is_valid])
     return copy
 
 
@@ -206,7 +209,7 @@ def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Ten
 
 
 def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
-    """All elements' buffers as one."""
+    """Merges all items' buffers into one, with each item's places moved to its part."""
     buffer, places, values = (stretch(size, x, b) for x, b in zip(inputs, batched))
     count, rows = buffer._type.shape[1], places._type.shape[1]
     first = bind.multiply(
@@ -214,12 +217,12 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     )
     moved = bind.add(places, bind.reshape(first, shape=(size, 1)))
     moved = bind.select(bind.less(places, number(0, places)), places, moved)
-    whole = bind.stack_add_rows(
+    merged = bind.stack_add_rows(
         bind.reshape(buffer, shape=(size * count, *buffer._type.shape[2:])),
         bind.reshape(moved, shape=(size * rows,)),
         bind.reshape(values, shape=(size * rows, *values._type.shape[2:])),
     )
-    return bind.reshape(whole, shape=buffer._type.shape)
+    return bind.reshape(merged, shape=buffer._type.shape)
 
 
 @primitive(
@@ -241,5 +244,5 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     ],
 )
 def stack_add_rows(buffer: Tensor, places: Tensor, values: Tensor) -> Any:
-    """``buffer`` with each of ``values`` added to the row at its place; negative places are none."""
+    """Returns ``buffer`` with each of ``values`` added to the row at its place; negative places are skipped."""
     return (buffer, places, values), {}

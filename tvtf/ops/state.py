@@ -1,4 +1,4 @@
-"""Primitives of the state of a trace."""
+"""Primitives for Variables and run-time checks in a trace: assign, reloaded, guard, write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> Ten
 
 
 def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
-    """A Variable has one value, which the first element gives it, as in TensorFlow."""
+    """Assigns the first item's value to all: a Variable has one value, and TensorFlow takes the first."""
     return stretch(size, inputs[1][0] if batched[1] else inputs[1], False)
 
 
@@ -37,9 +37,9 @@ def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) 
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def assign(old: Any, value: Any, *memory: Any) -> Any:
-    """A Variable's new value at its place in the program: a copy, so that it never shares memory with another.
+    """Returns a Variable's new value at this point of the program: a copy, so that it never shares memory.
 
-    What is read of it is read of the Variable, whose gradient it is; none flows to the value, as in TensorFlow.
+    Reads of it count as reads of the Variable, which gets their gradient; none flows to the value, as in TensorFlow.
 
     Args:
       old: the Variable's value so far.
@@ -60,11 +60,11 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def reloaded(old: Any, value: Any) -> Any:
-    """A Variable's value as it was read again after Python was called; its gradient is the Variable's.
+    """Returns a Variable's value read again after a call of Python, which may have assigned it.
 
     Args:
-      old: the Variable's value when the function was called, which gradients go to.
-      value: the one that it holds now.
+      old: the Variable's value when the function was called, which gets the gradient.
+      value: the value that it holds now.
     """
     return (old, value), {}
 
@@ -78,7 +78,7 @@ def _guard_numpy(
 
 
 def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
-    """All elements have to hold."""
+    """Checks the conditions of all batch items together."""
     ok = bind.reduce_all(inputs[0], axis=(0,), keepdims=False) if batched[0] else inputs[0]
     return stretch(size, bind.guard(ok, *inputs[1:], **attrs), False)
 

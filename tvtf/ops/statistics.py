@@ -1,4 +1,4 @@
-"""Moments from sums, and losses averaged over batches."""
+"""sufficient_statistics and normalize_moments, crelu, and losses averaged over batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What the moments over axes are computed from: the count, the sum and the sum of squares, of ``x - shift`` where given.
+    """What the moments over axes are computed from.
+
+    The count, the sum and the sum of squares, of ``x - shift`` where given.
 
     Args:
       x: numeric tensor.
@@ -120,7 +122,7 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     losses = convert_to_tensor(per_example_loss)
     if not losses.ndim:
         raise ValueError("Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1.")
-    size = losses._type.shape[0] if global_batch_size is None else _whole_batch(global_batch_size)
+    size = losses._type.shape[0] if global_batch_size is None else _batch_size(global_batch_size)
     if sample_weight is not None:
         losses = bind.multiply(losses, cast(convert_to_tensor(sample_weight), losses.dtype))
     total = bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
@@ -128,13 +130,13 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     return public_names()["math.divide_no_nan"](total, divisor)
 
 
-def _whole_batch(size: Any) -> Tensor:
-    found = convert_to_tensor(size)
-    if found.ndim:
-        raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {found.shape}.")
-    if not found.dtype.is_integer:
-        raise TypeError(f"global_batch_size must be an integer.. Found: tensor of dtype {found.dtype!r}")
-    return found
+def _batch_size(size: Any) -> Tensor:
+    tensor = convert_to_tensor(size)
+    if tensor.ndim:
+        raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {tensor.shape}.")
+    if not tensor.dtype.is_integer:
+        raise TypeError(f"global_batch_size must be an integer.. Found: tensor of dtype {tensor.dtype!r}")
+    return tensor
 
 
 @export("nn.scale_regularization_loss")

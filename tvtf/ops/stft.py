@@ -1,4 +1,4 @@
-"""Signals in frames: cut out, transformed, and added up again; cosine transforms."""
+"""Framing of signals, short-time Fourier transforms, overlap-add, and cosine transforms."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def frame(
 
 
 def _frames_of_unknown(x: Tensor, along: int, length: int, step: int, fill: Tensor | None) -> Tensor:
-    """:func:`frame` of a signal whose size only running tells."""
+    """Frames a signal of symbolic size: :func:`frame` with the number of frames computed at run time."""
     tf = public_names()
     size = tf["shape"](x)[along]
     if fill is None:
@@ -89,18 +89,18 @@ def _signal(value: Any, least: int) -> Tensor:
 
 
 def _samples(value: Any, what: str) -> int:
-    """A number of samples known now.
+    """Returns a number of samples, which must be known now.
 
     Raises:
-      ValueError: no scalar.
-      ArgumentError: no int32.
+      ValueError: it is not a scalar.
+      ArgumentError: it is not int32.
     """
-    found = convert_to_tensor(value)
-    if found.ndim:
-        raise ValueError(f"Shape {found.shape} must have rank 0")
-    if found.dtype is not int32:
-        raise ArgumentError(f"{what} must be int32, but is {found.dtype.name}", TypeError)
-    return static_int(found, what)
+    count = convert_to_tensor(value)
+    if count.ndim:
+        raise ValueError(f"Shape {count.shape} must have rank 0")
+    if count.dtype is not int32:
+        raise ArgumentError(f"{what} must be int32, but is {count.dtype.name}", TypeError)
+    return static_int(count, what)
 
 
 @export("signal.overlap_and_add")
@@ -116,12 +116,12 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/overlap_and_add
     """
-    x, given = _signal(signal, 2), convert_to_tensor(frame_step)
-    if given.ndim:
-        raise ValueError(f"Shape {given.shape} must have rank 0")
-    if not given.dtype.is_integer:
-        raise ValueError(f"frame_step must be an integer. Got {given.dtype!r}")
-    step = static_int(given, "frame_step")
+    x, step_tensor = _signal(signal, 2), convert_to_tensor(frame_step)
+    if step_tensor.ndim:
+        raise ValueError(f"Shape {step_tensor.shape} must have rank 0")
+    if not step_tensor.dtype.is_integer:
+        raise ValueError(f"frame_step must be an integer. Got {step_tensor.dtype!r}")
+    step = static_int(step_tensor, "frame_step")
     *batch, count, length = x._type.shape
     if not isinstance(count, int) or not isinstance(length, int):
         raise until_told(
@@ -169,8 +169,9 @@ def stft(
     return rfft(framed, [_fft_length(length, fft_length)])
 
 
-def _fft_length(length: int, given: Any) -> int:
-    return 1 << (length - 1).bit_length() if given is None else static_int(given, "fft_length")
+def _fft_length(length: int, fft_length: Any) -> int:
+    """Returns ``fft_length``, by default the next power of two, as TensorFlow does."""
+    return 1 << (length - 1).bit_length() if fft_length is None else static_int(fft_length, "fft_length")
 
 
 @export("signal.inverse_stft")
@@ -182,7 +183,9 @@ def inverse_stft(
     window_fn: Callable[..., Tensor] | None = hann_window,
     name: str | None = None,
 ) -> Tensor:
-    """Real signals from their short-time Fourier transform; see `tf.signal.inverse_stft_window_fn` for the window to use.
+    """Real signals from their short-time Fourier transform.
+
+    See `tf.signal.inverse_stft_window_fn` for the window to use.
 
     Args:
       stfts: complex64 or complex128 tensor of shape (..., frames, fft_length // 2 + 1).
@@ -198,10 +201,10 @@ def inverse_stft(
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_stft
     """
     x, length = _signal(stfts, 2), scalar_int(convert_to_tensor(frame_length), "window_length")
-    whole = _fft_length(length, fft_length)
-    frames: Any = irfft(x, [whole])[..., :length]  # type: ignore[index]
-    if length > whole:
-        frames = bind.pad(frames, number(0, frames), paddings=(*((0, 0),) * (frames.ndim - 1), (0, length - whole)))
+    size = _fft_length(length, fft_length)
+    frames: Any = irfft(x, [size])[..., :length]  # type: ignore[index]
+    if length > size:
+        frames = bind.pad(frames, number(0, frames), paddings=(*((0, 0),) * (frames.ndim - 1), (0, length - size)))
     if window_fn is not None:
         frames = bind.multiply(frames, window_fn(length, dtype=frames.dtype))
     return overlap_and_add(frames, frame_step)
@@ -211,7 +214,7 @@ def inverse_stft(
 
 
 def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
-    """A cosine transform of the last axis, as a product with its matrix."""
+    """Applies a cosine transform to the last axis, as a product with the transform's matrix."""
     import scipy.fft
 
     size = x._type.shape[-1]
@@ -246,16 +249,17 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
     x: Any = convert_to_tensor(input)
     _check_cosine(x, type, axis, norm)
     if n is not None:
-        size, have = static_int(n, "n"), int(x.shape[-1])
+        size, extent = static_int(n, "n"), int(x.shape[-1])
         x = x[..., :size]
-        if have < size:
-            x = bind.pad(x, number(0, x), paddings=(*((0, 0),) * (x.ndim - 1), (0, size - have)))
+        if extent < size:
+            x = bind.pad(x, number(0, x), paddings=(*((0, 0),) * (x.ndim - 1), (0, size - extent)))
     if type == 1 and x.shape[-1] < 2:
         raise ValueError(f"Type-I DCT requires the dimension to be greater than one. Received: {x.shape[-1]}")
     return _cosines(x, type, norm)
 
 
 def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
+    """Refuses arguments of a discrete cosine transform as TensorFlow does."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if kind not in (1, 2, 3, 4):
@@ -282,7 +286,7 @@ def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = N
 
 
 def _folded(x: Any, quarter: int) -> Tensor:
-    """The windows of a lapped transform, folded to half their length."""
+    """Folds the windows of a lapped transform to half their length."""
     a, b, c, d = (x[..., i * quarter : (i + 1) * quarter] for i in range(4))
     first = bind.subtract(bind.negative(reverse(c, [-1])), d)
     return bind.concat(first, bind.subtract(a, reverse(b, [-1])), axis=x.ndim - 1)
@@ -343,12 +347,12 @@ def inverse_mdct(
     x = _signal(mdcts, 2)
     half = int(x.shape[-1])  # type: ignore[arg-type]
     if half % 2:
-        told = f"got split_dim {x.ndim - 1} (size = {half}) and num_split 2"
-        raise ArgumentError(f"Number of ways to split should evenly divide the split dimension, but {told}")
-    back: Any = dct(x, type=4, norm=norm)
+        detail = f"got split_dim {x.ndim - 1} (size = {half}) and num_split 2"
+        raise ArgumentError(f"Number of ways to split should evenly divide the split dimension, but {detail}")
+    folded: Any = dct(x, type=4, norm=norm)
     if norm is None:
-        back = bind.multiply(back, number(0.5 / half, back))
-    first, second = back[..., : half // 2], back[..., half // 2 :]
+        folded = bind.multiply(folded, number(0.5 / half, folded))
+    first, second = folded[..., : half // 2], folded[..., half // 2 :]
     parts = (second, bind.negative(reverse(second, [-1])), bind.negative(reverse(first, [-1])), bind.negative(first))
     frames = _weighed(bind.concat(*parts, axis=x.ndim - 1), window_fn, 2 * half)
     return overlap_and_add(frames, half)
@@ -368,5 +372,5 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None 
     bins = int(x.shape[-1])  # type: ignore[arg-type]
     if not bins:
         raise ValueError(f"num_mel_bins must be positive. Got: {x}")
-    found = dct(x, type=2)
-    return bind.multiply(found, number(1 / np.sqrt(2 * bins), found))
+    coefficients = dct(x, type=2)
+    return bind.multiply(coefficients, number(1 / np.sqrt(2 * bins), coefficients))

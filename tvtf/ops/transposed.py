@@ -1,4 +1,4 @@
-"""Transposed convolutions: the gradient of a convolution for its input, used as an op of its own."""
+"""Transposed convolutions: the gradient of a convolution by its input, as ops."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 
 def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
+    """Converts the input and filter to tensors and checks their ranks."""
     x = convert_to_tensor(x)
     w = convert_to_tensor(w, dtype_hint=x.dtype)
     for value, what in ((x, "input"), (w, "filter")):
@@ -24,8 +25,8 @@ def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
     return x, w
 
 
-def _whole_shape(shape: tuple[Dim, ...], x: Tensor, w: Tensor, first: bool, op: str) -> tuple[Dim, ...]:
-    """The result's shape, channels last; batch and channels filled in where only spatial sizes were given."""
+def _result_shape(shape: tuple[Dim, ...], x: Tensor, w: Tensor, first: bool, op: str) -> tuple[Dim, ...]:
+    """Returns the result's shape, channels last; batch and channels are inferred if only spatial sizes were given."""
     rank = x.ndim - 2
     if len(shape) == rank:
         return (x._type.shape[0], *shape, w._type.shape[-2])
@@ -37,12 +38,12 @@ def _whole_shape(shape: tuple[Dim, ...], x: Tensor, w: Tensor, first: bool, op: 
 def transposed(
     x: Any, w: Any, output_shape: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int
 ) -> Tensor:
-    """The transposed convolution over ``rank`` spatial axes in either data format."""
+    """Computes a transposed convolution over ``rank`` spatial axes in either data format."""
     op = f"Conv{rank}DTranspose"
     first = is_channels_first(data_format, rank, op)
     x, w = _checked(x, w, rank, op)
     x = channels_last(x) if first else x
-    shape = _whole_shape(static_dims(output_shape, "output_shape"), x, w, first, op)
+    shape = _result_shape(static_dims(output_shape, "output_shape"), x, w, first, op)
     hops = spatial_steps(strides, rank, first, "strides", op)
     holes = spatial_steps(dilations, rank, first, "dilations", op)
     pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
@@ -150,7 +151,7 @@ def conv_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transposed convolution of 1, 2 or 3 spatial axes, told by the length of ``output_shape``.
+    """The transposed convolution of 1, 2 or 3 spatial axes, by the length of ``output_shape``.
 
     Raises:
       ValueError: when ``output_shape`` has not 3, 4 or 5 dims.

@@ -1,4 +1,4 @@
-"""Systems and products of banded matrices."""
+"""Linear systems, products and eigenvalues of tridiagonal and banded matrices."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
+    """Checks shapes of three diagonals and a right-hand side."""
     require_same_dtype((diagonals, rhs), ("diagonals", "rhs"))
     require_matrices(diagonals, name="diagonals", allowed=MATRICES)
     require_matrices(rhs, " 1", name="rhs")
@@ -41,18 +42,20 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
     if diagonals.shape[-2] != 3:
         raise ArgumentError(f"Expected 3 diagonals got {diagonals.shape[-2]}", ValueError)
     if not agree_dim(diagonals.shape[-1], rhs.shape[-2]):
-        told = f"The length of diagonals and right-hand sides should be equal, got {diagonals.shape[-1]} and {rhs.shape[-2]}"
-        raise ArgumentError(told, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
+        lengths = f"{diagonals.shape[-1]} and {rhs.shape[-2]}"
+        message = f"The length of diagonals and right-hand sides should be equal, got {lengths}"
+        raise ArgumentError(message, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
     return rhs
 
 
 def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    """Solves each system by SciPy, whose outer diagonals are aligned differently: they are rolled by one."""
     import scipy.linalg
 
     def of_one(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
         upper, main, lower = bands
-        shifted = np.stack([np.roll(upper, 1), main, np.roll(lower, -1)])
-        return scipy.linalg.solve_banded((1, 1), shifted, b, check_finite=False)
+        aligned = np.stack([np.roll(upper, 1), main, np.roll(lower, -1)])
+        return scipy.linalg.solve_banded((1, 1), aligned, b, check_finite=False)
 
     return (
         rhs.copy()
@@ -62,11 +65,11 @@ def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
 
 
 def _perturbed_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-    return rhs.copy() if 0 in rhs.shape else each(_solved_somehow, diagonals, rhs)
+    return rhs.copy() if 0 in rhs.shape else each(_solve_perturbed, diagonals, rhs)
 
 
-def _solved_somehow(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The solution of a system, of a singular one that of one nearby.
+def _solve_perturbed(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Solves a tridiagonal system, or one close to it if it is singular.
 
     Source: LAPACK's xLAGTF and xLAGTS
     """
@@ -99,7 +102,7 @@ def _solved_somehow(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _divided(row: np.ndarray, pivot: Any, step: Any) -> np.ndarray:
-    """``row / pivot``, the pivot moved away from 0 until nothing overflows."""
+    """Divides a row by a pivot, which is moved away from 0 until the quotient doesn't overflow."""
     tiny = np.finfo(row.dtype).tiny
     largest, step = np.abs(row).max(initial=0), np.copysign(max(abs(step), tiny), pivot.real)
     while abs(pivot) < 1:
@@ -119,22 +122,22 @@ def _divided(row: np.ndarray, pivot: Any, step: Any) -> np.ndarray:
     why_not={"batch": "maps compute it element by element"},
 )
 def perturbed_system(diagonals: Tensor, rhs: Tensor) -> Any:
-    """Solutions of tridiagonal systems that may be singular."""
+    """Solves tridiagonal systems that may be singular."""
     return (diagonals, rhs), {}
 
 
 def _ahead(x: Tensor) -> Tensor:
-    """Rows moved up by one, zeros for the last."""
+    """Moves rows up by one, with zeros for the last."""
     return bind.concat(x[..., 1:, :], zeros_like(x[..., :1, :]), axis=x.ndim - 2)  # type: ignore[index]
 
 
 def _behind(x: Tensor) -> Tensor:
-    """Rows moved down by one, zeros for the first."""
+    """Moves rows down by one, with zeros for the first."""
     return bind.concat(zeros_like(x[..., :1, :]), x[..., :-1, :], axis=x.ndim - 2)  # type: ignore[index]
 
 
 def _columns(diagonals: Tensor) -> list[Tensor]:
-    """The upper, main and lower diagonal as columns."""
+    """Returns the upper, main and lower diagonal as columns."""
     return [adjoint_free(diagonals[..., i : i + 1, :]) for i in range(3)]  # type: ignore[index]
 
 
@@ -159,6 +162,7 @@ def _inner(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of a solve: one solve with the transposed matrix, then products along the diagonals."""
     to_rhs = solve(_transposed(diagonals), ct)
     to_diagonals = _rows([_inner(to_rhs, _ahead(y)), _inner(to_rhs, y), _inner(to_rhs, _behind(y))])
     return bind.negative(to_diagonals), to_rhs
@@ -176,12 +180,12 @@ def _gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Ten
     ],
 )
 def tridiagonal_system(diagonals: Tensor, rhs: Tensor) -> Any:
-    """The solution of systems whose upper, main and lower diagonals are the rows of ``diagonals``."""
+    """Solves systems whose upper, main and lower diagonals are the rows of ``diagonals``."""
     return (diagonals, rhs), {}
 
 
 def _three(seed: int, *batch: int) -> Any:
-    """Diagonals of systems far from singular."""
+    """Returns sample diagonals that dominate their matrix, so that it is far from singular."""
 
     def draw(dtype: Any) -> np.ndarray:
         rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
@@ -191,7 +195,7 @@ def _three(seed: int, *batch: int) -> Any:
 
 
 def _compact(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
-    """The three diagonals as the rows of one tensor."""
+    """Returns the three diagonals, given in any format, as the rows of one tensor."""
     if format == "compact":
         return convert_to_tensor(diagonals, dtype)
     if format == "sequence":
@@ -205,7 +209,7 @@ def _compact(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
 
 
 def _full(short: Tensor, main: Tensor, end: int) -> Tensor:
-    """An outer diagonal, which may come with one element less, with a zero where it has none."""
+    """Pads an outer diagonal of n - 1 elements to n with a zero at one end."""
     if short.shape[-1] == main.shape[-1]:
         return short
     zero = zeros_like(main[..., :1])  # type: ignore[index]
@@ -213,6 +217,7 @@ def _full(short: Tensor, main: Tensor, end: int) -> Tensor:
 
 
 def _of_matrix(x: Tensor) -> Tensor:
+    """Takes the three diagonals out of square matrices."""
     size = x.shape[-1]
     if x.ndim < 2 or size != x.shape[-2]:
         raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
@@ -266,12 +271,13 @@ def tridiagonal_solve(
     is_vector = b.ndim == bands.ndim - 1
     if is_vector:
         b = bind.reshape(b, shape=(*b._type.shape, 1))
-    b = _taken(b, transpose_rhs and not is_vector, conjugate_rhs)
-    found = _taken(solve(bands, b), transpose_rhs and not is_vector, conjugate_rhs)
-    return bind.reshape(found, shape=found._type.shape[:-1]) if is_vector else found
+    b = _conjugate_transpose(b, transpose_rhs and not is_vector, conjugate_rhs)
+    x = _conjugate_transpose(solve(bands, b), transpose_rhs and not is_vector, conjugate_rhs)
+    return bind.reshape(x, shape=x._type.shape[:-1]) if is_vector else x
 
 
-def _taken(x: Tensor, transpose: bool, conjugated: bool) -> Tensor:
+def _conjugate_transpose(x: Tensor, transpose: bool, conjugated: bool) -> Tensor:
+    """Transposes and conjugates matrices as the flags say."""
     if transpose:
         x = conjugate(adjoint(x))
     return conjugate(x) if conjugated else x
@@ -290,8 +296,8 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
     """
     b = convert_to_tensor(rhs)
     upper, main, lower = _columns(_compact(diagonals, diagonals_format, b.dtype))
-    around = bind.add(bind.multiply(upper, _ahead(b)), bind.multiply(lower, _behind(b)))
-    return bind.add(bind.multiply(main, b), around)
+    outer = bind.add(bind.multiply(upper, _ahead(b)), bind.multiply(lower, _behind(b)))
+    return bind.add(bind.multiply(main, b), outer)
 
 
 # -- banded and triangular
@@ -338,7 +344,7 @@ def banded_triangular_solve(
 
 
 def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
-    """The matrices whose diagonals are given."""
+    """Builds the dense matrices of given diagonals."""
     make = public_names()["linalg.diag"]
     parts = [
         make(bands[..., i, i:], k=-i) if lower else make(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
@@ -356,6 +362,7 @@ def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
 def _eigen_types(
     alpha: TensorType, beta: TensorType, select: str, limits: Any, count: Any
 ) -> tuple[TensorType, TensorType]:
+    """Checks two floating vectors; returns the types of ``count`` eigenvalues and their eigenvectors."""
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:
@@ -370,15 +377,15 @@ def _eigen_array(
 ) -> tuple[np.ndarray, np.ndarray]:
     import scipy.linalg
 
-    found = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
-    return tuple(part.astype(alpha.dtype) for part in found)  # type: ignore[return-value]
+    result = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
+    return tuple(part.astype(alpha.dtype) for part in result)  # type: ignore[return-value]
 
 
 @host_primitive(
     tf_name="EighTridiagonal", type=_eigen_types, numpy=_eigen_array, why_not={"vjp": "TensorFlow has none"}
 )
 def tridiagonal_eig(alpha: Tensor, beta: Tensor, select: str, limits: Any, count: Any) -> Any:
-    """The selected ``count`` eigenvalues and their vectors."""
+    """Returns the selected ``count`` eigenvalues and their vectors."""
     return (alpha, beta), {"select": select, "limits": limits, "count": count}
 
 

@@ -14,12 +14,12 @@ from tvtf.ops.rules import bind, number, unbroadcast
 
 
 def _has_sign(x: int) -> Any:
-    """Whether an operand is below zero, or the zero that is."""
+    """Returns ONNX nodes for the sign bit of an operand: true below zero and for -0.0."""
     return "Or", ("Less", x, 0.0), ("Less", ("Reciprocal", x), 0.0)
 
 
 def _among_infinities(x: int) -> Any:
-    """An operand; its sign where both are infinite, whose quotient is NaN."""
+    """Returns ONNX nodes for an operand, or for its sign where both are infinite, as their quotient would be NaN."""
     return "Where", ("And", ("IsInf", 0), ("IsInf", 1)), ("Sign", x), x
 
 

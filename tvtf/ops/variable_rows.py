@@ -1,4 +1,4 @@
-"""The methods of Variables that read and write rows: ``scatter_add``, ``scatter_nd_update``, ``sparse_read`` and their kin."""
+"""Methods of Variables that read and write rows: ``scatter_add``, ``scatter_nd_update``, ``sparse_read`` and others."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ _BINDS = {
 
 
 def _product(x: Tensor, places: Tensor, new: Tensor) -> Tensor:
-    """What each row of ``x`` is multiplied by in all: one where it is not named."""
+    """Returns the product of all factors for each row of ``x``; one for rows without any."""
     indices = bind.reshape(places, shape=places._type.shape[:-1])
     return bind.unsorted_segment_prod(new, indices, num_segments=x._type.shape[0])
 
 
-def _written(variable: Variable, how: str, places: Tensor, new: Tensor, read_value: bool = True) -> Any:
+def _write_rows(variable: Variable, how: str, places: Tensor, new: Tensor, read_value: bool = True) -> Any:
+    """Assigns a Variable its value with some slices changed, without recording it on tapes."""
     with variable.lock:
         tapes, state.tapes = state.tapes, []
         try:
@@ -45,7 +46,7 @@ def _written(variable: Variable, how: str, places: Tensor, new: Tensor, read_val
 
 
 def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -> None:
-    """Refuses indices out of range before anything is written, where they are known."""
+    """Checks known indices before anything is written; the error is that of the Variable's op."""
     if isinstance(indices, EagerTensor):
         try:
             check(indices.eager_array(), *args)
@@ -54,6 +55,7 @@ def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -
 
 
 def _scatter(how: str) -> Callable[..., Any]:
+    """Returns a method that writes the rows of IndexedSlices."""
     op = f"ResourceScatter{how.capitalize()}"
 
     def scatter(
@@ -69,38 +71,40 @@ def _scatter(how: str) -> Callable[..., Any]:
         if not same_shape(new._type.shape, shape):
             new = bind.broadcast_to(new, shape=shape)
         places = bind.reshape(indices, shape=(*indices._type.shape, 1))
-        return _written(self, how, places, new, read_value)
+        return _write_rows(self, how, places, new, read_value)
 
     return scatter
 
 
 def _scatter_nd(how: str) -> Callable[..., Any]:
+    """Returns a method that writes slices named by index vectors."""
     op = f"ResourceScatterNd{how.capitalize()}"
 
     def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
         places, new = convert_to_tensor(indices), convert_to_tensor(updates, self.dtype)
         _checked(op, check_nd, places, self._type.shape)
         _require_rows(op, self, places, new)
-        return _written(self, how, places, new)
+        return _write_rows(self, how, places, new)
 
     return scatter_nd
 
 
 def _require_rows(op: str, variable: Variable, places: Tensor, new: Tensor) -> None:
-    depth, dims, given = places._type.shape[-1], variable._type.shape, new._type.shape
-    inner = given[places.ndim - 1 :]
+    """Checks that updates have the shape of the slices they go to."""
+    depth, dims, update_dims = places._type.shape[-1], variable._type.shape, new._type.shape
+    inner = update_dims[places.ndim - 1 :]
     if isinstance(depth, int) and not same_shape(dims[depth:], inner):
         first = places.ndim - 1
         raise ArgumentError(
             f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
-            f"[{first},{len(given)}) of updates[shape={brackets(given)}]"
+            f"[{first},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
         ).told_by(op)
 
 
 def batch_scatter_update(
     self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
 ) -> Any:
-    """Writes ``values[b..., i]`` at ``indices[b..., i]`` of the row ``b...``."""
+    """Writes ``values[b..., i]`` at ``indices[b..., i]`` of row ``b...``."""
     indices = convert_to_tensor(sparse_delta.indices)
     columns = [
         bind.broadcast_to(_axis(axis, size, indices), shape=indices._type.shape)
@@ -116,19 +120,19 @@ def _axis(axis: int, size: Any, like: Tensor) -> Tensor:
 
 
 def sparse_read(self: Variable, indices: Any, name: str | None = None) -> Tensor:
-    """The rows at ``indices``; their gradient is rows."""
+    """Returns the rows at ``indices``; the gradient is IndexedSlices."""
     at = convert_to_tensor(indices)
     _checked("ResourceGather", check_range, at, self._type.shape[0])
     return gather(self._as_tensor(), at)
 
 
 def gather_nd_of(self: Variable, indices: Any, name: str | None = None) -> Tensor:
-    """The slices that the index vectors name."""
+    """Returns the slices that the index vectors name."""
     return gather_nd(self._as_tensor(), indices)
 
 
 def count_up_to(self: Variable, limit: int) -> Tensor:
-    """Adds one and gives the value before.
+    """Adds one and returns the previous value.
 
     Raises:
       OutOfRangeError: the value is ``limit`` (InvalidArgumentError from compiled code).
@@ -139,10 +143,10 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
             "ResourceCountUpTo",
             f"Value for attr 'T' of {self.dtype.name} is not in the list of allowed values: int32, int64",
         )
-    value, most = self.value(), EagerTensor(np.array(limit, self.dtype.np))
+    value, bound = self.value(), EagerTensor(np.array(limit, self.dtype.np))
     message = f"Reached limit of {limit}"
     if state.trace is not None:
-        bind.guard(bind.less(value, most), message=message)
+        bind.guard(bind.less(value, bound), message=message)
     elif value.eager_array() >= limit:
         raise OutOfRangeError(None, "ResourceCountUpTo", f"{message} [Op:ResourceCountUpTo] name: ")
     self.assign_add(EagerTensor(np.array(1, self.dtype.np)))

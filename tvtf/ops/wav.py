@@ -1,4 +1,4 @@
-"""``tf.audio``: WAV files of 16-bit samples as tensors, and back."""
+"""``tf.audio``: decoding and encoding of WAV files of 16-bit samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PCM, _EXTENSIBLE = 1, 0xFFFE
 
 
 class DecodeWav(NamedTuple):
-    """What :func:`decode_wav` gives."""
+    """The result of :func:`decode_wav`."""
 
     audio: Tensor
     sample_rate: Tensor
@@ -40,7 +40,7 @@ class _Format(NamedTuple):
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The chunks of a RIFF file: their names and contents, which the file may end before."""
+    """Yields the chunks of a RIFF file, name and contents; a truncated file cuts the last one short."""
     at = 12
     while at + 8 <= len(data):
         name, size = struct.unpack_from("<4sI", data, at)
@@ -48,37 +48,38 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 8 + size + size % 2
 
 
-def _expect(data: bytes, at: int, wanted: bytes) -> None:
-    found = data[at : at + 4]
-    if len(found) < 4:
+def _expect(data: bytes, at: int, expected: bytes) -> None:
+    tag = data[at : at + 4]
+    if len(tag) < 4:
         raise ArgumentError("Data too short when trying to read string")
-    if found != wanted:
-        raise ArgumentError(f"Header mismatch: Expected {wanted.decode()} but found {found.decode(errors='replace')}")
+    if tag != expected:
+        raise ArgumentError(f"Header mismatch: Expected {expected.decode()} but found {tag.decode(errors='replace')}")
 
 
 def _samples(data: bytes) -> tuple[np.ndarray, int]:
-    """The samples of a file, a row each, and how many there are in a second."""
+    """Returns a file's samples, a row for each point in time, and the sample rate."""
     _expect(data, 0, b"RIFF")
     _expect(data, 8, b"WAVE")
     chunks = dict(reversed(list(_chunks(data))))
     if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
         raise ArgumentError("Data too short when trying to read string")
-    found = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
-    if found.kind not in (_PCM, _EXTENSIBLE):
-        raise ArgumentError(f"Bad audio format for WAV: Expected 1 (PCM), but got{found.kind}")
-    if found.bits != 16:
-        raise ArgumentError(f"Can only read 16-bit WAV files, but received {found.bits}")
+    form = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
+    if form.kind not in (_PCM, _EXTENSIBLE):
+        raise ArgumentError(f"Bad audio format for WAV: Expected 1 (PCM), but got{form.kind}")
+    if form.bits != 16:
+        raise ArgumentError(f"Can only read 16-bit WAV files, but received {form.bits}")
     if b"data" not in chunks:
         raise ArgumentError("Data too short when trying to read string")
-    row = 2 * found.channels
-    whole = len(chunks[b"data"]) // row * row
-    values = np.frombuffer(chunks[b"data"][:whole], "<i2").reshape(-1, found.channels)
-    return values.astype(np.float32) / np.float32(_SCALE), found.rate
+    row = 2 * form.channels
+    complete = len(chunks[b"data"]) // row * row
+    values = np.frombuffer(chunks[b"data"][:complete], "<i2").reshape(-1, form.channels)
+    return values.astype(np.float32) / np.float32(_SCALE), form.rate
 
 
 def _decoded(
     contents: np.ndarray, wanted_channels: int, wanted_samples: int, **_: Any
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Decodes a file; extra channels repeat the last one, and zeros follow a sound that is too short."""
     samples, rate = _samples(contents.item())
     if wanted_channels >= 0:
         samples = samples[:, np.minimum(np.arange(wanted_channels), samples.shape[1] - 1)]
@@ -97,7 +98,7 @@ def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorTyp
 
 @text_op(tf_name="DecodeWav", type=_decoded_type, numpy=_decoded)
 def wav_samples(contents: Tensor, wanted_channels: int, wanted_samples: int, sizes: Any) -> Any:
-    """The samples of a WAV file, and their rate."""
+    """Decodes a WAV file to samples and their rate."""
     attrs = {"wanted_channels": wanted_channels, "wanted_samples": wanted_samples, "sizes": sizes}
     return (contents,), attrs
 
@@ -135,19 +136,21 @@ def decode_wav(
 
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """Encodes samples, rounded half away from zero and clipped to 16 bits."""
     if rate <= 0:
         raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
     scaled = audio * np.float32(_SCALE)
-    whole = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
-    data = np.clip(whole, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
-    channels, per_second = audio.shape[1], int(rate)
+    rounded = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
+    data = np.clip(rounded, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
+    channels, sample_rate = audio.shape[1], int(rate)
     row = 2 * channels
-    form = (16, _PCM, channels, per_second, per_second * row, row, 16)
+    form = (16, _PCM, channels, sample_rate, sample_rate * row, row, 16)
     header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *form, b"data", len(data))
     return np.array(header + data, object)
 
 
 def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
+    """Checks float32 samples of rank 2 and a scalar int32 rate; the result is a string."""
     require_dtype(audio, (float32,), "audio")
     require_dtype(rate, (int32,), "sample_rate")
     if len(audio.shape) != 2:
@@ -159,7 +162,7 @@ def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
 
 @text_op(tf_name="EncodeWav", type=_encoded_type, numpy=_encoded)
 def wav_of_samples(audio: Tensor, rate: Tensor) -> Any:
-    """The contents of a WAV file."""
+    """Encodes samples as the contents of a WAV file."""
     return audio, rate
 
 

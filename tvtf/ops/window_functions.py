@@ -1,4 +1,4 @@
-"""Window functions that signals are cut out with, and the weights of the mel scale: made while tracing."""
+"""Window functions for framed signals and the weights of the mel scale, computed as constants while tracing."""
 
 from __future__ import annotations
 
@@ -19,38 +19,39 @@ from tvtf.ops.rules import static_int, static_value
 
 
 def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
+    """Returns a window's length and dtype after checking both."""
     kind = as_dtype(dtype)
     if not kind.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {kind}")
-    given = convert_to_tensor(window_length, int32 if state.trace is None else None)
-    if given.ndim:
-        raise ValueError(f"window_length: Shape {given.shape} must have rank 0")
-    length = static_int(given, "window_length")
+    length_tensor = convert_to_tensor(window_length, int32 if state.trace is None else None)
+    if length_tensor.ndim:
+        raise ValueError(f"window_length: Shape {length_tensor.shape} must have rank 0")
+    length = static_int(length_tensor, "window_length")
     if length < 0:
         raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{length}")
     return length, kind
 
 
-def _a_window(given: Mapping[str, Any]) -> list[TensorSpec]:
-    return [TensorSpec([None], given["dtype"])]
+def _window_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
+    return [TensorSpec([None], arguments["dtype"])]
 
 
-def _made(values: np.ndarray, dtype: DType) -> Tensor:
+def _constant(values: np.ndarray, dtype: DType) -> Tensor:
     return EagerTensor(np.asarray(values).astype(dtype.np))
 
 
 def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -> Tensor:
-    """As in TensorFlow a window of odd length is symmetric, periodic or not."""
+    """Returns a raised cosine window; one of odd length is symmetric even if ``periodic``, as in TensorFlow."""
     length, kind = _checked(window_length, dtype)
     periodic = static_value(converted(periodic, as_dtype("bool")), "periodic")
     if length == 1:
-        return _made(np.ones(1), kind)
-    turns = length + bool(periodic) * (1 - length % 2) - 1
-    return _made(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / turns), kind)
+        return _constant(np.ones(1), kind)
+    period = length + bool(periodic) * (1 - length % 2) - 1
+    return _constant(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / period), kind)
 
 
 @export("signal.hann_window")
-@computed("window_length", gives=_a_window)
+@computed("window_length", gives=_window_specs)
 def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Hann window, shape (window_length,).
 
@@ -64,7 +65,7 @@ def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, 
 
 
 @export("signal.hamming_window")
-@computed("window_length", gives=_a_window)
+@computed("window_length", gives=_window_specs)
 def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Hamming window, shape (window_length,).
 
@@ -78,7 +79,7 @@ def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float3
 
 
 @export("signal.vorbis_window")
-@computed("window_length", gives=_a_window)
+@computed("window_length", gives=_window_specs)
 def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Vorbis power complementary window, shape (window_length,).
 
@@ -89,11 +90,11 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/vorbis_window
     """
     length, kind = _checked(window_length, dtype)
-    return _made(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), kind)
+    return _constant(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), kind)
 
 
 @export("signal.kaiser_window")
-@computed("window_length", "beta", gives=_a_window)
+@computed("window_length", "beta", gives=_window_specs)
 def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Kaiser window, shape (window_length,).
 
@@ -106,11 +107,11 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     length, kind = _checked(window_length, dtype)
     if not length:
         raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
-    return _made(np.kaiser(length, float(static_value(beta, "beta"))), kind)
+    return _constant(np.kaiser(length, float(static_value(beta, "beta"))), kind)
 
 
 @export("signal.kaiser_bessel_derived_window")
-@computed("window_length", "beta", gives=_a_window)
+@computed("window_length", "beta", gives=_window_specs)
 def kaiser_bessel_derived_window(
     window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
@@ -125,7 +126,7 @@ def kaiser_bessel_derived_window(
     length, kind = _checked(window_length, dtype)
     sums = np.cumsum(np.kaiser(length // 2 + 1, float(static_value(beta, "beta"))))
     half = np.sqrt(sums[:-1] / sums[-1])
-    return _made(np.concatenate([half, half[::-1]]), kind)
+    return _constant(np.concatenate([half, half[::-1]]), kind)
 
 
 @export("signal.inverse_stft_window_fn")
@@ -149,13 +150,13 @@ def inverse_stft_window_fn(
         overlaps = -(-length // step)
         squares = np.pad(forward**2, (0, overlaps * step - length)).reshape(overlaps, step)
         total = np.tile(squares.sum(axis=0), overlaps)[:length]
-        return _made(forward / total, kind)
+        return _constant(forward / total, kind)
 
     return inverse_window
 
 
 def _mel(hertz: Any) -> Any:
-    """The mel scale of HTK."""
+    """Converts frequencies to the mel scale of HTK."""
     return 1127.0 * np.log(1.0 + np.asarray(hertz) / 700.0)
 
 
@@ -181,7 +182,7 @@ def linear_to_mel_weight_matrix(
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/linear_to_mel_weight_matrix
     """
     rate, low, high = (float(static_value(v, "edge")) for v in (sample_rate, lower_edge_hertz, upper_edge_hertz))
-    for holds, told in (
+    for holds, message in (
         (num_mel_bins > 0, f"num_mel_bins must be positive. Got: {num_mel_bins}"),
         (low >= 0, f"lower_edge_hertz must be non-negative. Got: {low}"),
         (low < high, f"lower_edge_hertz {low:.1f} >= upper_edge_hertz {high:.1f}"),
@@ -193,9 +194,9 @@ def linear_to_mel_weight_matrix(
         (as_dtype(dtype).is_floating, f"dtype must be a floating point type. Got: {dtype}"),
     ):
         if not holds:
-            raise ValueError(told)
+            raise ValueError(message)
     bins = _mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
     edges = np.linspace(_mel(low), _mel(high), num_mel_bins + 2)
     below, center, above = edges[:-2], edges[1:-1], edges[2:]
     weights = np.maximum(0, np.minimum((bins - below) / (center - below), (above - bins) / (above - center)))
-    return _made(np.pad(weights, [(1, 0), (0, 0)]), as_dtype(dtype))
+    return _constant(np.pad(weights, [(1, 0), (0, 0)]), as_dtype(dtype))

@@ -1,4 +1,4 @@
-"""What convolutions and pooling share: data formats, strides, padding, sizes, and the taps of a window in NumPy."""
+"""Windows of convolutions and pooling: data formats, strides, padding, result sizes, and a window's taps in NumPy."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
     """Whether channels come before the ``rank`` spatial axes.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) for a format that isn't one of the op's.
+      InvalidArgumentError: (ValueError while tracing) the op has no such format.
     """
     last, first = FORMATS[rank]
     if data_format not in (None, last, first):
         allowed = f'"{last}", "{first}"'
-        refused = ArgumentError(
+        error = ArgumentError(
             f"Value for attr 'data_format' of \"{data_format}\" is not in the list of allowed values: {allowed}",
             ValueError,
             f"Attr 'data_format' of '{{op}}' Op passed string '{data_format}' not in: {allowed}.",
         )
-        raise refused.told_by(op)
+        raise error.told_by(op)
     return data_format == first
 
 
@@ -47,48 +47,48 @@ def channels_first(x: Tensor) -> Tensor:
 
 
 def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple[int, ...]:
-    """Strides, dilations or window sizes per spatial axis, from an int or a list of 1, rank or rank + 2 of them.
+    """Returns strides, dilations or window sizes per spatial axis, from an int or a list of 1, rank or rank + 2 ints.
 
     Raises:
-      ValueError: for another length.
-      UnimplementedError: for anything but 1 along the batch and the channels.
+      ValueError: the list has another length.
+      UnimplementedError: the entry of the batch or channel axis is not 1.
     """
     if name != "dilations" and isinstance(value, Tensor) and not value.shape.rank:
         raise TypeError(f"{name} must be ints, but got {value!r}: Cannot iterate over a scalar tensor.")
-    given = static_value(1 if value is None else value, name)
-    given = list(given) if isinstance(given, (list, tuple)) else [given]
-    if len(given) in (1, rank, rank + 2):
-        given = [attribute_int(each, name, -(2**31)) for each in given]
-    if len(given) == 1:
-        return tuple(given * rank)
-    if len(given) == rank:
-        return tuple(given)
-    if len(given) != rank + 2:
+    values = static_value(1 if value is None else value, name)
+    values = list(values) if isinstance(values, (list, tuple)) else [values]
+    if len(values) in (1, rank, rank + 2):
+        values = [attribute_int(each, name, -(2**31)) for each in values]
+    if len(values) == 1:
+        return tuple(values * rank)
+    if len(values) == rank:
+        return tuple(values)
+    if len(values) != rank + 2:
         raise ValueError(
-            f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(given)}"
+            f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(values)}"
         )
-    if given[0] != 1 or given[channel_axis] != 1:
-        raise _no_steps_there(name, op)
-    return tuple(given[i] for i in range(1, rank + 2) if i != channel_axis)
+    if values[0] != 1 or values[channel_axis] != 1:
+        raise _unsupported_axis(name, op)
+    return tuple(values[i] for i in range(1, rank + 2) if i != channel_axis)
 
 
-def _no_steps_there(name: str, op: str) -> Exception:
+def _unsupported_axis(name: str, op: str) -> Exception:
     return UnimplementedError(
         None, op, f"Current implementation does not yet support {name} in the batch and depth dimensions. [Op:{op}]"
     )
 
 
 def spatial_steps(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
-    """As :func:`steps`, all positive."""
-    found = steps(value, rank, 1 if first else rank + 1, name, op)
-    if any(s < 1 for s in found):
-        what = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
-        raise ArgumentError(f"{what} must be > 0, but got {min(found)}", ValueError).told_by(op)
-    return found
+    """Returns :func:`steps` after checking that all are positive."""
+    sizes = steps(value, rank, 1 if first else rank + 1, name, op)
+    if any(s < 1 for s in sizes):
+        label = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
+        raise ArgumentError(f"{label} must be > 0, but got {min(sizes)}", ValueError).told_by(op)
+    return sizes
 
 
 def extent_of(window: int, dilation: int) -> int:
-    """How far a window with holes reaches."""
+    """Returns the extent of a dilated window."""
     return (window - 1) * dilation + 1
 
 
@@ -96,10 +96,10 @@ def paddings(
     padding: Any, sizes: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
     first: bool, op: str,
 ) -> Padding:  # fmt: skip
-    """SAME, VALID or a list of pairs as zeros before and after each spatial axis.
+    """Returns SAME, VALID or a list of pairs as pairs of zeros before and after each spatial axis.
 
     Raises:
-      ValueError: SAME where the result depends on a size that isn't known while tracing, or a malformed list.
+      ValueError: SAME padding depends on a size that isn't known while tracing, or the list is malformed.
     """
     padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
     if isinstance(padding, str):
@@ -108,6 +108,7 @@ def paddings(
 
 
 def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
+    """Returns the padding, ``(before, after)`` per axis, that "VALID" or "SAME" stands for."""
     if padding.upper() == "VALID":
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
@@ -121,7 +122,7 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
 
 
 def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
-    """The padding that makes ceil(size / stride) results; the odd one goes behind."""
+    """Returns the padding that gives ceil(size / stride) results; an odd zero goes behind, as in TensorFlow."""
     if stride == 1:
         total = extent - 1
     elif isinstance(size, int):
@@ -137,15 +138,16 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
 
 
 def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
-    given = static_value(padding, "padding")
-    if not isinstance(given, (list, tuple)):
+    """Checks a list of pairs, one for each axis, and returns those of the spatial axes."""
+    value = static_value(padding, "padding")
+    if not isinstance(value, (list, tuple)):
         raise TypeError(
             f"Expected string for argument 'padding' not {padding!r}. `padding` must be 'SAME', 'VALID' or a list with a "
             "pair for each axis."
         )
-    if not all(isinstance(pair, (list, tuple)) for pair in given):
+    if not all(isinstance(pair, (list, tuple)) for pair in value):
         raise ValueError(f"Each element of `padding` must be a list of size 2. Received: padding={padding}")
-    pairs = [tuple(attribute_int(amount, "padding", -(2**31)) for amount in pair) for pair in given]
+    pairs = [tuple(attribute_int(amount, "padding", -(2**31)) for amount in pair) for pair in value]
     if len(pairs) != rank + 2:
         raise ValueError(
             f"Argument `padding` must be a list of length {rank + 2}, one pair for each axis, or 'SAME' or 'VALID'. "
@@ -166,24 +168,25 @@ def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
 def result_sizes(
     sizes: Sequence[Dim], window: Sequence[int], strides: Sequence[int], padding: Padding, dilations: Sequence[int]
 ) -> tuple[Dim, ...]:
-    """How many places the window has along each spatial axis.
+    """Returns the number of window positions along each spatial axis.
 
     Raises:
-      ArgumentError: where it has none.
+      ArgumentError: the window is larger than the padded input.
     """
     return tuple(map(_result_size, sizes, window, strides, padding, dilations))
 
 
 def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
+    """Returns how many windows fit along an axis."""
     extent = extent_of(window, dilation)
-    room = size + sum(padding) - extent
-    if isinstance(room, int) and room < 0:
+    free = size + sum(padding) - extent
+    if isinstance(free, int) and free < 0:
         raise ArgumentError(
-            f"Computed output size would be negative: {room // stride} [input_size: {size}, "
+            f"Computed output size would be negative: {free // stride} [input_size: {size}, "
             f"effective_filter_size: {extent}, stride: {stride}]", ValueError,
             f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",
         )  # fmt: skip
-    return simplify_dim(room // stride + 1)
+    return simplify_dim(free // stride + 1)
 
 
 # -- NumPy: one strided view of the padded input for each tap of the window
@@ -201,7 +204,7 @@ def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
 def taps(
     window: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """Each tap of the window and where in the padded input its values lie, for all ``sizes`` places of the window."""
+    """Yields each tap of the window and the slices of the padded input that it reads at ``sizes`` window positions."""
     for tap in itertools.product(*map(range, window)):
         starts = [t * d for t, d in zip(tap, dilations)]
         places = [slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, sizes, strides)]

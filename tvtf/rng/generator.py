@@ -16,7 +16,7 @@ from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
 from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast
-from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
+from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, scaled_normal, uniform_from
 from tvtf.ops.random_distributions import stateless_binomial
 from tvtf.ops.rules import bind, drawn_dims, static_value
 from tvtf.state.autotrackable import AutoTrackable
@@ -175,7 +175,9 @@ class Generator(AutoTrackable):
         """Normal numbers; arguments as for ``tf.random.normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
         return self._drawn(
-            lambda state: shifted(bind.stateless_random_normal(state, shape=dims, dtype=dtype), mean, stddev, dtype)
+            lambda state: scaled_normal(
+                bind.stateless_random_normal(state, shape=dims, dtype=dtype), mean, stddev, dtype
+            )
         )
 
     def truncated_normal(
@@ -184,10 +186,13 @@ class Generator(AutoTrackable):
         """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
         normal = bind.stateless_random_truncated_normal
-        return self._drawn(lambda state: shifted(normal(state, shape=dims, dtype=dtype), mean, stddev, dtype))
+        return self._drawn(lambda state: scaled_normal(normal(state, shape=dims, dtype=dtype), mean, stddev, dtype))
 
     def _drawn(self, draw: Callable[[Tensor], Tensor]) -> Tensor:
-        """What is drawn from the state, which then moves on: a refused call leaves it, and no other thread draws from it, too."""
+        """What is drawn from the state, which then moves on.
+
+        A refused call leaves it, and no other thread draws from it, too.
+        """
         with self._state_var.lock:
             drawn = draw(self._state_var.value())
             self.skip(size_of(drawn._type.shape))

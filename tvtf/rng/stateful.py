@@ -9,7 +9,7 @@ from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
 from tvtf.ops.operands import attributes, one_of
-from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
+from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, scaled_normal, scaled_uniform, shuffled
 from tvtf.ops.random_distributions import gamma_parameters, scaled_gamma
 from tvtf.ops.rules import bind, drawn_dims
 from tvtf.rng.rng_streams import advanced
@@ -58,7 +58,7 @@ def uniform(
     if dtype.is_integer:
         return _integers(dims, minval, maxval, dtype, seed)
     drawn = _drawn("RandomUniform", seed, dims, dtype, bind.stateless_random_uniform)
-    return stretched(drawn, minval, 1 if maxval is None else maxval, dtype)
+    return scaled_uniform(drawn, minval, 1 if maxval is None else maxval, dtype)
 
 
 def _integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
@@ -98,7 +98,7 @@ def normal(
     """
     dtype = as_dtype(dtype)
     drawn = _drawn("RandomStandardNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_normal)
-    return shifted(drawn, mean, stddev, dtype)
+    return scaled_normal(drawn, mean, stddev, dtype)
 
 
 @export("random.truncated_normal")
@@ -120,7 +120,7 @@ def truncated_normal(
     """
     dtype = as_dtype(dtype)
     drawn = _drawn("TruncatedNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_truncated_normal)
-    return shifted(drawn, mean, stddev, dtype)
+    return scaled_normal(drawn, mean, stddev, dtype)
 
 
 @export("random.shuffle")

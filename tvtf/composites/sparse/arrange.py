@@ -22,7 +22,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
-from tvtf.ops.operands import at_least, attributes, told
+from tvtf.ops.operands import at_least, attributes, named
 from tvtf.ops.rules import bind, canonical_axis, number, static_int, static_value
 
 
@@ -184,7 +184,7 @@ def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> Spa
 
 
 @export("sparse.concat")
-@attributes(axis=told("concat_dim", at_least(-(2**31))))
+@attributes(axis=named("concat_dim", at_least(-(2**31))))
 def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: str | None = None) -> SparseTensor:
     """Several sparse tensors one after another along an axis; in row-major order.
 

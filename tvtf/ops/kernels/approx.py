@@ -1,7 +1,7 @@
-"""The vocabulary of branchless approximations: names, constants, polynomials, bits of a float32 or float64.
+"""Building blocks of branchless approximations: let-bindings, constants, polynomials, bits of a float32 or float64.
 
-Each function takes and gives scalar TIR expressions for use inside `te.compute`. All become vector instructions: LLVM
-calls the C library once per lane for `exp` and its like.
+Each function takes and returns scalar TIR expressions for use inside `te.compute`. All vectorize; for `exp` and its like
+LLVM would call the C library once per lane.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Format:
 
     @property
     def shifter(self) -> float:
-        """Added to a number, it leaves the nearest integer in the low bits of the sum."""
+        """A constant that, added to a number, leaves the nearest integer in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa_bits
 
 
@@ -48,7 +48,7 @@ def format_of(x: ir.Expr) -> Format:
 
 
 def elementary(function: Function) -> Function:
-    """Let a function of float32 or float64 take half types, too: they are computed in float32."""
+    """Extends a function of float32 or float64 to 16-bit floats, which are computed in float32."""
 
     @wraps(function)
     def typed(x: Any) -> ir.Expr:
@@ -62,7 +62,7 @@ def elementary(function: Function) -> Function:
 
 
 def through_double(function: Function) -> Function:
-    """A function of float64 for an argument of any floating type, rounded once at the end."""
+    """Extends a function of float64 to all floating dtypes, with one rounding at the end."""
 
     @wraps(function)
     def typed(x: Any) -> ir.Expr:
@@ -73,17 +73,17 @@ def through_double(function: Function) -> Function:
 
 
 def dtype_of(x: ir.Expr) -> str:
-    """The element type of a TIR expression, by name."""
+    """Returns the name of an expression's dtype."""
     return str(x.ty.dtype)
 
 
 def like(value: float, x: ir.Expr) -> Any:
-    """A constant of the type of `x`."""
+    """Returns a constant of the dtype of `x`."""
     return tirx.const(value, dtype_of(x))
 
 
 def let(value: ir.Expr, body: Function) -> ir.Expr:
-    """`body` of a value that is computed once."""
+    """Returns `body` of a let-bound value, which is computed once."""
     if isinstance(value, (tirx.Var, tirx.FloatImm, tirx.IntImm)):
         return body(value)
     name = tirx.Var("t", dtype_of(value))
@@ -91,30 +91,30 @@ def let(value: ir.Expr, body: Function) -> ir.Expr:
 
 
 def polynomial(x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
-    """By Horner's rule, the highest power first."""
+    """Evaluates a polynomial by Horner's rule, the highest power first."""
     first, *rest = coefficients
     return reduce(lambda total, c: total * x + like(c, x), rest, like(first, x))
 
 
 def at_most(x: ir.Expr, limit: float) -> ir.Expr:
-    """The smaller one; NaN stays."""
+    """Returns x, at most `limit`; NaN stays."""
     return tirx.Select(like(limit, x) < x, like(limit, x), x)
 
 
 def at_least(x: ir.Expr, limit: float) -> ir.Expr:
-    """The larger one; NaN stays."""
+    """Returns x, at least `limit`; NaN stays."""
     return tirx.Select(x < like(limit, x), like(limit, x), x)
 
 
 def with_sign(size: ir.Expr, sign: ir.Expr) -> ir.Expr:
-    """A size that is not negative with the sign of another number, of -0 also."""
+    """Gives a non-negative number the sign of another one, also of -0.0."""
     form = format_of(size)
     top = tirx.const(-(2**form.sign_bit), form.integer)
     return tirx.reinterpret(form.dtype, bits(size) | (bits(sign) & top))
 
 
 def odd(x: ir.Expr, positive: Function) -> ir.Expr:
-    """An odd function from its values for arguments that are not negative."""
+    """Returns an odd function, from one for non-negative arguments."""
     return let(tirx.abs(x), lambda size: with_sign(positive(size), x))
 
 
@@ -127,43 +127,43 @@ def integer(value: int, form: Format) -> Any:
 
 
 def shifted(x: ir.Expr, offset: int, body: Function) -> ir.Expr:
-    """`body` of the bits of n + offset + the format's shifter, n the nearest integer to x.
+    """Returns `body` of the bits of n + offset + the format's shifter, where n is the nearest integer to x.
 
-    As bits, for TVM's simplifier takes (x + c) - c for x.
+    As bits, because TVM's simplifier folds (x + c) - c to x.
     """
     return let(bits(x + like(format_of(x).shifter + offset, x)), body)
 
 
 def whole(shifted_bits: ir.Expr, form: Format, offset: int) -> ir.Expr:
-    """The n of `shifted`, as a float."""
+    """Returns the n of `shifted`, as a float."""
     return tirx.reinterpret(form.dtype, shifted_bits) - tirx.const(form.shifter + offset, form.dtype)
 
 
 def power_of_two(shifted_bits: ir.Expr, form: Format) -> ir.Expr:
-    """2**n for a normal result, where `offset` was the format's bias."""
+    """Returns 2**n, for a normal result and an `offset` that was the format's bias."""
     return tirx.reinterpret(form.dtype, shifted_bits << integer(form.mantissa_bits, form))
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
-    """x, hidden from TVM's simplifier, which would undo its rounding."""
+    """Hides x from TVM's simplifier, which would undo its rounding."""
     return tirx.reinterpret(dtype_of(x), bits(x))
 
 
 def unless_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """`value`, but x itself where that is a denormal number or a zero of either sign."""
+    """Returns `value`, or x where that is denormal or a zero of either sign."""
     return tirx.Select(tirx.abs(x) < like(format_of(x).smallest_normal, x), x, value)
 
 
 def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> ir.Expr:
-    """`common(x)`, but `rare(x)` for the few numbers that it isn't good for.
+    """Returns `common(x)`, or `rare(x)` for the few numbers that `common` is wrong for.
 
-    Schedules compute whole vectors by `common` as long as none of their elements is rare, and those others one by one.
+    Schedules compute a vector by `common` if none of its elements is rare, else its elements one by one.
     """
     # The test repeats x, for it stands alone before the vector; TVM's code generation gives both one name.
     return tirx.if_then_else(tirx.likely(tirx.Not(is_rare(x))), let(x, common), rare(x))
 
 
 def below_infinity(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """`value`, but x itself where that is infinite or NaN."""
+    """Returns `value`, or x where that is infinite or NaN."""
     # `x == x` would be folded to true by TVM's simplifier.
     return tirx.Select(x < like(float("inf"), x), value, x)

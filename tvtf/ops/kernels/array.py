@@ -1,4 +1,4 @@
-"""TE kernels of the array family: index arithmetic only."""
+"""TE kernels of shape and layout ops, which are index arithmetic only."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    wanted, narrow = filled(dims(x), shape), dims(x)
-    if is_static_shape((*wanted, *narrow)):
-        return topi.reshape(x, tuple(map(long, wanted)))
-    return compute(wanted, lambda *i: x(*_index_before(i, wanted, narrow)), "T_reshape")
+    new_shape, old_shape = filled(dims(x), shape), dims(x)
+    if is_static_shape((*new_shape, *old_shape)):
+        return topi.reshape(x, tuple(map(long, new_shape)))
+    return compute(new_shape, lambda *i: x(*_index_before(i, new_shape, old_shape)), "T_reshape")
 
 
 def _index_before(index: Sequence[Any], shape: Sequence[Any], before: Sequence[Any]) -> list[Any]:
-    """Where an element of a reshaped tensor was: dims that both shapes begin or end with keep their index.
+    """Returns the index that an element of a reshaped tensor had before.
 
-    Only what lies between is counted through, by divisions that cost LLVM minutes where many dims are unknown.
+    Dims that both shapes begin or end with keep their index. Only those between are flattened and split again, by
+    divisions that cost LLVM minutes where many dims are symbolic.
     """
     places = [(i, d) for i, d in zip(index, shape) if not same_dim(d, 1)]
     sizes = [d for d in before if not same_dim(d, 1)]
     head = _shared([d for _, d in places], sizes)
     tail = _shared([d for _, d in places[head:]][::-1], sizes[head:][::-1])
     between = slice(head, len(places) - tail), slice(head, len(sizes) - tail)
-    counted = unravelled(_ravelled(*zip(*places[between[0]])), sizes[between[1]]) if sizes[between[1]] else []
-    kept = iter([i for i, _ in places[:head]] + counted + [i for i, _ in places[len(places) - tail :]])
-    return [long(0) if same_dim(d, 1) else next(kept) for d in before]
+    split_indices = unravelled(_ravelled(*zip(*places[between[0]])), sizes[between[1]]) if sizes[between[1]] else []
+    indices = iter([i for i, _ in places[:head]] + split_indices + [i for i, _ in places[len(places) - tail :]])
+    return [long(0) if same_dim(d, 1) else next(indices) for d in before]
 
 
 def _shared(these: Sequence[Any], those: Sequence[Any]) -> int:
-    """How many dims both begin with."""
+    """Returns how many leading dims two shapes have in common."""
     return next((n for n, (a, b) in enumerate(zip(these, those)) if not same_dim(a, b)), min(len(these), len(those)))
 
 
@@ -56,7 +57,7 @@ def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def _repeated_index(x: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
-    """As ``broadcast_index``; of a dim that may be 1, the index counts where it is not."""
+    """Returns ``broadcast_index``, with the index of a symbolic dim multiplied by whether that isn't 1."""
     lead = len(wide) - len(x.shape)
     return [
         i if isinstance(d, int) or isinstance(i, int) or same_dim(d, w) else i * tirx.NE(d, long(1)).astype("int64")
@@ -65,7 +66,7 @@ def _repeated_index(x: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> 
 
 
 def common_dims(*inputs: te.Tensor) -> te.Tensor:
-    """The dims that the inputs' broadcast to: of those that meet, the last that is not 1."""
+    """Returns the dims that the inputs' shapes broadcast to: in each axis the last that is not 1."""
     shapes = [dims(x) for x in inputs]
     rank = max(map(len, shapes))
     columns = ([s[a - rank + len(s)] for s in shapes if a >= rank - len(s)] for a in range(rank))
@@ -96,7 +97,7 @@ def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
 
 
 def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
-    """A vector of scalar expressions."""
+    """Returns a vector of scalar expressions."""
 
     def element(i: Any) -> Any:
         chosen = tirx.const(0, dtype)
@@ -108,9 +109,9 @@ def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
 
 
 LITTLE = 1 << 28
-"""Bytes for which nobody asks how much memory there is."""
+"""Bytes up to which the machine's memory is not queried."""
 SPARE = 4.0
-"""Results of kernels that are fused are never stored as a whole: of so many times the memory that there is, they still take seconds."""
+"""Multiples of the machine's memory that are allowed: results of fused kernels are never stored whole."""
 
 
 def memory_fits(*, sizes: tuple[Any, ...]) -> te.Tensor:
@@ -119,23 +120,24 @@ def memory_fits(*, sizes: tuple[Any, ...]) -> te.Tensor:
 
 
 def _fits(size: Any) -> Any:
-    little = size < tirx.FloatImm("float64", float(LITTLE))
-    return tirx.Or(little, size < _most_bytes())
+    is_little = size < tirx.FloatImm("float64", float(LITTLE))
+    return tirx.Or(is_little, size < _most_bytes())
 
 
 def _most_bytes() -> Any:
-    """What the machine has, several times; on a GPU, which can't ask, what can be addressed."""
+    """Returns SPARE times the machine's memory, or on a GPU, whose code can't call sysconf, what is addressable."""
     most = tirx.FloatImm("float64", float(ADDRESSABLE))
     target = Target.current(allow_none=True)
     pages = os.sysconf_names.get("SC_PHYS_PAGES")
     if pages is None or target is None or "gpu" in target.keys:
         return most
-    found = tirx.call_extern("int64", "sysconf", tirx.IntImm("int32", pages))
-    size = tirx.Cast("float64", found) * tirx.FloatImm("float64", SPARE * os.sysconf("SC_PAGE_SIZE"))
-    return tirx.Select(found > tirx.IntImm("int64", 0), tirx.Min(size, most), most)
+    page_count = tirx.call_extern("int64", "sysconf", tirx.IntImm("int32", pages))
+    size = tirx.Cast("float64", page_count) * tirx.FloatImm("float64", SPARE * os.sysconf("SC_PAGE_SIZE"))
+    return tirx.Select(page_count > tirx.IntImm("int64", 0), tirx.Min(size, most), most)
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
+    """Joins ``parts`` along ``axis``: an element's position on it decides which part it comes from."""
     offsets = _offsets([p.shape[axis] for p in parts])
     extents = list(parts[0].shape)
     extents[axis] = offsets[-1]
@@ -150,6 +152,7 @@ def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
+    """Joins ``parts`` along a new axis: an element's position on it is the number of its part."""
     extents = [*parts[0].shape]
     extents.insert(axis, len(parts))
     bounds = list(range(len(parts) + 1))
@@ -161,14 +164,14 @@ def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
 
 
 def _offsets(sizes: Sequence[Any]) -> list[Any]:
-    found = [long(0)]
+    offsets = [long(0)]
     for size in sizes:
-        found.append(found[-1] + long(size))
-    return found
+        offsets.append(offsets[-1] + long(size))
+    return offsets
 
 
 def choose(index: Any, bounds: Sequence[Any], low: int, high: int, of: Any) -> Any:
-    """``of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``, found by bisection."""
+    """Returns ``of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``, by bisection."""
     if high - low == 1:
         return of(low)
     middle = (low + high) // 2
@@ -177,7 +180,10 @@ def choose(index: Any, bounds: Sequence[Any], low: int, high: int, of: Any) -> A
 
 
 def when(conditions: Sequence[Any], value: Any, other: Any) -> Any:
-    """``value``, read only where all conditions hold, else ``other``; bfloat16 through float32, as TVM mixes it up."""
+    """Reads ``value`` only where all conditions hold, else ``other``.
+
+    A bfloat16 goes by way of float32, for TVM's code for it is wrong.
+    """
     if str(value.ty.dtype) != "bfloat16":
         return tirx.if_then_else(tirx.all(*conditions), value, other)
     wide = tirx.if_then_else(tirx.all(*conditions), value.astype("float32"), other.astype("float32"))
@@ -193,14 +199,14 @@ def strided_slice(
 def strided_slice_grad(
     ct: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
 ) -> te.Tensor:
-    """Zeros of ``shape`` with ``ct`` where the slice was taken."""
+    """Returns zeros of ``shape`` with ``ct`` where the slice was taken."""
 
     def element(*i: Any) -> Any:
         away = [(at - long(b)) * (1 if s > 0 else -1) for at, b, s in zip(i, begin, strides)]
         steps = [abs(s) for s in strides]
         inside = []
-        for distance, step, extent, whole in zip(away, steps, ct.shape, shape):
-            if step == 1 and str(extent) == str(long(whole)):
+        for distance, step, extent, size in zip(away, steps, ct.shape, shape):
+            if step == 1 and str(extent) == str(long(size)):
                 continue
             inside += [distance >= 0, distance < long(extent) * step]
             inside += [tirx.floormod(distance, long(step)) == 0] if step > 1 else []
@@ -216,12 +222,14 @@ def split(x: te.Tensor, *, sizes: tuple[Any, ...], axis: int) -> list[te.Tensor]
 
 
 def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
+    """Returns the ``size`` elements from ``offset`` on along ``axis``."""
     extents = [*x.shape]
     extents[axis] = size
     return compute(extents, lambda *i: x(*i[:axis], i[axis] + offset, *i[axis + 1 :]), "part")
 
 
 def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
+    """Computes ``start + i * delta`` for ``i`` below ``size``, in int64 or the accumulation dtype."""
     wide = "int64" if "int" in dtype else accumulator_dtype(dtype)
 
     def element(i: Any) -> Any:
@@ -232,6 +240,7 @@ def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
 
 
 def one_hot(indices: te.Tensor, on: te.Tensor, off: te.Tensor, *, depth: Any, axis: int) -> te.Tensor:
+    """Writes ``on`` where the position on the new ``axis`` is the index, else ``off``."""
     extents = [*indices.shape]
     extents.insert(axis, depth)
 
@@ -247,6 +256,7 @@ def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
+    """Surrounds ``x`` with ``value``, ``(before, after)`` elements per axis; negative counts remove elements."""
     extents = [long(d) + long(low) + long(high) for d, (low, high) in zip(x.shape, paddings)]
 
     def element(*i: Any) -> Any:
@@ -261,11 +271,12 @@ def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]
 
 
 def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
+    """Repeats ``x`` along each axis; an axis repeated once is read without a remainder."""
     extents = [long(d) * long(m) for d, m in zip(x.shape, multiples)]
-    once = [isinstance(m, int) and m == 1 for m in multiples]
+    is_single = [isinstance(m, int) and m == 1 for m in multiples]
     return compute(
         extents,
-        lambda *i: x(*(at if one else tirx.floormod(at, d) for at, d, one in zip(i, x.shape, once))),
+        lambda *i: x(*(at if single else tirx.floormod(at, d) for at, d, single in zip(i, x.shape, is_single))),
         "tile",
     )
 
@@ -273,7 +284,7 @@ def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
 def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
     def element(*i: Any) -> Any:
         below, above = i[-2] - i[-1], i[-1] - i[-2]
-        kept = tirx.all(*([below <= lower] if lower >= 0 else []), *([above <= upper] if upper >= 0 else []))
-        return tirx.Select(kept, x(*i), tirx.const(0, x.dtype))
+        in_band = tirx.all(*([below <= lower] if lower >= 0 else []), *([above <= upper] if upper >= 0 else []))
+        return tirx.Select(in_band, x(*i), tirx.const(0, x.dtype))
 
     return compute(x.shape, element, "band_part") if lower >= 0 or upper >= 0 else compute(x.shape, x, "band_part")

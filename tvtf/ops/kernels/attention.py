@@ -1,4 +1,7 @@
-"""TE kernels of attention and its gradient: stages that need only their own row of scores, for a schedule to run by block."""
+"""TE kernels of attention and its gradient, in stages that each need only one row of scores.
+
+A schedule can therefore run them block by block.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Body = Callable[..., Any]
 
 
 class Heads:
-    """Scores of queries ``(..., m, d)`` for keys ``(..., n, d)``, scaled and masked, in the type sums are held in."""
+    """Scaled and masked scores of queries ``(..., m, d)`` and keys ``(..., n, d)``, in the accumulation dtype."""
 
     def __init__(
         self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float, causal: int | None
@@ -36,25 +39,31 @@ class Heads:
         return lambda *place: as_dtype(x(*place), self.dtype)
 
     def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
-        """``body(leading places, *places)`` over the leading dims and some more."""
+        """Computes ``body(leading places, *places)`` over the leading dims and ``extents``."""
         split = len(self.lead)
         return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
 
     def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
-        """``body(leading places, *places, at)`` summed over ``at``."""
+        """Reduces ``body(leading places, *places, at)`` over ``at``."""
         axis = reduce_axis(extent, "at")
         return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
 
     def score(self, lead: Place, i: Any, j: Any) -> Any:
-        """The scaled score, masked: a float mask is added, a bool one chooses between it and ``fill``."""
+        """Returns the scaled, masked score.
+
+        A float mask is added, a bool one selects between the score and ``fill``.
+        """
         scaled = self.products(*lead, i, j) * self.scale
         if self.mask is None:
             return scaled
-        found = self.mask(*_broadcast(self.mask, (*lead, i, j)))
-        return tirx.Select(found, scaled, self.fill) if self.chooses else scaled + as_dtype(found, self.dtype)
+        mask_value = self.mask(*_broadcast(self.mask, (*lead, i, j)))
+        return tirx.Select(mask_value, scaled, self.fill) if self.chooses else scaled + as_dtype(mask_value, self.dtype)
 
     def seen(self, i: Any, j: Any, value: Any, otherwise: Any) -> Any:
-        """``value`` where query ``i`` knows of key ``j``; the schedule leaves out blocks of keys that no query of a block knows."""
+        """Returns ``value`` where query ``i`` may see key ``j``.
+
+        The schedule skips blocks of keys that no query of its block sees.
+        """
         return value if self.causal is None else tirx.Select(j <= i + self.causal, value, otherwise)
 
     @property
@@ -62,13 +71,13 @@ class Heads:
         return self.mask is not None and str(self.mask.dtype) == "bool"
 
     def allowed(self, value: Any, place: Place) -> Any:
-        """``value`` where a bool mask lets a score through, else zero."""
+        """Returns ``value`` where a bool mask is True, else zero."""
         if self.mask is None or not self.chooses:
             return value
         return tirx.Select(self.mask(*_broadcast(self.mask, place)), value, tirx.const(0, self.dtype))
 
     def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
-        """``body(leading places, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
+        """Computes ``body(leading places, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
         rows, columns = extents
         if len(self.lead) < 2:
             return self.compute(extents, lambda *place: as_dtype(body(*place), dtype), name)
@@ -78,7 +87,7 @@ class Heads:
         )
 
     def from_joined(self, x: te.Tensor) -> Body:
-        """Reads what :meth:`joined` wrote."""
+        """Returns a function that reads a tensor in the layout of :meth:`joined`."""
         wide = self.wide(x)
         return lambda lead, i, e: wide(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else wide(*lead, i, e)
 
@@ -102,7 +111,7 @@ def attention(
     fill: float,
     causal: int | None,
 ) -> list[te.Tensor]:
-    """The weighted values, rows before heads, and the log of each row's sum of exponentials."""
+    """Computes the weighted values, rows before heads, and the log of each row's sum of exponentials."""
     heads = Heads(q, k, mask, scale, fill, causal)
     m, n, dtype = heads.rows, heads.columns, heads.dtype
     lowest, zero = tirx.min_value(dtype), tirx.const(0, dtype)
@@ -138,7 +147,7 @@ def attention_grad(
     fill: float,
     causal: int | None,
 ) -> list[te.Tensor]:
-    """The cotangents of queries, keys and values, rows before heads; probabilities are computed again."""
+    """Computes the cotangents of queries, keys and values, rows before heads; probabilities are recomputed."""
     heads = Heads(q, k, mask, scale, fill, causal)
     m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
     gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
@@ -153,8 +162,8 @@ def attention_grad(
     )
 
     def to_score(lead: Place, i: Any, j: Any) -> Any:
-        found = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * chance(*lead, i, j)
-        return heads.allowed(found, (*lead, i, j))
+        gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * chance(*lead, i, j)
+        return heads.allowed(gradient_of_score, (*lead, i, j))
 
     scores = heads.compute([m, n], to_score, "to_score")
     to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")

@@ -28,6 +28,7 @@ def _unsigned(size: int) -> str:
 
 
 def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
+    """Reinterprets each element as ``count`` smaller ones on a new last axis, the lowest bytes first."""
     size = as_dtype(dtype).size
     wide = _unsigned(size * count)
 
@@ -39,6 +40,7 @@ def _split(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
 
 
 def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
+    """Reinterprets the ``count`` elements of each last axis as one larger element, the lowest bytes first."""
     size = as_dtype(str(x.dtype)).size
     wide = _unsigned(size * count)
 

@@ -1,6 +1,6 @@
-"""Circular functions and their inverses as vector code, within a few ulp; those of large angles in float32 as well.
+"""Circular functions and their inverses as vector code, within a few ulp, in float32 also for large angles.
 
-Polynomials are own fits: interpolation at Chebyshev nodes in 150 digits.
+Polynomials were fitted for tvtf: interpolation at Chebyshev nodes in 150 digits.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ SMALL_HALF_PI = {"float32": (1.5703125, 4.83751296997e-4, 7.549789954891882e-8),
 TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
 
-def _turned(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
-    """`body(rest, quarter)` in float64 with x = rest + quarter * pi / 2, |rest| <= pi / 4, quarter an int64.
+def _reduced_angle(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
+    """Returns `body(rest, quarter)` in float64 with x = rest + quarter * pi / 2, |rest| <= pi / 4, quarter an int64.
 
-    A float64, or what `is_small`, is taken as it is: beyond 2**27 its rest is less and less exact.
+    A large float32 is reduced first. A float64, or an angle that `is_small`, is not: beyond 2**27 its rest loses accuracy.
     """
     if is_small or format_of(x) is DOUBLE:
         return let(x.astype("float64"), lambda angle: _of_quarters(angle, body))
@@ -97,7 +97,7 @@ def _of_quarters(angle: ir.Expr, body: Reduced) -> ir.Expr:
 
 
 def _from_large(x: ir.Expr) -> ir.Expr:
-    """An angle within half a turn of a float32 of at least 2**23, within 2**-38: Payne and Hanek's reduction (1983).
+    """Reduces a float32 of at least 2**23 to within half a turn, with error 2**-38: Payne and Hanek's reduction (1983).
 
     Of m 2**e times 1 / (2 pi) only the digits from 2**-1 on matter: m times the 64 that begin at digit e.
     """
@@ -106,6 +106,7 @@ def _from_large(x: ir.Expr) -> ir.Expr:
 
 
 def _from_digits_of(size: ir.Expr) -> ir.Expr:
+    """Returns the angle in radians that remains of the float32 whose bits, without the sign, are ``size``."""
     one = tirx.const(1, "uint64")
     place = tirx.max((size >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
     mantissa = ((size & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
@@ -136,7 +137,7 @@ def _is_odd(quarter: ir.Expr) -> ir.Expr:
 
 
 def _wave(x: ir.Expr, ahead: int, is_small: bool = False) -> ir.Expr:
-    """The sine of x + ahead * pi / 2; NaN where x is infinite."""
+    """Computes the sine of x + ahead * pi / 2; NaN where x is infinite."""
     dtype = dtype_of(x)
 
     def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
@@ -145,11 +146,11 @@ def _wave(x: ir.Expr, ahead: int, is_small: bool = False) -> ir.Expr:
         is_negative = tirx.EQ(turn & tirx.const(2, "int64"), tirx.const(2, "int64"))
         return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
 
-    return _finite_only(x, _turned(x, of_quarter, is_small))
+    return _finite_only(x, _reduced_angle(x, of_quarter, is_small))
 
 
 def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-    """The sine and the cosine of an angle of a few turns; ``name`` binds what both need."""
+    """Returns the sine and cosine of an angle of a few turns; ``name`` binds their shared subexpressions."""
     form = format_of(x)
     at = name(bits(x * like(2 / pi, x) + like(form.shifter, x)))
     first, second, third = (like(part, x) for part in SMALL_HALF_PI[form.dtype])
@@ -159,7 +160,7 @@ def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
     one = integer(1, form)
 
     def wave(turn: ir.Expr) -> ir.Expr:
-        """By bits: TVM makes the integers in conditions 64 bits wide."""
+        """Selects and negates by bits: with conditions, TVM would widen their integers to 64 bits."""
         is_odd = integer(0, form) - (turn & one)
         sign = (turn & integer(2, form)) << integer(form.sign_bit - 1, form)
         return tirx.reinterpret(form.dtype, (sine ^ ((sine ^ cosine) & is_odd)) ^ sign)
@@ -168,6 +169,7 @@ def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
 
 
 def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:
+    """Returns ``value``, or NaN where ``x`` is infinite or NaN."""
     return tirx.Select(tirx.abs(x) < like(float("inf"), x), value, like(float("nan"), x))
 
 
@@ -180,13 +182,15 @@ def _cosine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
 
 
 def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
+    """Divides sine by cosine of the reduced angle, or minus cosine by sine in odd quarters of a turn."""
+
     def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
             return tirx.Select(_is_odd(quarter), like(0, s) - c, s) / tirx.Select(_is_odd(quarter), s, c)
 
         return let(_sine(rest), lambda s: let(_cosine(rest), lambda c: ratio(s, c))).astype(dtype_of(x))
 
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _turned(x, of_quarter, is_small)))
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _reduced_angle(x, of_quarter, is_small)))
 
 
 # Within 2 ulp (the tangent of a float64: 4) of angles up to 2**27, in float32 of any.
@@ -194,7 +198,10 @@ sin, cos, tan = map(elementary, (_sine_of, _cosine_of, _tangent_of))
 
 
 def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
-    """The function as vectors for small angles, each large one by itself: a float64 by the C library's function."""
+    """Returns a function that is vectorized for small angles.
+
+    Large angles are computed one by one, those of float64 by the C library.
+    """
 
     def of_angle(x: ir.Expr) -> ir.Expr:
         is_double = format_of(x) is DOUBLE
@@ -210,12 +217,12 @@ sin_of_any, cos_of_any, tan_of_any = (
 
 
 def _arc(ratio: ir.Expr) -> ir.Expr:
-    """The arc tangent of a number up to tan(pi / 8)."""
+    """Computes the arc tangent of a number up to tan(pi / 8)."""
     return let(ratio, lambda t: let(t * t, lambda z: polynomial(z, ATAN[dtype_of(t)]) * z * t + t))
 
 
 def _arc_of_fraction(above: ir.Expr, below: ir.Expr) -> ir.Expr:
-    """The arc tangent of above / below, where 0 <= above <= below."""
+    """Computes the arc tangent of above / below, where 0 <= above <= below."""
     is_steep = above > below * like(TAN_PI_8, below)
     top, bottom = tirx.Select(is_steep, above - below, above), tirx.Select(is_steep, above + below, below)
     return _arc(top / bottom) + tirx.Select(is_steep, like(pi / 4, above), like(0, above))
@@ -223,7 +230,7 @@ def _arc_of_fraction(above: ir.Expr, below: ir.Expr) -> ir.Expr:
 
 @elementary
 def atan(x: ir.Expr) -> ir.Expr:
-    """The arc tangent within 2 ulp."""
+    """Computes the arc tangent within 2 ulp."""
 
     def of_size(size: ir.Expr) -> ir.Expr:
         one = like(1, x)
@@ -235,11 +242,12 @@ def atan(x: ir.Expr) -> ir.Expr:
 
 
 def atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
-    """The angle of the point (x, y) within 3 ulp, as C's: signs of zeros tell the quadrant."""
+    """Computes the angle of the point (x, y) within 3 ulp, as C's atan2: signs of zeros select the quadrant."""
     return let(y, lambda y: let(x, lambda x: _atan2(y, x)))
 
 
 def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
+    """Computes the arctangent of the smaller size over the larger one, then moves it to the point's octant."""
     wide, tall = tirx.abs(x), tirx.abs(y)
     both_infinite = tirx.min(wide, tall) >= like(float("inf"), x)
     long, short = tirx.max(wide, tall), tirx.Select(both_infinite, like(float("inf"), x), tirx.min(wide, tall))
@@ -254,18 +262,18 @@ def _atan2(y: ir.Expr, x: ir.Expr) -> ir.Expr:
 
 
 def _arc_sine(t: ir.Expr) -> ir.Expr:
-    """Of a number up to 1 / 2."""
+    """Computes the arc sine of a number up to 1 / 2."""
     return let(t, lambda t: let(t * t, lambda z: polynomial(z, ASIN[dtype_of(t)]) * z * t + t))
 
 
 def _complement(size: ir.Expr) -> ir.Expr:
-    """The sine of half of what the angle lacks to a right one."""
+    """Returns the sine of half the complementary angle."""
     return tirx.sqrt((like(1, size) - size) * like(0.5, size))
 
 
 @elementary
 def asin(x: ir.Expr) -> ir.Expr:
-    """The arc sine within 3 ulp; NaN beyond -1 and 1."""
+    """Computes the arc sine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_size(size: ir.Expr) -> ir.Expr:
         is_far = size > like(0.5, x)
@@ -277,7 +285,7 @@ def asin(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def acos(x: ir.Expr) -> ir.Expr:
-    """The arc cosine within 3 ulp; NaN beyond -1 and 1."""
+    """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_size(size: ir.Expr) -> ir.Expr:
         is_far, is_left = size > like(0.5, x), x < like(0, x)

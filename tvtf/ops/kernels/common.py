@@ -1,4 +1,4 @@
-"""What convolutions, pooling and matrix products share: axes, padding, types to accumulate in."""
+"""Helpers of TE kernels: int64 extents, reduction axes, padding, accumulation dtypes, casts, flat buffers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tvtf.core.shape import simplify_dim
 Extent = Any
 HALF_TYPES = ("float16", "bfloat16")
 INDEPENDENT = {"tvtf.independent": True}
-"""Annotations of a loop whose steps may run at once, in whatever loops it lies: each touches only what is its own."""
+"""Annotation of a loop whose steps may run in parallel in any enclosing loops: no two touch the same element."""
 COPY = "tvtf.copy"
-"""Annotation of a loop that copies an operand into a result, to be left out where both lie in the same memory."""
+"""Annotation of a loop that copies an operand to a result; it is dropped where both share memory."""
 
 
 def long(value: Extent) -> ir.Expr:
-    """An extent or index as int64, the index type of Relax."""
+    """Converts an extent or index to int64, Relax's index dtype."""
     return tirx.IntImm("int64", int(value)) if isinstance(value, (int, tirx.IntImm)) else value
 
 
@@ -28,7 +28,7 @@ _FLOATING = {tirx.Mul: tirx.Mul, tirx.Add: tirx.Add, tirx.Sub: tirx.Sub, tirx.Ma
 
 
 def floating(size: ir.Expr) -> ir.Expr:
-    """A size computed in float64, which tells how large it is where 64 bits can't count it."""
+    """Computes a size in float64, which doesn't wrap around where int64 would."""
     kind = _FLOATING.get(type(size))
     if kind is not None:
         return kind(floating(size.a), floating(size.b))
@@ -42,12 +42,15 @@ def floating(size: ir.Expr) -> ir.Expr:
 
 
 def reduce_axis(extent: Extent, name: str) -> tirx.IterVar:
-    """A reduction axis over [0, extent)."""
+    """Returns a reduction axis over [0, extent)."""
     return te.reduce_axis((long(0), long(extent)), name)
 
 
 FEW_UNKNOWN = 3
-"""So many quotients of unknown dims may nest: TVM lowers a floor division to an expression that holds its operands thrice."""
+"""Limit of nested quotients of symbolic dims.
+
+TVM lowers a floor division to an expression that contains its operands three times.
+"""
 
 
 def has_few_unknown(shape: Sequence[Extent]) -> bool:
@@ -55,7 +58,7 @@ def has_few_unknown(shape: Sequence[Extent]) -> bool:
 
 
 def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
-    """The place that a flat index of a shape names, by divisions that lower to one instruction each."""
+    """Splits a flat index into the indices of a shape, by truncated divisions, which lower to one instruction each."""
     places = []
     for extent in reversed(shape[1:]):
         places.append(tirx.truncmod(flat, long(extent)))
@@ -64,11 +67,13 @@ def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
 
 
 def flat_buffer(buffer: tirx.Buffer) -> Any:
-    """A buffer that takes flat indices."""
+    """Returns a view of a buffer that takes flat indices."""
     return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _Flat(buffer)
 
 
 class _Flat:
+    """A view of a buffer that splits flat indices itself; TVM's proxy would nest a floor division for each dim."""
+
     def __init__(self, buffer: tirx.Buffer) -> None:
         self.buffer, self.dtype = buffer, buffer.dtype
 
@@ -80,27 +85,30 @@ class _Flat:
 
 
 def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) -> te.Tensor:
-    """`te.compute` with int64 indices."""
+    """Calls `te.compute` with int64 extents, and so int64 indices."""
     return te.compute(tuple(map(_canonical, shape)), body, name=name)
 
 
 def _canonical(extent: Extent) -> ir.Expr:
-    """An extent written as types write it: FuseTIR takes ``a + b + c`` and ``a + (b + c)`` for two."""
+    """Returns an extent in the canonical form of types.
+
+    FuseTIR takes ``a + b + c`` and ``a + (b + c)`` for different.
+    """
     return long(extent if isinstance(extent, (int, tirx.IntImm)) else simplify_dim(extent))
 
 
 def accumulator_dtype(dtype: str) -> str:
-    """Where sums of products of a dtype are held: half types in float32."""
+    """Returns the dtype in which sums of a dtype are accumulated: float32 for 16-bit floats."""
     return "float32" if dtype in HALF_TYPES else dtype
 
 
 def as_dtype(value: ir.Expr, dtype: str) -> ir.Expr:
-    """A cast, left out where it changes nothing."""
+    """Casts an expression unless it has the dtype."""
     return value if str(value.ty.dtype) == dtype else value.astype(dtype)
 
 
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:
-    """An elementwise cast, left out where it changes nothing."""
+    """Casts a tensor unless it has the dtype."""
     if str(x.dtype) == dtype:
         return x
     return compute(x.shape, lambda *place: x(*place).astype(dtype), "cast")
@@ -109,7 +117,7 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
 def padded(
     x: te.Tensor, padding: Sequence[tuple[int, Extent]], value: float | int = 0, first_axis: int = 1
 ) -> te.Tensor:
-    """`x` with `padding` around the axes that begin at `first_axis`; negative padding crops. What comes after may be symbolic."""
+    """Pads `x` along the axes from `first_axis` on; negative padding crops. The padding behind may be symbolic."""
     if all(isinstance(high, int) and low == high == 0 for low, high in padding):
         return x
     lows = _by_axis(x, [low for low, _high in padding], first_axis)
@@ -129,10 +137,10 @@ def padded(
 
 
 def _by_axis(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
-    around: list[Extent] = [0] * first_axis + values
-    return around + [0] * (len(x.shape) - len(around))
+    by_axis: list[Extent] = [0] * first_axis + values
+    return by_axis + [0] * (len(x.shape) - len(by_axis))
 
 
 def constant_extents(extents: Sequence[Extent]) -> list[int]:
-    """Extents that must be known while compiling, as Python ints."""
+    """Returns extents as Python ints; they must be static."""
     return [int(extent) for extent in extents]

@@ -10,7 +10,7 @@ from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, cast, compute, 
 
 
 def contract(a: te.Tensor, b: te.Tensor, *, equation: str) -> te.Tensor:
-    """``a`` times ``b`` for every label, summed over the labels that the result hasn't, read where they lie."""
+    """Multiplies ``a`` and ``b`` and sums over the labels that the result lacks, without transposing operands."""
     operands, result = equation.split("->")
     left, right = operands.split(",")
     extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
@@ -36,6 +36,7 @@ def take_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
 
 
 def put_diagonal(x: te.Tensor, *, first: int, second: int) -> te.Tensor:
+    """Writes ``x`` on the diagonal of axis ``first`` and a new axis ``second``, among zeros."""
     shape = [*x.shape[:second], x.shape[first], *x.shape[second:]]
     zero = tirx.const(0, str(x.dtype))
 

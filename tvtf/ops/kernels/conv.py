@@ -23,13 +23,15 @@ from tvtf.ops.kernels.common import (
 
 Padding = Sequence[tuple[int, int]]
 MOST_PHASES = 8
+"""Largest number of phases that become stages of their own."""
 WASTE_THAT_PAYS_FOR_PHASES = 1.5
+"""Ratio of all products to needed ones from which a depthwise gradient gains by a stage for each phase."""
 
 
 def conv_nd(
     x: te.Tensor, w: te.Tensor, strides: Sequence[int], padding: Padding, dilations: Sequence[int], groups: int = 1
 ) -> te.Tensor:
-    """The correlation of a channels-last input with a filter, as `tf.nn.convolution`.
+    """Computes the correlation of a channels-last input with a filter, as `tf.nn.convolution`.
 
     Args:
         x: `[n, *spatial, channels]`; `n` may be symbolic.
@@ -37,7 +39,7 @@ def conv_nd(
         strides: steps of the window per spatial dim.
         padding: zeros before and after each spatial dim.
         dilations: distance of the window's taps per spatial dim.
-        groups: results are cut in this many groups, each of which sees its own channels.
+        groups: number of groups of results, each computed from its own channels.
 
     Returns:
         `[n, *results_spatial, results]` in the dtype of `x`; half types are summed in float32.
@@ -50,15 +52,15 @@ def conv_nd(
     Source: tf.nn.convolution.
     """
     window, per_group, results = _filter_extents(w)
-    around = padded(x, padding)
-    spatial = _result_extents(around, window, strides, dilations)
+    padded_x = padded(x, padding)
+    spatial = _result_extents(padded_x, window, strides, dilations)
     taps = [reduce_axis(extent, "k") for extent in window]
     channel = reduce_axis(per_group, "c")
     dtype = accumulator_dtype(str(x.dtype))
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
         source = [at * step + tap * wide for at, step, tap, wide in zip(place, strides, taps, dilations, strict=True)]
-        left = around(batch, *source, group * per_group + channel)
+        left = padded_x(batch, *source, group * per_group + channel)
         product = as_dtype(left, dtype) * as_dtype(w(*taps, channel, result), dtype)
         return te.sum(product, axis=[*taps, channel])
 
@@ -75,10 +77,10 @@ def conv_nd_input_grad(
     dilations: Sequence[int],
     groups: int = 1,
 ) -> te.Tensor:
-    """The gradient of `conv_nd` for its input, which is also the transposed convolution.
+    """Computes the gradient of `conv_nd` by its input, which is also the transposed convolution.
 
     A strided convolution's gradient is computed per phase (input position modulo stride), so that no product has an
-    inserted zero for a factor; with strides and dilations both, `dy` is spread out with zeros first.
+    inserted zero as a factor. With both strides and dilations, zeros are inserted into `dy` first.
 
     Args:
         dy: gradient for the result, `[n, *results_spatial, results]`.
@@ -117,12 +119,12 @@ def _plain(extent: Extent) -> Extent:
 
 
 def _own_extent(extent: Extent, phases: int) -> Extent:
-    """A spatial extent, which several phases must know while compiling."""
+    """Returns a spatial extent, which must be static if there are several phases."""
     return _plain(extent) if phases == 1 else int(extent)
 
 
 class _PhaseAxis:
-    """How positions of one spatial dim fall into phases: position + low = phases * quotient + phase."""
+    """The split of one spatial dim's positions into phases: position + low = phases * quotient + phase."""
 
     def __init__(self, size: Extent, low: int, phases: int, dilation: int, window: int) -> None:
         self.low, self.phases, self.dilation, self.window = low, phases, dilation, window
@@ -133,17 +135,17 @@ class _PhaseAxis:
 
     @property
     def reach(self) -> int:
-        """How far back the last tap looks."""
+        """How far back the last tap reads."""
         return (self.taps - 1) * self.dilation
 
     def padding(self, extent: Extent) -> tuple[int, Extent]:
-        """Zeros around `dy` so that every tap of every quotient finds a value."""
+        """Returns the zeros around `dy` that let every tap of every quotient read a value."""
         before = self.reach - self.first
         after = self.quotients + self.reach - before - _own_extent(extent, self.phases)
         return before, after if isinstance(after, int) else _plain(simplify_dim(after))
 
     def own_quotients(self, phase: int) -> tuple[int, Extent]:
-        """The first of the quotients that a phase's positions have, counted from `first`, and how many."""
+        """Returns the first quotient of a phase's positions, counted from `first`, and their number."""
         if self.phases == 1:
             return 0, self.quotients
         start = -(-(self.low - phase) // self.phases)
@@ -151,15 +153,16 @@ class _PhaseAxis:
         return start - self.first, stop - start
 
     def tap(self, turned: ir.Expr, phase: ir.Expr) -> ir.Expr:
-        """The filter's tap for a step of the reduction, which runs backwards through the window."""
+        """Returns the filter's tap for a step of the reduction, which runs backwards through the window."""
         return (self.taps - 1 - turned) * self.phases + phase
 
 
 def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
+    """Computes all phases in one stage, with an axis for each phase and a filter padded to whole phases."""
     rank, results = len(plan), int(w.shape[-1])
     per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
-    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
-    whole = _whole_filter(w, plan)
+    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
+    whole_filter = _whole_filter(w, plan)
     steps = [reduce_axis(axis.taps, "k") for axis in plan]
     result = reduce_axis(per_group, "o")
 
@@ -169,8 +172,8 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
         taps = [axis.tap(step, phase) for axis, step, phase in zip(plan, steps, phases, strict=True)]
         from_group = group * per_group + result
         inside = channel - group * (channels // groups)
-        product = as_dtype(around(batch, *source, from_group), dtype) * as_dtype(
-            whole(*taps, inside, from_group), dtype
+        product = as_dtype(padded_dy(batch, *source, from_group), dtype) * as_dtype(
+            whole_filter(*taps, inside, from_group), dtype
         )
         return te.sum(product, axis=[*steps, result])
 
@@ -179,24 +182,27 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
 
 
 def _pays_by_phase(plan: list[_PhaseAxis], is_depthwise: bool) -> bool:
-    """Whether phases are few; of depthwise sums, which use no operand again, each must also save many products with zero."""
+    """Whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
+
+    A depthwise sum uses no operand twice, so that it gains only by the products it saves.
+    """
     if prod(axis.phases for axis in plan) > MOST_PHASES:
         return False
-    whole, own = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
-    return not is_depthwise or whole >= WASTE_THAT_PAYS_FOR_PHASES * own
+    padded_taps, real_taps = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
+    return not is_depthwise or padded_taps >= WASTE_THAT_PAYS_FOR_PHASES * real_taps
 
 
 def _sums_by_phase(
     dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int
 ) -> dict[tuple[int, ...], te.Tensor]:
-    """A sum for each phase, of its own taps only; none for a phase that no tap meets."""
-    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
+    """Computes a sum for each phase over that phase's taps; phases without taps are left out."""
+    padded_dy = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
     phases = product(*(range(min(axis.phases, axis.window)) for axis in plan))
-    return {phase: _sums_of_phase(around, dy, w, plan, phase, channels, groups) for phase in phases}
+    return {phase: _sums_of_phase(padded_dy, dy, w, plan, phase, channels, groups) for phase in phases}
 
 
 def _sums_of_phase(
-    around: te.Tensor,
+    padded_dy: te.Tensor,
     dy: te.Tensor,
     w: te.Tensor,
     plan: list[_PhaseAxis],
@@ -204,6 +210,7 @@ def _sums_of_phase(
     channels: int,
     groups: int,
 ) -> te.Tensor:
+    """Computes the gradient at one phase's positions, from the taps that reach them."""
     per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
     counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(plan, phase, strict=True)]
     quotients = [axis.own_quotients(own) for axis, own in zip(plan, phase, strict=True)]
@@ -215,7 +222,7 @@ def _sums_of_phase(
         source = [at + (step + (axis.taps - count)) * axis.dilation for at, step, count, _own, axis in along]
         taps = [(count - 1 - step) * axis.phases + own for _at, step, count, own, axis in along]
         from_group, inside = group * per_group + result, channel - group * (channels // groups)
-        left, right = around(batch, *source, from_group), w(*taps, inside, from_group)
+        left, right = padded_dy(batch, *source, from_group), w(*taps, inside, from_group)
         return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[*steps, result])
 
     extents = [count for _start, count in quotients]
@@ -223,29 +230,29 @@ def _sums_of_phase(
 
 
 def _joined(sums: dict[tuple[int, ...], te.Tensor], plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
-    """Each position's value from the sums of its phase, or zero."""
+    """Reads each position's value from the sums of its phase; zero for a phase without taps."""
 
     def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
         moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
         places = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
-        found = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
+        phases = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
         value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
         for phase, y in sums.items():
-            here = tirx.all(*(at == own for at, own in zip(found, phase, strict=True)))
+            is_phase = tirx.all(*(at == own for at, own in zip(phases, phase, strict=True)))
             own = [at - axis.own_quotients(p)[0] for at, axis, p in zip(places, plan, phase, strict=True)]
-            value = tirx.if_then_else(here, y(batch, *own, rest[-1]), value)
+            value = tirx.if_then_else(is_phase, y(batch, *own, rest[-1]), value)
         return value
 
     return compute(shape, body, "phases")
 
 
 def _whole_filter(w: te.Tensor, plan: list[_PhaseAxis]) -> te.Tensor:
-    """The filter with its window filled up with zeros to whole numbers of phases."""
+    """Pads the filter's window with zeros to whole multiples of the phases."""
     return padded(w, [(0, axis.taps * axis.phases - axis.window) for axis in plan], first_axis=0)
 
 
 def _interleaved(y: te.Tensor, plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
-    """Put the phases back in their places."""
+    """Reads each position's value from the phases' axes."""
 
     def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
         moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
@@ -257,7 +264,7 @@ def _interleaved(y: te.Tensor, plan: list[_PhaseAxis], shape: Sequence[Extent]) 
 
 
 def _spread(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
-    """`dy` with zeros between its positions."""
+    """Inserts zeros between the positions of `dy`, so that the strides become 1."""
     spatial = [(int(extent) - 1) * step + 1 for extent, step in zip(dy.shape[1:-1], strides, strict=True)]
 
     def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
@@ -278,7 +285,7 @@ def conv_nd_filter_grad(
     dilations: Sequence[int],
     groups: int = 1,
 ) -> te.Tensor:
-    """The gradient of `conv_nd` for its filter.
+    """Computes the gradient of `conv_nd` by its filter.
 
     Args:
         x: the input, `[n, *spatial, channels]`.
@@ -295,7 +302,7 @@ def conv_nd_filter_grad(
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
     *window, per_group, results = constant_extents(w_shape)
-    around, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
     batch = reduce_axis(dy.shape[0], "n")
     places = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
     rank, from_each = len(window), results // groups
@@ -303,7 +310,7 @@ def conv_nd_filter_grad(
     def term(*point: ir.Expr) -> ir.Expr:
         taps, channel, group, result = point[:rank], point[rank], point[rank + 1], point[rank + 2]
         source = [at * step + tap * wide for at, step, tap, wide in zip(places, strides, taps, dilations, strict=True)]
-        left = around(batch, *source, group * per_group + channel)
+        left = padded_x(batch, *source, group * per_group + channel)
         right = dy(batch, *places, group * from_each + result)
         return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[batch, *places])
 
@@ -313,6 +320,7 @@ def conv_nd_filter_grad(
 def _filter_sums(
     window: list[int], channels: int, groups: int, from_each: int, term: Callable[..., ir.Expr]
 ) -> te.Tensor:
+    """Computes the filter's gradient; groups get an axis only if both they and their results are several."""
     zero = long(0)
     if groups == 1:
         return compute([*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad")
@@ -325,7 +333,10 @@ def _filter_sums(
 def _grouped(
     batch: Extent, spatial: Sequence[Extent], groups: int, from_each: int, term: Callable[..., ir.Expr], name: str
 ) -> te.Tensor:
-    """`term(batch, place, group, result)` at every point; `result` counts through all groups."""
+    """Computes `term(batch, place, group, result)` at every point; `result` counts through all groups.
+
+    An axis for groups exists only where both groups and results per group are several.
+    """
     zero = long(0)
     if groups == 1:
         shape = [batch, *spatial, from_each]
@@ -339,7 +350,7 @@ def _grouped(
 
 
 def _flat_groups(y: te.Tensor, from_each: int) -> te.Tensor:
-    """Join the last two axes."""
+    """Merges the last two axes."""
     size = long(from_each)
     shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
     return compute(shape, lambda *p: y(*p[:-1], tirx.floordiv(p[-1], size), tirx.floormod(p[-1], size)), "groups")
@@ -354,7 +365,7 @@ def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
 
 
 def _result_extents(
-    around: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[Extent]:
-    sizes = zip(around.shape[1:-1], window, strides, dilations, strict=True)
+    sizes = zip(padded_x.shape[1:-1], window, strides, dilations, strict=True)
     return [tirx.floordiv(long(size) - ((taps - 1) * wide + 1), long(step)) + 1 for size, taps, step, wide in sizes]

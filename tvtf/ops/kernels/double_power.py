@@ -1,7 +1,9 @@
-"""Powers of float64 as vector code, within one ulp: a logarithm of twice the precision, times the exponent, and its power of two.
+"""Powers of float64 as vector code, within one ulp.
 
-Splittings and polynomials are those of fdlibm's e_pow.c (Sun Microsystems, 1993-2004): numbers are cut into a high part of
-few bits, whose products are exact, and what is left.
+2 to the power of the exponent times a logarithm of double precision.
+
+Splittings and polynomials are those of fdlibm's e_pow.c (Sun Microsystems, 1993-2004): numbers are split into a high part of
+few bits, whose products are exact, and the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ MOST, LEAST = 1030.0, -1100.0
 
 
 def power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """x to the power y, as C's pow, which computes it where one of them is zero, denormal, huge or no number."""
+    """Computes x to the power y; C's pow does where one of them is zero, denormal, huge or NaN."""
     # The test repeats its operands and stands alone before a vector, as in `approx.unless`. What is usual has its name
     # before the choice: TVM takes time exponential in the depth of names bound inside one.
     size, large = tirx.abs(x), like(MOST_EXPONENT, y)
@@ -57,7 +59,7 @@ def _usual(x: ir.Expr, y: ir.Expr) -> ir.Expr:
 
 
 def _of_bits(b: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """The base as 2**n m, with m near 1 or near 1.5."""
+    """Splits the base into 2**n m, with m near 1 or near 1.5."""
     mantissa = b & _long(MANTISSA)
     near_two, far = mantissa >= _long(BELOW_TWO), mantissa > _long(ABOVE_ONE)
     above = tirx.And(far, tirx.Not(near_two))
@@ -76,7 +78,7 @@ def _of_bits(b: ir.Expr, exponent: ir.Expr) -> ir.Expr:
 def _logarithm(
     m: ir.Expr, near: ir.Expr, n: ir.Expr, of_near: ir.Expr, of_near_low: ir.Expr, body: Callable[..., ir.Expr]
 ) -> ir.Expr:
-    """log2 in two parts."""
+    """Computes the base-2 logarithm in two parts and returns ``body`` of them."""
 
     def quotient(u: ir.Expr, v: ir.Expr, total: ir.Expr) -> ir.Expr:
         rest = m - rounded(total - near)
@@ -114,7 +116,7 @@ def _logarithm(
 
 
 def _product(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
-    """Two to the power of the exponent times a number of two parts."""
+    """Computes two to the power of the exponent times a number in two parts."""
 
     def of_parts(cut: ir.Expr, low: ir.Expr) -> ir.Expr:
         small = (exponent - cut) * high + exponent * low
@@ -124,6 +126,7 @@ def _product(high: ir.Expr, low: ir.Expr, exponent: ir.Expr) -> ir.Expr:
 
 
 def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
+    """Computes 2 to the power of ``small + large``, whose rounded sum is ``z``: infinity above MOST, 0 below LEAST."""
     bounded = at_least(at_most(z, MOST), LEAST)
 
     def value(n: ir.Expr) -> ir.Expr:
@@ -141,7 +144,7 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
         return let(_with((t, w), rest), lambda r: let(rounded(z - r), lambda more: ended(z, r, more, n)))
 
     def ended(z: ir.Expr, r: ir.Expr, more: ir.Expr, n: ir.Expr) -> ir.Expr:
-        """One and more, and what the two roundings lost."""
+        """Adds one and ``more``, and the errors of two roundings."""
         one = like(1.0, z)
         lost = rounded(rounded(z - more) - r)
         whole = lambda total: total + (rounded(more - rounded(total - one)) + lost)  # noqa: E731
@@ -153,7 +156,7 @@ def _exp2(z: ir.Expr, small: ir.Expr, large: ir.Expr) -> ir.Expr:
 
 
 def _scaled(value: ir.Expr, n: ir.Expr) -> ir.Expr:
-    """Times 2**n, in two steps: the power itself may be too large or too small."""
+    """Multiplies by 2**n in two steps, as 2**n itself may overflow or underflow."""
 
     def steps(n: ir.Expr) -> ir.Expr:
         half = n >> _long(1)
@@ -167,7 +170,7 @@ def _power_of_two(n: ir.Expr) -> ir.Expr:
 
 
 def _high(x: ir.Expr) -> ir.Expr:
-    """The number without its last 32 bits."""
+    """Returns the number without its last 32 bits."""
     return tirx.reinterpret("float64", bits(x) & _long(HIGH_WORD))
 
 
@@ -176,7 +179,7 @@ def _long(value: int) -> ir.Expr:
 
 
 def _with(values: Sequence[ir.Expr], body: Callable[..., ir.Expr]) -> ir.Expr:
-    """``body`` of several values under names of their own."""
+    """Returns ``body`` of several let-bound values."""
     if not values:
         return body()
     first, *rest = values

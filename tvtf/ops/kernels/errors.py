@@ -1,6 +1,6 @@
 """The error function, its complement and inverse, and powers as vector code.
 
-Polynomials are own fits: interpolation at Chebyshev nodes in 150 digits.
+Polynomials were fitted for tvtf: interpolation at Chebyshev nodes in 150 digits.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ERFINV_FAR = (
 
 @elementary
 def erf(x: ir.Expr) -> ir.Expr:
-    """The error function within 6 ulp in float32, 4 in float64."""
+    """Computes the error function within 6 ulp in float32, 4 in float64."""
     return _erf_double(x) if format_of(x) is DOUBLE else _erf_single(x)
 
 
@@ -92,7 +92,7 @@ def _far_double(size: ir.Expr) -> ir.Expr:
 
 
 def _complement(size: ir.Expr) -> ir.Expr:
-    """erfc of a float64 of at least 0.45."""
+    """Computes erfc of a float64 of at least 0.45."""
 
     def value(x: ir.Expr) -> ir.Expr:
         centre, one = like(ERFC_CENTRE, x), like(1, x)
@@ -103,19 +103,19 @@ def _complement(size: ir.Expr) -> ir.Expr:
 
 
 def _gauss(x: ir.Expr) -> ir.Expr:
-    """exp(-x^2): the square of the leading digits is exact, the rest a small correction."""
+    """Computes exp(-x^2): the square of x's leading digits is exact, and the rest a small correction."""
 
     def split(lead: ir.Expr) -> ir.Expr:
         rest = (lead - x) * (lead + x)
-        grown = let(rest, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
-        return exp(like(0, x) - lead * lead) * grown
+        correction = let(rest, lambda d: d * (d * like(0.5, d) + like(1, d)) + like(1, d))
+        return exp(like(0, x) - lead * lead) * correction
 
     return let(x.astype("float32").astype("float64"), split)
 
 
 @elementary
 def erfc(x: ir.Expr) -> ir.Expr:
-    """1 - erf(x), also where it is small: within 5 ulp in float32, 8 in float64."""
+    """Computes 1 - erf(x) within 5 ulp in float32, 8 in float64, also where it is small."""
     one, two = like(1, x), like(2, x)
     is_double = format_of(x) is DOUBLE
     complement, terms = (_complement, ERF_DOUBLE) if is_double else (_complement_single, ERF_NEAR_SINGLE)
@@ -125,7 +125,7 @@ def erfc(x: ir.Expr) -> ir.Expr:
 
 
 def _complement_single(size: ir.Expr) -> ir.Expr:
-    """erfc of a float32 that is not negative."""
+    """Computes erfc of a float32 that is not negative."""
 
     def value(x: ir.Expr) -> ir.Expr:
         centre, one = like(ERFC_SINGLE_CENTRE, x), like(1, x)
@@ -140,7 +140,7 @@ def _complement_single(size: ir.Expr) -> ir.Expr:
 
 @through_double
 def erfinv_single(x: ir.Expr) -> ir.Expr:
-    """The inverse of erf for a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
+    """Computes the inverse of erf of a float32 within 1 ulp; infinite at -1 and 1, NaN beyond."""
     one, edge = like(1, x), like(float("inf"), x)
 
     def of_logarithm(w: ir.Expr) -> ir.Expr:
@@ -152,11 +152,12 @@ def erfinv_single(x: ir.Expr) -> ir.Expr:
 
 
 def power_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
-    """x to the power y for float32 within 1 ulp, as C's powf: exp(y log |x|) in float64."""
+    """Computes x to the power y in float32 within 1 ulp, as C's powf: exp(y log |x|) in float64."""
     return let(x.astype("float64"), lambda x: let(y.astype("float64"), lambda y: _power(x, y))).astype("float32")
 
 
 def _power(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+    """Applies C's rules for signs, zeros, infinities and NaN to exp(y log |x|)."""
     zero, one = like(0, x), like(1, x)
     size = exp(y * log(tirx.abs(x)))
     half = y * like(0.5, y)

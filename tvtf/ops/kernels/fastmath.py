@@ -1,6 +1,6 @@
 """Exponentials, logarithms and hyperbolic functions as vector code, within a few ulp for float32 and float64.
 
-Polynomials are own fits: interpolation at Chebyshev nodes in 150 digits. Reductions are Cody and Waite's, "Software Manual
+Polynomials were fitted for tvtf: interpolation at Chebyshev nodes in 150 digits. Reductions are Cody and Waite's, "Software Manual
 for the Elementary Functions" (1980); the logarithm's are those of fdlibm's e_log.c and s_log1p.c.
 """
 
@@ -89,9 +89,9 @@ TANH_IS_ONE = {"float32": 8.9, "float64": 20.0}
 
 @elementary
 def exp(x: ir.Expr) -> ir.Expr:
-    """e to the power x within 2 ulp, denormal results included.
+    """Computes e to the power x within 2 ulp, denormal results included.
 
-    The power of two is squared to reach the ends of the range: x = 2 n ln 2 + r.
+    With x = 2 n ln 2 + r, the factor 2**n is applied twice, so that it needn't overflow at the ends of the range.
     """
     form = format_of(x)
     bounded = at_least(at_most(x, form.most), form.least)
@@ -106,14 +106,14 @@ def _exp(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
 
 
 def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
-    """`x - count * step * ln 2`, nearly exact."""
+    """Returns `x - count * step * ln 2`, nearly exact."""
     high, low = LN2_PARTS[format_of(x).dtype]
     return let(count, lambda n: x - n * like(step * high, x) - n * like(step * low, x))
 
 
 @elementary
 def expm1(x: ir.Expr) -> ir.Expr:
-    """exp(x) - 1 within 3 ulp, also near zero."""
+    """Computes exp(x) - 1 within 3 ulp, also near zero."""
     form = format_of(x)
     bounded = at_least(at_most(x, form.most), -50.0)
     value = let(bounded, lambda x: shifted(x * like(LOG2_E, x), form.bias - 1, lambda at: _expm1(x, at, form)))
@@ -121,7 +121,7 @@ def expm1(x: ir.Expr) -> ir.Expr:
 
 
 def _expm1(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
-    """2**n (exp(r) - 1) + (2**n - 1), by halves so that 2**n may overflow."""
+    """Computes 2**n (exp(r) - 1) + (2**n - 1) as twice its half, so that 2**n may overflow."""
     rest = less_multiples(x, whole(at, form, form.bias - 1), 1)
     small = let(rest, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
     half = lambda scale: small * scale + (scale - like(0.5, scale))  # noqa: E731
@@ -130,7 +130,7 @@ def _expm1(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
 
 @elementary
 def log(x: ir.Expr) -> ir.Expr:
-    """The natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included."""
+    """Computes the natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included."""
     form = format_of(x)
     is_small = x < like(form.smallest_normal, x)
     scaled = tirx.Select(is_small, x * like(2.0**form.mantissa_bits, x), x)
@@ -139,18 +139,18 @@ def log(x: ir.Expr) -> ir.Expr:
 
 
 def log_of_normal(x: ir.Expr) -> ir.Expr:
-    """The natural logarithm of a positive number that is neither denormal nor infinite."""
+    """Computes the natural logarithm of a positive number that is neither denormal nor infinite."""
     return _log_of_bits(bits(x), format_of(x), lambda power: power, like(0, x))
 
 
 def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
-    """-inf at the pole, NaN below, the argument itself where that is infinite or NaN."""
+    """Returns -inf at the pole, NaN below, and the argument where that is infinite or NaN; else ``regular``."""
     left = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))
     return tirx.Select(x <= like(pole, x), left, below_infinity(x, regular))
 
 
 def _log_of_bits(representation: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
-    """The logarithm of a normal number, given by its bits, plus a little `more`."""
+    """Computes the logarithm of a normal number, given by its bits, plus a small `more`."""
     offset = integer(SQRT_HALF[form.dtype], form)
     mantissa_bits = integer(form.mantissa_bits, form)
 
@@ -161,6 +161,7 @@ def _log_of_bits(representation: ir.Expr, form: Format, moved: Function, more: i
 
 
 def _log_of_parts(b: ir.Expr, power: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
+    """Splits bits ``b`` into a power of two and a mantissa near one, and adds ``more`` scaled as the mantissa is."""
     mantissa_bits = integer(form.mantissa_bits, form)
     mantissa = tirx.reinterpret(form.dtype, b - (power << mantissa_bits))
     least = tirx.min(power, integer(form.bias - 1, form))
@@ -176,7 +177,7 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _log_sum(f: ir.Expr, k: ir.Expr) -> ir.Expr:
-    """log(1 + f) + k ln 2, small terms first."""
+    """Computes log(1 + f) + k ln 2, adding small terms first."""
     high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
     if format_of(f) is DOUBLE:
         return let(f * f * like(0.5, f), lambda half: f + (_log_tail(f, half) + k * low - half) + k * high)
@@ -191,7 +192,10 @@ def _log_tail(f: ir.Expr, half: ir.Expr) -> ir.Expr:
 
 @elementary
 def log1p(x: ir.Expr) -> ir.Expr:
-    """log(1 + x) within 2 ulp, also near zero: what 1 + x loses is added to the reduced argument."""
+    """Computes log(1 + x) within 2 ulp, also near zero.
+
+    The rounding error of 1 + x is added to the reduced argument.
+    """
     one = like(1, x)
 
     def of_sum(total: ir.Expr) -> ir.Expr:
@@ -203,7 +207,7 @@ def log1p(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def tanh(x: ir.Expr) -> ir.Expr:
-    """The hyperbolic tangent within 5 ulp, also near zero, and never beyond 1."""
+    """Computes the hyperbolic tangent within 5 ulp, also near zero, and never beyond 1."""
     form = format_of(x)
     last = TANH_IS_ONE[form.dtype]
     if form is DOUBLE:
@@ -215,14 +219,14 @@ def tanh(x: ir.Expr) -> ir.Expr:
 
 @elementary
 def sigmoid(x: ir.Expr) -> ir.Expr:
-    """1 / (1 + exp(-x)) within 3 ulp, with no overflow on either side."""
+    """Computes 1 / (1 + exp(-x)) within 3 ulp, without overflow on either side."""
     one = like(1, x)
     part = lambda power: tirx.Select(x < like(0, x), power, one) / (one + power)  # noqa: E731
     return let(exp(like(0, x) - tirx.abs(x)), part)
 
 
 def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
-    """`body(t, w, 1 / w)` with w = exp(|x| / 2) = 1 + t, finite where its square is not."""
+    """Returns `body(t, w, 1 / w)` with w = exp(|x| / 2) = 1 + t, which is finite where its square is not."""
     one, half = like(1, x), like(0.5, x)
     return let(
         expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)),
@@ -232,27 +236,27 @@ def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
 
 @elementary
 def sinh(x: ir.Expr) -> ir.Expr:
-    """The hyperbolic sine within 4 ulp, also near zero."""
+    """Computes the hyperbolic sine within 4 ulp, also near zero."""
     sine = lambda size: _half_exponentials(size, lambda t, w, v: (t + t * v) * like(0.5, t) * (w + v))  # noqa: E731
     return odd(x, sine)
 
 
 @elementary
 def cosh(x: ir.Expr) -> ir.Expr:
-    """The hyperbolic cosine within 4 ulp."""
+    """Computes the hyperbolic cosine within 4 ulp."""
     return _half_exponentials(x, lambda t, w, v: (w * like(0.5, w)) * w + (v * like(0.5, w)) * v)
 
 
 @elementary
 def asinh(x: ir.Expr) -> ir.Expr:
-    """The inverse hyperbolic sine within 4 ulp."""
+    """Computes the inverse hyperbolic sine within 4 ulp."""
     one = like(1, x)
     grown = lambda a: let(a * a, lambda z: a + z / (one + tirx.sqrt(one + z)))  # noqa: E731
     return odd(x, lambda size: _log1p_of_doubled(size, grown(size)))
 
 
 def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
-    """log1p of an expression that is 2 x for large x, where it would overflow."""
+    """Computes log1p of an expression that is 2 x for large x, where the expression itself would overflow."""
     is_large = x > like(format_of(x).large, x)
     doubling = tirx.Select(is_large, like(LN2, x), like(0, x))
     return log1p(tirx.Select(is_large, x, regular)) + doubling
@@ -260,12 +264,12 @@ def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
 
 @elementary
 def acosh(x: ir.Expr) -> ir.Expr:
-    """The inverse hyperbolic cosine within 4 ulp; NaN below 1."""
+    """Computes the inverse hyperbolic cosine within 4 ulp; NaN below 1."""
     value = let(x - like(1, x), lambda t: _log1p_of_doubled(x, t + tirx.sqrt(t * (t + like(2, t)))))
     return tirx.Select(x < like(1, x), like(float("nan"), x), value)
 
 
 @elementary
 def atanh(x: ir.Expr) -> ir.Expr:
-    """The inverse hyperbolic tangent within 4 ulp; NaN beyond -1 and 1."""
+    """Computes the inverse hyperbolic tangent within 4 ulp; NaN beyond -1 and 1."""
     return odd(x, lambda size: log1p((size + size) / (like(1, x) - size)) * like(0.5, x))

@@ -13,7 +13,7 @@ from tvtf.ops.kernels.reduce import sum as reduce_sum
 
 
 def adjust_contrast(images: te.Tensor, factor: te.Tensor) -> te.Tensor:
-    """Each channel's distance from its mean over height and width, times the factor."""
+    """Scales each channel's distance from its mean over height and width."""
     rank = len(images.shape)
     total = reduce_sum(images, axis=(rank - 3, rank - 2), keepdims=True)
     count = tirx.Cast(str(images.dtype), long(images.shape[rank - 3]) * long(images.shape[rank - 2]))
@@ -26,13 +26,13 @@ def adjust_contrast(images: te.Tensor, factor: te.Tensor) -> te.Tensor:
 
 
 MOST_UNROLLED = 8
-"""Terms that are written out; more are a loop."""
+"""Largest number of terms that are unrolled; more become a loop."""
 
 
 def blend(
     x: te.Tensor, places: te.Tensor, shares: te.Tensor, back_places: te.Tensor, back_shares: te.Tensor
 ) -> te.Tensor:
-    """Each new row of (n, rows, length) as a sum of shares of old ones."""
+    """Computes each new row of (n, rows, length) as a weighted sum of old rows."""
     count = int(places.shape[1])
 
     def term(n: Any, i: Any, j: Any, k: Any) -> Any:

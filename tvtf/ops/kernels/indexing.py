@@ -1,4 +1,4 @@
-"""TE kernels that read and write at computed places; indices are clamped, so bad data cannot reach other memory."""
+"""TE kernels that read and write at computed indices, which are clamped so that bad data can't reach other memory."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from tvtf.ops.kernels.reduce import narrowed
 from tvtf.ops.kernels.scan import PARALLEL_FROM, product, rows
 
 LEAST_COLUMNS = 64
-"""Of a task: four cache lines of float32, for cores that write to one line wait for each other."""
+"""Columns of a task, four cache lines of float32: cores that write to the same line wait for each other."""
 STRETCHES = 16
-"""Tasks of rows: enough that some more updates in one than in others matter little, few enough to look at every index in each."""
+"""Number of tasks by rows: enough to balance uneven updates, few enough for each task to scan all indices."""
 
 
 def clamped(index: Any, extent: Any) -> Any:
-    """An index as int64 within [0, extent)."""
+    """Clamps an index to [0, extent), as int64."""
     return tirx.max(tirx.min(index.astype("int64"), long(extent) - 1), long(0))
 
 
 def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int) -> te.Tensor:
+    """Reads the slices of ``params`` at ``indices`` along ``axis``; indices out of range are clamped."""
     count = len(indices.shape) - batch_dims
     extents = [*params.shape[:axis], *list(indices.shape)[batch_dims:], *list(params.shape)[axis + 1 :]]
 
     def element(*i: Any) -> Any:
-        found = indices(*i[:batch_dims], *i[axis : axis + count])
-        return params(*i[:axis], clamped(found, params.shape[axis]), *i[axis + count :])
+        index = indices(*i[:batch_dims], *i[axis : axis + count])
+        return params(*i[:axis], clamped(index, params.shape[axis]), *i[axis + count :])
 
     return compute(extents, element, "gather")
 
 
 def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
+    """Reads the slices of ``params`` at the positions on the last axis of ``indices``, clamped to range."""
     lead, depth = len(indices.shape) - 1, int(indices.shape[-1])
     extents = [*list(indices.shape)[:lead], *list(params.shape)[depth:]]
 
@@ -71,18 +73,19 @@ def dynamic_slice(
 def dynamic_slice_grad(
     ct: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], extents: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
-    whole = list(ct.shape)
+    """Writes ``ct`` into zeros of the sliced tensor's shape, from ``starts`` on along ``axes``."""
+    shape = list(ct.shape)
     first = {}
     for axis, extent, start in zip(axes, extents, starts):
         first[axis] = _start(extent, ct.shape[axis], start, wrap)
-        whole[axis] = extent
+        shape[axis] = extent
 
     def element(*i: Any) -> Any:
         source = [at - first[a] if a in first else at for a, at in enumerate(i)]
         inside = [tirx.all(source[a] >= 0, source[a] < ct.shape[a]) for a in first]
         return when(inside, ct(*source), tirx.const(0, ct.dtype))
 
-    return compute(whole, element, "window_grad")
+    return compute(shape, element, "window_grad")
 
 
 # -- scatter: loops that write where the index says; rows in parallel would race, the elements of a row don't
@@ -93,13 +96,16 @@ def _flat(buffer: Any) -> Any:
 
 
 def statements() -> Any:
-    """A frame for several statements; TVM's own ``seq_scope`` is a pragma that its code generator warns of."""
+    """Returns a frame for several statements.
+
+    It is a loop of one step: TVM's ``seq_scope`` is a pragma that its code generator warns of.
+    """
     return T.serial(long(0), long(1))
 
 
 @contextmanager
 def columns(count: Any, inner: Any) -> Iterator[tuple[Any, Any]]:
-    """Tasks that go over all rows, each with its own columns: (the first one, how many)."""
+    """Yields the first column and the number of columns of a task; tasks in parallel go over all rows."""
     known = int(inner) if isinstance(inner, tirx.IntImm) else 0
     parts = next((parts for parts in (8, 4, 2) if known and known % (parts * LEAST_COLUMNS) == 0), 1)
     if parts == 1:
@@ -110,7 +116,7 @@ def columns(count: Any, inner: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, combine: Any) -> te.Tensor:
-    """Rows of ``data`` combined into the row that ``ids`` names; ids out of range are left out."""
+    """Combines the rows of ``data`` into the segments that ``ids`` name; ids out of range are skipped."""
     rank = len(ids.shape)
     rest = list(data.shape)[rank:]
     wide = accumulator_dtype(str(data.dtype))
@@ -118,7 +124,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            given, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
+            rows_in, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
             def fill(first: Any, size: Any) -> None:
                 with T.serial(long(0), size, annotations=INDEPENDENT) as i:
@@ -133,7 +139,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
                         T.serial(long(0), width, annotations=INDEPENDENT) as j,
                     ):
                         to = place * inner + first + j
-                        out[to] = combine(out[to], as_dtype(given[i * inner + first + j], wide))
+                        out[to] = combine(out[to], as_dtype(rows_in[i * inner + first + j], wide))
 
             stretches(long(num_segments), inner, count, fill, write)
             return builder.get()
@@ -167,14 +173,14 @@ def highest_finite(data: te.Tensor) -> Any:
 
 
 def _finite(dtype: str, end: str) -> Any:
-    """The least or greatest finite number of a type, in the type that sums are held in."""
+    """Returns the lowest or highest finite number of a dtype, in its accumulation dtype."""
     if "float" in dtype:
         return tirx.const(float(getattr(ml_dtypes.finfo(dtype), end)), accumulator_dtype(dtype))
     return getattr(tirx, f"{end}_value")(dtype)
 
 
 def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) -> te.Tensor:
-    """A copy of ``x`` with the rows that ``indices`` names combined with ``updates``; others are left out."""
+    """Copies ``x`` and combines the slices that ``indices`` name with ``updates``; indices out of range are skipped."""
     depth, wide = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
     count, inner = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
@@ -205,9 +211,9 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
 
 
 def stretches(rows: Any, inner: Any, count: Any, begin: Callable[..., None], write: Callable[..., None]) -> None:
-    """``begin(first, size)`` of all items, then ``write(column, columns, is_own)`` of all updates to rows that are its own.
+    """Emits ``begin(first, size)`` for all elements, then ``write(column, columns, is_own)`` for the updates of own rows.
 
-    A large result is cut into stretches of rows: one is begun and written while a core's cache holds it.
+    A large result is split into stretches of rows, each initialized and updated while it is in a core's cache.
     """
     with statements():
         if not _is_large(rows, inner, count):
@@ -229,7 +235,7 @@ def _is_large(rows: Any, inner: Any, count: Any) -> bool:
 
 
 def _flat_place(places: Any, row: Any, depth: int, shape: Any) -> tuple[Any, Any]:
-    """The row-major position of an index vector, and whether it lies inside."""
+    """Returns the row-major position of an index vector, and whether it is in range."""
     place, inside = long(0), tirx.const(True, "bool")
     for k in range(depth):
         at = places[row * depth + k].astype("int64")

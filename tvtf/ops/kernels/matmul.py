@@ -10,7 +10,7 @@ from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, c
 def matmul(
     a: te.Tensor, b: te.Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None
 ) -> te.Tensor:
-    """The product of two stacks of matrices, whose batch dims broadcast as NumPy's.
+    """Computes the product of two stacks of matrices, whose batch dims broadcast as in NumPy.
 
     Args:
         a: `[..., m, k]`, or `[..., k, m]` when transposed.

@@ -12,7 +12,7 @@ from tvtf.ops.kernels.pool import Padding, _first_largest, _number, max_pool_nd,
 
 
 def comparable(x: te.Tensor) -> te.Tensor:
-    """16-bit floats as float32: TVM has no test for NaN in bfloat16."""
+    """Casts 16-bit floats to float32, for TVM can't test bfloat16 for NaN."""
     return cast(x, accumulator_dtype(str(x.dtype)))
 
 
@@ -27,15 +27,15 @@ def max_pool_grad(ct: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te
 def max_pool_pick(
     c: te.Tensor, x: te.Tensor, y: te.Tensor, *, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The value of ``c`` at the first largest value of ``x`` in each window."""
+    """Reads ``c`` at the first largest value of ``x`` in each window."""
     first = _first_largest(comparable(x), comparable(y), window, strides, padding)
-    around = padded(c, padding)
+    padded_c = padded(c, padding)
     taps = [reduce_axis(extent, "k") for extent in window]
-    nothing = tirx.const(0, str(c.dtype))
+    zero = tirx.const(0, str(c.dtype))
 
     def body(batch: Any, *place: Any) -> Any:
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps)]
         wins = first(batch, *place) == _number([tap.var for tap in taps], window)
-        return te.sum(tirx.Select(wins, around(batch, *source, place[-1]), nothing), axis=taps)
+        return te.sum(tirx.Select(wins, padded_c(batch, *source, place[-1]), zero), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

@@ -15,7 +15,7 @@ Value = Callable[..., Any]
 
 
 class TrailingAxes:
-    """A tensor as rows of all its axes from ``first`` on."""
+    """A tensor as rows that span all axes from ``first`` on."""
 
     def __init__(self, x: te.Tensor, first: int) -> None:
         self.x, self.first = x, first
@@ -27,7 +27,7 @@ class TrailingAxes:
         return as_dtype(self.x(*place), self.dtype)
 
     def mean(self, value: Value, name: str) -> te.Tensor:
-        """The mean of ``value(place)`` over each row."""
+        """Computes the mean of ``value(place)`` over each row."""
         axes = [reduce_axis(d, "k") for d in self.inner]
         total = self._per_row(lambda *row: te.sum(value(*row, *(k.var for k in axes)), axis=axes), f"{name}_sum")
         return self._per_row(lambda *row: total(*row) / self.size, name)
@@ -42,7 +42,7 @@ class TrailingAxes:
         return place[: self.first]
 
     def standardized(self, epsilon: float) -> tuple[Value, te.Tensor]:
-        """``value(place)`` less its row's mean over the standard deviation, and one over that deviation."""
+        """Returns the standardized elements as a function of their place, and one over each row's deviation."""
         mean = self.mean(self.wide, "row_mean")
 
         def centered(*p: Any) -> Any:
@@ -56,6 +56,7 @@ class TrailingAxes:
 
 
 def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
+    """Normalizes ``x`` over the axes from ``first`` on, times ``scale``, plus ``offset``."""
     rows = TrailingAxes(x, first)
     standard, _ = rows.standardized(epsilon)
 
@@ -67,6 +68,7 @@ def layer_norm(x: te.Tensor, scale: te.Tensor, offset: te.Tensor, *, first: int,
 
 
 def layer_norm_grad(g: te.Tensor, x: te.Tensor, *, first: int, epsilon: float) -> te.Tensor:
+    """Computes ``(g - mean(g) - y * mean(g * y)) / deviation``, where ``y`` is ``x`` normalized from ``first`` on."""
     rows, gradient = TrailingAxes(x, first), TrailingAxes(g, first)
     standard, inverse = rows.standardized(epsilon)
     mean = rows.mean(gradient.wide, "gradient_mean")

@@ -12,12 +12,12 @@ from tvtf.ops.kernels.common import Extent, accumulator_dtype, as_dtype, cast, c
 
 Padding = Sequence[tuple[int, int]]
 NO_PLACE = -2
-# Twice as many must fit: of a part of a window, TVM knows its first place and its extent, and not that they belong together.
+# Half of what int8 counts: TVM bounds a part of a window by its first place plus its extent, which may be twice as many.
 MOST_IN_A_BYTE = 64
 
 
 def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
-    """The largest value in each window; padding never wins, a NaN always does.
+    """Computes the largest value in each window; padding never wins, NaN always does.
 
     Args:
         x: `[n, *spatial, channels]`; `n` may be symbolic.
@@ -35,21 +35,21 @@ def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
 
     Source: tf.nn.max_pool.
     """
-    around = padded(x, padding, _lowest(str(x.dtype)))
+    padded_x = padded(x, padding, _lowest(str(x.dtype)))
     taps = [reduce_axis(extent, "k") for extent in window]
     largest = _largest(str(x.dtype))
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
-        return largest(around(batch, *source, place[-1]), axis=taps)
+        return largest(padded_x(batch, *source, place[-1]), axis=taps)
 
-    return compute([x.shape[0], *_results(around, window, strides), x.shape[-1]], body, "max_pool")
+    return compute([x.shape[0], *_results(padded_x, window, strides), x.shape[-1]], body, "max_pool")
 
 
 def max_pool_nd_grad(
     dy: te.Tensor, x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The gradient of `max_pool_nd`: each window's gradient goes to the first of its largest values.
+    """Computes the gradient of `max_pool_nd`: each window's gradient goes to its first largest value.
 
     Args:
         dy: gradient for the result, `[n, *results_spatial, channels]`.
@@ -78,31 +78,31 @@ def max_pool_nd_grad(
         return body
 
     windows = _Windows.of(x, dy, window, strides, padding)
-    around = padded(dy, windows.padding)
-    y_grad = compute(x.shape, share(windows, around, padded(first, windows.padding, -1)), "max_pool_grad")
+    padded_x = padded(dy, windows.padding)
+    y_grad = compute(x.shape, share(windows, padded_x, padded(first, windows.padding, -1)), "max_pool_grad")
     return cast(y_grad, str(dy.dtype))
 
 
 def _max_grad_of_steps_of_one(
     dy: te.Tensor, first: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """Each position's sum over the windows that cover it, those first where it is the last place."""
+    """Computes the gradient for strides of one: each position sums over the windows that cover it."""
     taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
     numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
-    around = [(extent - 1 - low, extent - 1 - high) for extent, (low, high) in zip(window, padding, strict=True)]
+    padded_x = [(extent - 1 - low, extent - 1 - high) for extent, (low, high) in zip(window, padding, strict=True)]
     zero = tirx.const(0, dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [at + tap - low for at, tap, (low, _high) in zip(place[:-1], taps, around, strict=True)]
+        source = [at + tap - low for at, tap, (low, _high) in zip(place[:-1], taps, padded_x, strict=True)]
         wins = first(batch, *source, place[-1]) == _flat(numbers, window)
         value = as_dtype(dy(batch, *source, place[-1]), dtype)
-        return te.sum(_inside(source, dy, around, tirx.Select(wins, value, zero), zero), axis=taps)
+        return te.sum(_inside(source, dy, padded_x, tirx.Select(wins, value, zero), zero), axis=taps)
 
     return cast(compute(x.shape, body, "max_pool_grad"), str(dy.dtype))
 
 
 def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
-    """The mean of each window; padding counts neither in the sum nor in the number of values.
+    """Computes the mean of each window; padding counts neither in the sum nor in the number of values.
 
     Args:
         x: `[n, *spatial, channels]` of a float dtype; `n` may be symbolic.
@@ -120,21 +120,21 @@ def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], pad
 
     Source: tf.nn.avg_pool.
     """
-    around, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    padded_x, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
     taps = [reduce_axis(extent, "k") for extent in window]
 
     def total(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
-        return te.sum(as_dtype(around(batch, *source, place[-1]), dtype), axis=taps)
+        return te.sum(as_dtype(padded_x(batch, *source, place[-1]), dtype), axis=taps)
 
-    sums = compute([x.shape[0], *_results(around, window, strides), x.shape[-1]], total, "window_sum")
+    sums = compute([x.shape[0], *_results(padded_x, window, strides), x.shape[-1]], total, "window_sum")
     return _divided(sums, x, window, strides, padding, str(x.dtype))
 
 
 def avg_pool_nd_grad(
     dy: te.Tensor, x_shape: Sequence[Extent], window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The gradient of `avg_pool_nd`: each window's gradient is shared by its values.
+    """Computes the gradient of `avg_pool_nd`: each window's gradient is divided among its values.
 
     Args:
         dy: gradient for the result, `[n, *results_spatial, channels]`.
@@ -150,11 +150,11 @@ def avg_pool_nd_grad(
     """
     like = te.placeholder(tuple(long(extent) for extent in x_shape), str(dy.dtype), "x")
     windows = _Windows.of(like, dy, window, strides, padding)
-    around = padded(_divided(dy, like, window, strides, padding, windows.dtype), windows.padding)
+    padded_x = padded(_divided(dy, like, window, strides, padding, windows.dtype), windows.padding)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
         inside = [tap < extent for tap, extent in zip(windows.taps(place[:-1]), window, strict=True)]
-        value = around(batch, *windows.places(place[:-1]), place[-1])
+        value = padded_x(batch, *windows.places(place[:-1]), place[-1])
         if not windows.overhang:
             return te.sum(value, axis=windows.axes)
         return te.sum(tirx.Select(tirx.all(*inside), value, tirx.const(0, windows.dtype)), axis=windows.axes)
@@ -179,24 +179,27 @@ class _Windows:
         counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
         lows = [low for low, _high in padding]
         sizes = zip(x.shape[1:-1], dy.shape[1:-1], lows, strides, counts, strict=True)
-        around = [(count - 1, _beyond(size, results, low, step)) for size, results, low, step, count in sizes]
+        padded_x = [(count - 1, _beyond(size, results, low, step)) for size, results, low, step, count in sizes]
         overhang = any(extent % step for extent, step in zip(window, strides, strict=True))
         axes = [reduce_axis(count, "t") for count in counts]
-        return _Windows(axes, counts, lows, list(strides), around, overhang, accumulator_dtype(str(dy.dtype)))
+        return _Windows(axes, counts, lows, list(strides), padded_x, overhang, accumulator_dtype(str(dy.dtype)))
 
     def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Where in the padded gradient a covering window lies."""
+        """Returns the position of a covering window in the padded gradient."""
         steps = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
         return [tirx.floordiv(at + low, long(step)) - axis.var + (count - 1) for at, low, step, axis, count in steps]
 
     def taps(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """Which place of the covering window a position is; past its end where the stride doesn't divide it."""
+        """Returns which tap of the covering window a position is.
+
+        It lies beyond the window for some positions where the stride doesn't divide the window.
+        """
         steps = zip(position, self.lows, self.strides, self.axes, strict=True)
         return [tirx.floormod(at + low, long(step)) + axis.var * step for at, low, step, axis in steps]
 
 
 def _beyond(size: Extent, results: Extent, low: int, step: int) -> Extent:
-    """How many windows would begin at or before the last position, after those that there are."""
+    """Returns how many windows after the existing ones would begin at or before the last position."""
     if isinstance(size, (int, tirx.IntImm)) and isinstance(results, (int, tirx.IntImm)):
         return max(0, (int(size) - 1 + low) // step - int(results) + 1)
     return tirx.max(long(0), tirx.floordiv(long(size) - 1 + low, long(step)) - results + 1)
@@ -205,7 +208,7 @@ def _beyond(size: Extent, results: Extent, low: int, step: int) -> Extent:
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The row-major number of the first largest value in each window, in as few bytes as hold it; none of the padding."""
+    """Computes the row-major number of each window's first largest value, never of padding, in a small dtype."""
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
@@ -213,10 +216,10 @@ def _first_largest(
         steps = zip(place[:-1], strides, taps, padding, strict=True)
         source = [at * step + tap - low for at, step, tap, (low, _high) in steps]
         value, best = x(batch, *source, place[-1]), y(batch, *place)
-        found = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
+        is_largest = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
         number = _flat([tap.var for tap in taps], window)
-        nothing = tirx.max_value(str(number.ty.dtype))
-        return te.min(_inside(source, x, padding, tirx.Select(found, number, nothing), nothing), axis=taps)
+        none = tirx.max_value(str(number.ty.dtype))
+        return te.min(_inside(source, x, padding, tirx.Select(is_largest, number, none), none), axis=taps)
 
     return compute(y.shape, body, "first_largest")
 
@@ -224,15 +227,15 @@ def _first_largest(
 def _inside(
     source: Sequence[ir.Expr], like: te.Tensor, padding: Padding, value: ir.Expr, otherwise: ir.Expr
 ) -> ir.Expr:
-    """A value of a place in an image, and another for one in its padding."""
-    around = list(zip(source, like.shape[1:-1], padding, strict=True))
-    tests = [at >= 0 for at, _size, (low, _high) in around if low > 0]
-    tests += [at < size for at, size, (_low, high) in around if high > 0]
+    """Returns ``value`` for a source inside the image and ``otherwise`` in its padding."""
+    padded_x = list(zip(source, like.shape[1:-1], padding, strict=True))
+    tests = [at >= 0 for at, _size, (low, _high) in padded_x if low > 0]
+    tests += [at < size for at, size, (_low, high) in padded_x if high > 0]
     return tirx.if_then_else(tirx.all(*tests), value, otherwise) if tests else value
 
 
 def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """The row-major number of a place of a window, in a byte where all fit."""
+    """Returns the row-major number of a window's tap, in a byte if all fit."""
     flat: ir.Expr = long(0)
     for at, extent in zip(place, window, strict=True):
         flat = flat * extent + at
@@ -240,7 +243,7 @@ def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
 
 
 def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """`_flat`, and outside the window a number that no place has."""
+    """Returns `_flat`, and outside the window a number that no tap has."""
     flat = _flat(place, window)
     inside = [at < extent for at, extent in zip(place, window, strict=True)]
     return tirx.if_then_else(tirx.all(*inside), flat, tirx.const(NO_PLACE, str(flat.ty.dtype)))
@@ -249,7 +252,7 @@ def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
 def _divided(
     sums: te.Tensor, x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding, dtype: str
 ) -> te.Tensor:
-    """Sums divided by the number of values in each window."""
+    """Divides sums by the number of values in each window."""
     if not any(low or high for low, high in padding):
         scale = tirx.const(prod(window), str(sums.dtype))
         return compute(sums.shape, lambda *p: as_dtype(sums(*p) / scale, dtype), "window_mean")
@@ -268,7 +271,7 @@ def _divided(
 
 
 def _largest(dtype: str) -> Callable[..., ir.Expr]:
-    """A maximum that keeps NaN, as NumPy's."""
+    """Returns a maximum reducer that keeps NaN, as NumPy's."""
     if "float" not in dtype:
         return te.max
 
@@ -284,6 +287,6 @@ def _lowest(dtype: str) -> float | int:
     return int(tirx.min_value(dtype)) if dtype != "bool" else 0
 
 
-def _results(around: te.Tensor, window: Sequence[int], strides: Sequence[int]) -> list[Extent]:
-    sizes = zip(around.shape[1:-1], window, strides, strict=True)
+def _results(padded_x: te.Tensor, window: Sequence[int], strides: Sequence[int]) -> list[Extent]:
+    sizes = zip(padded_x.shape[1:-1], window, strides, strict=True)
     return [tirx.floordiv(long(size) - extent, long(step)) + 1 for size, extent, step in sizes]

@@ -14,7 +14,7 @@ from tvtf.ops.kernels.scalar import elementwise
 
 
 def power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
-    """``x ** y``, broadcasting; integers wrap around, and a negative exponent counts as 0."""
+    """Computes ``x ** y`` with broadcasting; integers wrap around, and a negative exponent counts as 0."""
     if "int" in str(x.dtype):
         return _integer_power(x, y)
     return elementwise(lambda t, base, exponent: t.power(base, exponent), (x, y), {})
@@ -27,7 +27,7 @@ def _integer_power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
 
 
 def _loop(ins: Any, outs: Any) -> Any:
-    """An element after the other; a product's bits run out after as many squarings as the exponent has bits."""
+    """Emits square-and-multiply for each element; it ends after as many squarings as the exponent has bits."""
     dtype = str(outs[0].dtype)
     total = long(1)
     for extent in outs[0].shape:

@@ -1,4 +1,7 @@
-"""Stable radix sort of long rows: a pass for each byte of the keys, which are unsigned integers in the elements' order."""
+"""Stable radix sort of long rows.
+
+It makes a pass for each byte of the keys, which are unsigned integers in the elements' order.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from tvtf.ops.kernels.common import compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 
 LEAST_LENGTH = 256
-"""From here on counting the digits of all elements costs less than comparing elements."""
+"""Row length from which counting digits costs less than comparing elements."""
 DIGITS = 256
 
 
 def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
-    """For each row (the last axis) the int32 places of its elements in order, equal ones as they come.
+    """Computes the int32 indices that sort each row (the last axis), stably.
 
     Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5 (algorithm R, from the last digit on).
     """
@@ -37,7 +40,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
 
 def code(x: Any, descending: bool) -> Any:
-    """An unsigned integer that is larger where an element comes later: NaN last, zeros of both signs alike."""
+    """Maps an element to an unsigned integer in sorting order: NaN last, zeros of both signs equal."""
     dtype = str(x.ty.dtype)
     if "float" in dtype:
         return let(_canonical(x), lambda value: _in_order(value, dtype[5:], True, descending))
@@ -46,12 +49,14 @@ def code(x: Any, descending: bool) -> Any:
 
 
 def _canonical(x: Any) -> Any:
+    """Replaces -0 by 0 and every NaN by the same one, so that their bits compare equal."""
     dtype = str(x.ty.dtype)
     ordered = tirx.Select(tirx.EQ(x, tirx.const(0, dtype)), tirx.const(0, dtype), x)
     return tirx.Select(tirx.isnan(x), tirx.const(float("nan"), dtype), ordered)
 
 
 def _in_order(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: bool = False) -> Any:
+    """Returns bits that sort, as unsigned integers, in the order of the numbers."""
     unsigned, top = f"uint{bits}", tirx.const(1, f"uint{bits}") << tirx.const(int(bits) - 1, f"uint{bits}")
     raw = tirx.reinterpret(unsigned, x)
     if is_float:
@@ -62,14 +67,14 @@ def _in_order(x: Any, bits: str, is_float: bool, descending: bool, is_unsigned: 
     return tirx.bitwise_not(raw) if descending else raw
 
 
-def _sort_row(given: Any, pairs: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
-    """The last of an even number of passes leaves the result in the first pair of (places, keys)."""
+def _sort_row(codes: Any, pairs: tuple[Any, Any], base: Any, length: Any, passes: int) -> None:
+    """Emits the passes over a row; their number is even, so the result ends in the first pair of (places, keys)."""
     counts = T.buffer_proxy(T.decl_buffer([passes * DIGITS], "int32", scope="local"))
-    _count(given, counts, base, length, passes)
+    _count(codes, counts, base, length, passes)
     for turn in range(passes):
         (places, keys), (old_places, old_keys) = pairs[1 - turn % 2], pairs[turn % 2]
         with T.serial(long(0), length) as i:
-            key = T.Bind((old_keys if turn else given)[base + i])
+            key = T.Bind((old_keys if turn else codes)[base + i])
             slot = T.Bind(_digit(key, turn))
             to = T.Bind(base + counts[slot].astype("int64"))
             counts[slot] = counts[slot] + 1
@@ -77,14 +82,14 @@ def _sort_row(given: Any, pairs: tuple[Any, Any], base: Any, length: Any, passes
             keys[to] = key
 
 
-def _count(given: Any, counts: Any, base: Any, length: Any, passes: int) -> None:
-    """Where the first element with each digit goes, for each pass."""
+def _count(codes: Any, counts: Any, base: Any, length: Any, passes: int) -> None:
+    """Emits for each pass the counts of digits and their running sums: where each digit's first element goes."""
     total = T.buffer_proxy(T.decl_buffer([2], "int32", scope="local"))
     with T.serial(long(0), long(passes * DIGITS)) as i:
         counts[i] = 0
     with T.serial(long(0), length) as i:
         for turn in range(passes):
-            slot = _digit(given[base + i], turn)
+            slot = _digit(codes[base + i], turn)
             counts[slot] = counts[slot] + 1
     with T.serial(long(0), long(passes)) as turn:
         total[0] = 0

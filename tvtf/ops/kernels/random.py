@@ -1,6 +1,7 @@
-"""TE kernels of random numbers: a stage of Philox 4x32-10 words, each computed from its own index, and one that reads them.
+"""TE kernels of random numbers: a stage of Philox 4x32-10 words, each computed from its index, and one that reads them.
 
-A stage has a row for each block and chooses a word by its place in the row, so that schedules can compute all of them at once.
+The stage has a row for each block and selects a word by its place in the row, so that schedules can compute a block's
+words together.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ BOX_MULLER_EPSILON = 1.0e-7
 TRUNCATED_AT = 2.0
 RESERVED_BLOCKS = 256
 TRIED_BLOCKS = 2
-"""Of a group, before it is looked whether it is full: of 100,000 groups of four, one is not."""
+"""Blocks of a group drawn before testing whether it is full: of 100,000 groups of four, one is not."""
 PART = 4096
 MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 WORD_MASK = 0xFFFFFFFF
 
 
 class Names:
-    """Names for values of one expression that are computed once: ``names(value)`` binds, ``around`` closes."""
+    """Let-bindings for shared subexpressions: ``names(value)`` binds a variable, ``around`` wraps the result in all."""
 
     def __init__(self) -> None:
         self.bound: list[tuple[tirx.Var, Any]] = []
@@ -64,12 +65,12 @@ def halves(value: Any) -> tuple[Any, Any]:
 
 
 def wide(first: Any, second: Any) -> Any:
-    """Two words as 64 bits, the first low."""
+    """Joins two words to 64 bits, the first low."""
     return u64(first) | (u64(second) << u64(32))
 
 
 def carry(a: Any, b: Any, total: Any) -> Any:
-    """1 where ``a + b`` wrapped around; by bits, since TVM takes ``total < a`` for never true."""
+    """Returns 1 where ``a + b`` wrapped around; by bits, since TVM simplifies ``total < a`` to false."""
     return ((a & b) | ((a | b) & tirx.bitwise_not(total))) >> u64(63)
 
 
@@ -77,9 +78,9 @@ def carry(a: Any, b: Any, total: Any) -> Any:
 
 
 def rounds(names: Names, counter: Words, key: Words) -> Words:
-    """The four words that ten rounds make of a counter of uint64, whose upper halves may hold anything.
+    """Applies ten rounds to a counter of four uint64 words, whose upper halves are ignored.
 
-    Processors multiply the lower halves of 64-bit lanes; the shuffles from 32-bit ones cost more than the rounds.
+    Processors multiply the lower halves of 64-bit lanes; shuffles from 32-bit lanes would cost more than the rounds.
     """
     for step in range(ROUNDS):
         first, second = (names(lower(counter[i]) * u64(m)) for m, i in zip(MULTIPLIERS, (0, 2)))
@@ -90,7 +91,7 @@ def rounds(names: Names, counter: Words, key: Words) -> Words:
 
 
 def generator_state(seed: te.Tensor) -> te.Tensor:
-    """A generator's state as uint64[3]: counter low, counter high, key."""
+    """Returns a generator's state as uint64[3]: counter low, counter high, key."""
     if int(seed.shape[0]) == 3:
         return compute((3,), lambda i: u64(seed(i)), "state")
     return compute((3,), lambda i: scrambled(i, [u64(seed(long(at)).astype("int64")) for at in (0, 1)]), "scrambled")
@@ -104,7 +105,7 @@ def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
 
 
 def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
-    """``values`` of each block's words, ``width`` a block, of shape (count, width)."""
+    """Computes ``values`` of each block's words, ``width`` for a block, shape (count, width)."""
     state = generator_state(seed)
 
     def value(block: Any, place: Any) -> Any:
@@ -115,6 +116,7 @@ def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, 
 
 
 def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
+    """Returns the four words of a block: the state's counter advanced by the block's number, with carry."""
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
     moved = names(start + offset)
@@ -127,7 +129,7 @@ def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
 
 
 def position(place: Sequence[Any], shape: Shape) -> Any:
-    """The row-major index of an element."""
+    """Returns the row-major index of an element."""
     at = long(0)
     for index, extent in zip(place, shape):
         at = at * long(extent) + index
@@ -135,14 +137,14 @@ def position(place: Sequence[Any], shape: Shape) -> Any:
 
 
 def each(shape: Shape, value: Callable[[Any], Any], name: str) -> te.Tensor:
-    """``value(position)`` for every element."""
+    """Computes ``value(position)`` for every element."""
     if not shape:
         return te.compute((), lambda: value(long(0)), name=name)
     return compute(shape, lambda *place: value(position(place, shape)), name)
 
 
 def elements(shape: Shape) -> Any:
-    """How many there are."""
+    """Returns the number of elements of a shape."""
     count = long(1)
     for extent in shape:
         count = count * long(extent)
@@ -150,17 +152,17 @@ def elements(shape: Shape) -> Any:
 
 
 def groups(shape: Shape, width: int) -> Any:
-    """How many groups of ``width`` hold all elements."""
+    """Returns how many groups of ``width``, a power of two, hold all elements."""
     return (elements(shape) + long(width - 1)) >> long(width.bit_length() - 1)
 
 
 def group_width(dtype: str) -> int:
-    """How many elements a block gives."""
+    """Returns how many elements a block gives."""
     return 2 if dtype.endswith("64") else 4
 
 
 def pick(place: Any, values: Sequence[Any]) -> Any:
-    """The value of a place."""
+    """Selects the value with the number ``place``."""
     chosen = values[0]
     for i, value in enumerate(values[1:], 1):
         chosen = tirx.Select(place == long(i), value, chosen)
@@ -168,13 +170,13 @@ def pick(place: Any, values: Sequence[Any]) -> Any:
 
 
 def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
-    """The elements of a shape from groups of them."""
+    """Arranges groups of elements in a shape."""
     width = long(numbers.shape[1])
     return each(shape, lambda at: numbers(tirx.floordiv(at, width), tirx.floormod(at, width)), name)
 
 
 def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
-    """``number`` of each element's own 32 or 64 bits."""
+    """Computes ``number`` of each element's own 32 or 64 random bits."""
     width = group_width(dtype)
 
     def values(names: Names, words: Words) -> Words:
@@ -203,19 +205,22 @@ def uniform(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def unit(word: Any, dtype: str = "float32") -> Any:
-    """A word's low bits as a number in [0, 1), exact in float32."""
+    """Returns a word's low bits as a number in [0, 1), exact in float32."""
     size = MANTISSA_BITS[dtype]
     return (word & u32((1 << size) - 1)).astype("int32").astype("float32") * tirx.const(2.0**-size, "float32")
 
 
 def unit64(word: Any) -> Any:
-    """Of two words: the second whole, the first's low bits above it."""
+    """Returns two words as a float64 in [0, 1): the second word, and the first's low bits above it."""
     mantissa = ((word & u64(0xFFFFF)) << u64(32)) | (word >> u64(32))
     return mantissa.astype("int64").astype("float64") * tirx.const(2.0**-52, "float64")
 
 
 def rounded(value: Any, dtype: str) -> Any:
-    """A finite float32 as the dtype. To bfloat16 by its bits: TVM's own cast repeats the expression, and each name in it."""
+    """Rounds a finite float32 to a dtype.
+
+    It rounds to bfloat16 by the bits, for TVM's cast repeats the expression and each name bound in it.
+    """
     if dtype != "bfloat16":
         return value.astype(dtype)
     names = Names()
@@ -237,14 +242,14 @@ def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
 
 
 def normals(names: Names, words: Words, dtype: str) -> Words:
-    """The normal numbers of a block: two of float64, four of float32 for all others."""
+    """Returns the normal numbers of a block: two of float64, else four of float32."""
     if dtype == "float64":
         return box_muller(names, *(unit64(wide(*words[i : i + 2])) for i in (0, 2)))
     return tuple(n for i in (0, 2) for n in box_muller(names, *(unit(word) for word in words[i : i + 2])))
 
 
 def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
-    """Two normal numbers made of two uniform ones, as TensorFlow computes them: the sine comes first."""
+    """Returns two normal numbers from two uniform ones, as TensorFlow computes them: the sine comes first."""
     dtype = scalar.dtype_of(first)
     angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
@@ -254,7 +259,7 @@ def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Numbers within the bound, from the blocks that are a group's own until it is full: mostly the first two do."""
+    """Computes truncated normal numbers from each group's own blocks until the group is full; mostly two suffice."""
     width = group_width(dtype)
     stretch = width * RESERVED_BLOCKS // 4
     state = generator_state(seed)
@@ -265,31 +270,31 @@ def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
         numbers = [number for words in tried for number in normals(names, words, dtype)]
         return names.around(pick(place, first_within(names, numbers, width)))
 
-    found = compute((groups(shape, width), width), value, "first_within")
-    whole = completed(found, state, shape, stretch)
-    if str(whole.dtype) == dtype:
-        return whole
-    return compute(shape, lambda *i: rounded(whole(*i), dtype), "truncated_normal")
+    drafts = compute((groups(shape, width), width), value, "first_within")
+    numbers_of_shape = completed(drafts, state, shape, stretch)
+    if str(numbers_of_shape.dtype) == dtype:
+        return numbers_of_shape
+    return compute(shape, lambda *i: rounded(numbers_of_shape(*i), dtype), "truncated_normal")
 
 
 def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
-    """The first ``width`` numbers within the bound; NaN for those that are missing."""
+    """Returns the first ``width`` numbers within the bound, and NaN for missing ones."""
     dtype = scalar.dtype_of(numbers[0])
     zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
-    kept: list[Any] = [nan] * width
+    accepted: list[Any] = [nan] * width
     count: Any = zero
     for at, number in enumerate(numbers):
         fits = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
         for place in range(min(at + 1, width)):
             is_next = tirx.all(fits, tirx.EQ(count, tirx.const(place, dtype)))
-            kept[place] = names(tirx.Select(is_next, number, kept[place]))
+            accepted[place] = names(tirx.Select(is_next, number, accepted[place]))
         count = names(count + tirx.Select(fits, one, zero))
-    return kept
+    return accepted
 
 
-def completed(found: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -> te.Tensor:
-    """All elements: those found, and where a group lacks some, those that more of its ``stretch`` blocks give."""
-    count, width, dtype = elements(shape), int(found.shape[1]), str(found.dtype)
+def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -> te.Tensor:
+    """Copies all elements and redraws groups that miss some, from more of their ``stretch`` blocks."""
+    count, width, dtype = elements(shape), int(drafts.shape[1]), str(drafts.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
@@ -305,11 +310,11 @@ def completed(found: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) ->
                         _draw_group(lambda i: start[i], out, base, (count, width, stretch), dtype)
             return builder.get()
 
-    return te.extern([shape], [found, state], body, name="completed", dtype=dtype)
+    return te.extern([shape], [drafts, state], body, name="completed", dtype=dtype)
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
-    """Block by block until the group at ``base`` is full."""
+    """Emits a loop that draws block by block until the group at ``base`` is full."""
     count, width, stretch = sizes
     words, number = (T.buffer_proxy(T.decl_buffer([n], d, scope="local")) for n, d in ((4, "uint32"), (1, dtype)))
     filled, tried = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
@@ -335,7 +340,7 @@ def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dt
 
 
 def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
-    """Swaps one after the other, which only a loop can say."""
+    """Shuffles by sequential swaps, in a loop of TIR, for TE can't express it."""
     count = long(size)
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 

@@ -16,10 +16,10 @@ MOST_NARROW = 2**31 - 1
 
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
-    """``combine`` (``te.sum``, ...) over the axes; the element itself where there are none."""
+    """Applies ``combine`` (``te.sum``, ...) over the axes, and copies elements if there are none."""
     extents = dims(x)
-    kept = [d for i, d in enumerate(extents) if i not in axis]
-    shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else kept
+    rest = [d for i, d in enumerate(extents) if i not in axis]
+    shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else rest
     if not axis:
         return compute(shape, lambda *i: x(*i), "reduce")
     inner = {a: reduce_axis(extents[a], f"k{a}") for a in axis}
@@ -45,17 +45,20 @@ def sum(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    """Sums along the axes of one element in ``shape``: which these are, the number of steps along each tells."""
-    own, few = dims(x), [simplify_dim(d) for d in shape]
-    steps = [simplify_dim(long(wide) // tirx.max(long(d), long(1))) for wide, d in zip(own, few)]
-    along = {a: reduce_axis(n, f"k{a}") for a, n in enumerate(steps) if not same_dim(own[a], few[a])}
+    """Sums along the axes of size 1 in ``shape``.
+
+    For a symbolic dim the number of steps is computed: it is 1 if the axis isn't reduced.
+    """
+    old_shape, new_shape = dims(x), [simplify_dim(d) for d in shape]
+    steps = [simplify_dim(long(wide) // tirx.max(long(d), long(1))) for wide, d in zip(old_shape, new_shape)]
+    along = {a: reduce_axis(n, f"k{a}") for a, n in enumerate(steps) if not same_dim(old_shape[a], new_shape[a])}
 
     def source(index: tuple[Any, ...]) -> Any:
         return widen(x(*(i + along[a] if a in along else i for a, i in enumerate(index))))
 
     if not along:
-        return compute(few, lambda *i: x(*i), "sum_to")
-    return narrowed(compute(few, lambda *i: te.sum(source(i), axis=list(along.values())), "sum_to"), x.dtype)
+        return compute(new_shape, lambda *i: x(*i), "sum_to")
+    return narrowed(compute(new_shape, lambda *i: te.sum(source(i), axis=list(along.values())), "sum_to"), x.dtype)
 
 
 def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
@@ -63,12 +66,12 @@ def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
 
 
 def max(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
-    """The largest element; NaN where there is one."""
+    """Computes the largest element; NaN if there is one."""
     return reduce(x, axis, keepdims, _MAX)
 
 
 def min(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
-    """The smallest element; NaN where there is one."""
+    """Computes the smallest element; NaN if there is one."""
     return reduce(x, axis, keepdims, _MIN)
 
 
@@ -81,7 +84,7 @@ def all(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
-    """Floats divide their float32 (or wider) sum, integers their int64 one, towards zero; no elements: NaN, or 0."""
+    """Divides sums, of floats in at least float32, of integers in int64 towards zero; no elements give NaN, or 0."""
     count = long(1)
     for a in axis:
         count = count * long(x.shape[a])
@@ -101,7 +104,7 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
 
 
 def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) -> te.Tensor:
-    """The mean square of how far elements lie from ``center``, reduced axes kept."""
+    """Computes the mean squared distance from ``center``, with reduced axes of size 1."""
 
     def square(*i: Any) -> Any:
         apart = widen(x(*i)) - widen(center(*(0 if a in axis else at for a, at in enumerate(i))))
@@ -111,7 +114,7 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
 
 
 def paired_sums(x: te.Tensor, y: te.Tensor, *, axis: tuple[int, ...]) -> list[te.Tensor]:
-    """Both sums as rows of one reduction, so that what they share is read once."""
+    """Computes both sums as rows of one reduction, so that ``x`` is read once."""
     inner = {a: reduce_axis(x.shape[a], f"k{a}") for a in axis}
 
     def term(which: Any, *index: Any) -> Any:
@@ -119,11 +122,11 @@ def paired_sums(x: te.Tensor, y: te.Tensor, *, axis: tuple[int, ...]) -> list[te
         at = [inner[a] if a in inner else next(outer) for a in range(len(x.shape))]
         return te.sum(tirx.Select(which == 0, x(*at), x(*at) * y(*at)), axis=list(inner.values()))
 
-    kept = [d for a, d in enumerate(x.shape) if a not in axis]
-    both = compute([2, *kept], term, "paired_sums")
+    rest = [d for a, d in enumerate(x.shape) if a not in axis]
+    both = compute([2, *rest], term, "paired_sums")
 
     def row(which: int) -> te.Tensor:
-        return compute(kept, lambda *i: both(long(which), *i), "sum_of_pair")
+        return compute(rest, lambda *i: both(long(which), *i), "sum_of_pair")
 
     return [row(0), row(1)]
 
@@ -137,7 +140,7 @@ def argmin(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
 
 
 def _arg(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any], lowest: bool) -> te.Tensor:
-    """The first place of the best element, NaN left out; 0 where nothing is better than an infinity, as in Eigen."""
+    """Computes the first index of the best element, ignoring NaN; 0 where nothing beats infinity, as in Eigen."""
     values = cast(x, accumulator_dtype(str(x.dtype)) if str(x.dtype) != "bool" else "int8")
     best = reduce(values, (axis,), False, combine)
     extent = long(x.shape[axis])
@@ -153,8 +156,8 @@ def _arg(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any],
     edge = _infinity(str(values.dtype), not lowest)
 
     def element(*i: Any) -> Any:
-        found = first(*i) if edge is None else tirx.Select(best(*i) == edge, tirx.const(0, narrow), first(*i))
-        return found.astype(output_type)
+        result = first(*i) if edge is None else tirx.Select(best(*i) == edge, tirx.const(0, narrow), first(*i))
+        return result.astype(output_type)
 
     return compute(best.shape, element, "arg")
 
@@ -172,7 +175,7 @@ def _as_bool(x: te.Tensor) -> te.Tensor:
 
 
 def _limit(dtype: str, lowest: bool) -> Any:
-    """The identity of a maximum (lowest) or a minimum."""
+    """Returns the identity of a maximum (lowest) or a minimum."""
     if "float" in dtype:
         return tirx.const(float("-inf" if lowest else "inf"), dtype)
     return tirx.min_value(dtype) if lowest else tirx.max_value(dtype)

@@ -1,4 +1,4 @@
-"""Elementwise kernels over TIR scalars: broadcasting, and the functions that ``lower`` rules compute with."""
+"""Elementwise kernels: broadcasting, and the functions on TIR scalars that ``lower`` rules are written in."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _HALF = ("float16", "bfloat16")
 
 
 def dims(tensor: te.Tensor) -> tuple[Any, ...]:
-    """A TE tensor's shape as tvtf's dims."""
+    """Returns a TE tensor's shape as tvtf's dims."""
     return tuple(map(simplify_dim, tensor.shape))
 
 
 def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> tuple[Any, ...]:
-    """Where an element of the broadcast result of shape ``wide`` lies in ``tensor``.
+    """Returns the index in ``tensor`` of an element of the broadcast result of shape ``wide``.
 
-    An axis of one element that isn't broadcast keeps its index, by which FuseOps knows an elementwise kernel.
+    An axis of size 1 that isn't broadcast keeps its index, by which FuseOps recognizes an elementwise kernel.
     """
     shape = dims(tensor)
     start = len(index) - len(shape)
@@ -37,7 +37,7 @@ def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]
 
 
 def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], attrs: dict[str, Any]) -> te.Tensor:
-    """``expression`` of this module's functions over broadcast tensors; 16-bit floats compute in float32."""
+    """Computes ``expression`` of this module's functions over broadcast tensors; 16-bit floats in float32."""
     import sys
 
     shape: tuple[Any, ...] = ()
@@ -55,7 +55,7 @@ def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], at
 
 
 def dtype_of(value: Any) -> str:
-    """The element type of a TIR expression, by name."""
+    """Returns the name of an expression's dtype."""
     return str(value.ty.dtype)
 
 
@@ -68,9 +68,10 @@ def const(value: Any, like: Any) -> Any:
 
 
 def times(x: Any, factor: float) -> Any:
-    """``x`` times a number.
+    """Multiplies ``x`` by a number.
 
-    TVM takes a product with zero for zero, which it is not for NaN and infinities: it is -x times -0, which is given by its bits.
+    TVM simplifies a product with zero to zero, which is wrong for NaN and infinities. So zero times x is written as -x
+    times -0.0, a constant that is given by its bits.
     """
     if factor or not is_float(x):
         return x * const(factor, x)
@@ -79,7 +80,10 @@ def times(x: Any, factor: float) -> Any:
 
 
 def is_value(x: Any, value: float) -> Any:
-    """Whether ``x`` is a number, as an expression: Python's ``==`` gives one only when asked for its truth."""
+    """Returns the expression ``x == value``.
+
+    Python's ``==`` gives a deferred comparison, which is not an expression.
+    """
     return tirx.EQ(x, const(value, x))
 
 
@@ -88,29 +92,29 @@ def is_float(x: Any) -> bool:
 
 
 def select(condition: Any, yes: Any, no: Any) -> Any:
-    """``yes`` where the condition holds. A loaded bool is compared as an integer: TVM negates it as one and fails."""
+    """Returns ``yes`` where the condition holds; a loaded bool is compared with 0, for TVM's negation of it fails."""
     if isinstance(condition, (Call, TensorLoad)):
         condition = tirx.NE(condition.astype("int8"), tirx.const(0, "int8"))
     return tirx.Select(condition, yes, no)
 
 
 def isnan(x: Any) -> Any:
-    """Not ``x != x``, which TVM's simplifier takes for false."""
+    """Tests for NaN; not by ``x != x``, which TVM's simplifier folds to false."""
     return tirx.isnan(x)
 
 
 def maximum(x: Any, y: Any) -> Any:
-    """The larger value; NaN where either is NaN, as NumPy and TensorFlow have it."""
+    """Returns the larger value, NaN where either is NaN as in NumPy and TensorFlow."""
     return tirx.Select(x <= y, y, _unless_nan(x, y))
 
 
 def minimum(x: Any, y: Any) -> Any:
-    """The smaller value; NaN where either is NaN, as NumPy and TensorFlow have it."""
+    """Returns the smaller value, NaN where either is NaN as in NumPy and TensorFlow."""
     return tirx.Select(x >= y, y, _unless_nan(x, y))
 
 
 def _unless_nan(x: Any, y: Any) -> Any:
-    """``x``, or ``y`` where that is NaN: by a comparison, which has a vector form where ``isnan`` has none."""
+    """Returns ``x``, or ``y`` where that is NaN; by a comparison, which vectorizes where ``isnan`` doesn't."""
     if not is_float(y) or isinstance(y, tirx.FloatImm):
         return x
     return tirx.Select(y <= tirx.infinity(dtype_of(y)), x, y)
@@ -126,7 +130,7 @@ floor, ceil, nearbyint, trunc = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.trun
 
 
 def libm(name: str, *values: Any) -> Any:
-    """A function of the C library's: ``name`` in float64, ``namef`` in float32."""
+    """Calls a function of the C library: ``name`` in float64, ``namef`` in float32."""
     dtype = dtype_of(values[0])
     return tirx.call_pure_extern(dtype, name if dtype == "float64" else f"{name}f", *values)
 
@@ -140,7 +144,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Unsigned integers go by the signed ones' bits: TVM tells LLVM that unsigned subtraction never wraps."""
+    """Negates; unsigned integers as signed ones, for TVM tells LLVM that unsigned subtraction never wraps."""
     if is_float(x):
         return -x
     signed = dtype_of(x).removeprefix("u")
@@ -149,7 +153,7 @@ def negative(x: Any) -> Any:
 
 
 def magnitude(x: Any) -> Any:
-    """|x|; the smallest integer stays as it is, as in NumPy."""
+    """Returns |x|; the smallest integer stays, as in NumPy."""
     return tirx.abs(x) if is_float(x) else select(x < const(0, x), const(0, x) - x, x)
 
 
@@ -163,7 +167,7 @@ def sign(x: Any) -> Any:
 
 
 def _safe_divisor(x: Any, y: Any) -> Any:
-    """``y``, or 1 where the division can't be done."""
+    """Returns ``y``, or 1 where dividing by it would trap."""
     unsafe = is_value(y, 0)
     if dtype_of(y).startswith("int"):
         unsafe = tirx.Or(unsafe, is_value(y, -1))
@@ -171,7 +175,7 @@ def _safe_divisor(x: Any, y: Any) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Rounded towards 0; any value where ``y`` is 0, for a guard has told that already."""
+    """Returns the quotient rounded towards 0; where ``y`` is 0 any value, for a guard has failed before."""
     divided = tirx.truncdiv(x, _safe_divisor(x, y))
     return tirx.Select(is_value(y, -1), const(0, x) - x, divided) if dtype_of(y).startswith("int") else divided
 
@@ -202,13 +206,13 @@ def floor_remainder(x: Any, y: Any) -> Any:
 
 
 def _differs(rest: Any, y: Any) -> Any:
-    """Whether a remainder is there and has not the divisor's sign."""
+    """Whether a remainder is nonzero and has not the divisor's sign."""
     zero = const(0, rest)
     return tirx.Or(tirx.And(rest < zero, y > zero), tirx.And(rest > zero, y < zero))
 
 
 def shift_count(y: Any) -> Any:
-    """``y`` in [0, bits), beyond which LLVM leaves a shift open."""
+    """Clamps ``y`` to [0, bits), outside which LLVM leaves a shift undefined."""
     bits = int("".join(c for c in dtype_of(y) if c.isdigit()))
     return minimum(maximum(y, const(0, y)), const(bits - 1, y))
 
@@ -225,7 +229,7 @@ def equal(x: Any, y: Any) -> Any:
 
 
 def not_equal(x: Any, y: Any) -> Any:
-    """NaN differs from everything; TVM's own comparison says that it does not."""
+    """Compares; NaN differs from everything, unlike in TVM's comparison."""
     differ = tirx.NE(_comparable(x), _comparable(y))
     return tirx.Or(differ, tirx.Or(isnan(x), isnan(y))) if is_float(x) else differ
 
@@ -254,11 +258,12 @@ def isfinite(x: Any) -> Any:
 
 
 def cast(tensor: te.Tensor, *, dtype: str) -> te.Tensor:
-    """A change of element type that is defined for every value; see ``tvtf.ops.cast``."""
+    """Casts a tensor, with a result defined for every value; see ``tvtf.ops.cast``."""
     return te.compute(dims(tensor), lambda *index: converted(tensor(*index), dtype), name="cast")
 
 
 def converted(x: Any, dtype: str) -> Any:
+    """Converts a scalar expression as TensorFlow's cast does: nonzero to True, floats to integers towards zero."""
     source = dtype_of(x)
     if source == dtype:
         return x
@@ -272,7 +277,7 @@ def converted(x: Any, dtype: str) -> Any:
 
 
 def float_to_integer(x: Any, dtype: str) -> Any:
-    """Through int32, or int64 for wide types; its smallest number stands for what does not fit."""
+    """Converts by way of int32, or int64 for wide dtypes; numbers that don't fit become its smallest number."""
     if dtype == "uint64":
         return _to_uint64(x)
     wide = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"

@@ -1,4 +1,4 @@
-"""Kernels that run along an axis: rows in parallel, the steps of a row one after the other."""
+"""Kernels of scans along an axis: rows in parallel, the steps of a row in sequence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, cast, flat_b
 from tvtf.ops.kernels.reduce import narrowed
 
 PARALLEL_FROM = 1 << 15
-"""Elements from which handing rows to other threads costs less than it saves."""
+"""Number of elements from which running rows on other threads saves more than it costs."""
 
 Step = Callable[[Any, list[Any], list[Any] | None], Any]
 
@@ -27,13 +27,13 @@ def product(extents: Any) -> Any:
 
 
 def rows(count: Any, work: Any) -> Any:
-    """A loop over rows, parallel where there is (or may be) enough to do."""
+    """Returns a loop over rows, parallel unless ``work`` is known to be small."""
     small = isinstance(work, tirx.IntImm) and int(work) < PARALLEL_FROM
     return T.serial(long(0), count, annotations=INDEPENDENT) if small else T.parallel(long(0), count)
 
 
 def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: Step) -> te.Tensor:
-    """``step(previous result, elements here, elements before)`` along ``axis``, from ``start``."""
+    """Computes ``step(previous result, current elements, previous elements)`` along ``axis``, from ``start``."""
     shape, dtype = list(inputs[0].shape), str(inputs[0].dtype)
     wide = accumulator_dtype(dtype)
     inputs = [cast(x, wide) for x in inputs]
@@ -62,6 +62,8 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
 
 
 def _running(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., te.Tensor]:
+    """Returns the kernel of cumulative results of ``combine``, which include an element itself unless ``exclusive``."""
+
     def kernel(x: te.Tensor, *, axis: int, exclusive: bool, reverse: bool) -> te.Tensor:
         def step(old: Any, here: list[Any], before: list[Any] | None) -> Any:
             if exclusive:
@@ -86,7 +88,7 @@ def cumulative_logsumexp(x: te.Tensor, *, axis: int, reverse: bool) -> te.Tensor
 
 
 def _logaddexp(x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)); equal arguments (also infinite ones) are told apart, as inf - inf is NaN."""
+    """Computes log(exp(x) + exp(y)); equal arguments are a case of their own, as inf - inf is NaN."""
     larger, smaller = tirx.Select(x > y, x, y), tirx.Select(x > y, y, x)
     sum_ = larger + scalar.log1p(scalar.exp(smaller - larger))
     return tirx.Select(x == y, x + tirx.const(0.6931471805599453, _type(x)), tirx.Select(x != x, x, sum_))

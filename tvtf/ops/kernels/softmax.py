@@ -1,4 +1,7 @@
-"""TE kernels of softmax and cross entropies: maximum, exponentials, sum, result, one stage each, for rows in cache."""
+"""TE kernels of softmax and cross entropies.
+
+Maximum, exponentials, sum and result are one stage each, so that a schedule can keep a row in cache.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Place = tuple[Any, ...]
 
 
 class Rows:
-    """A tensor seen as rows along one axis: reductions of rows, and elementwise work that knows its row."""
+    """A tensor as rows along one axis, with reductions of rows and elementwise stages that read them."""
 
     def __init__(self, x: te.Tensor, axis: int) -> None:
         self.x, self.axis = x, axis
@@ -28,7 +31,7 @@ class Rows:
         return place[: self.axis] + place[self.axis + 1 :]
 
     def reduced(self, combine: Callable[..., Any], value: Callable[..., Any], name: str) -> te.Tensor:
-        """``combine`` over each row of ``value(place, row)``."""
+        """Reduces ``value(place, row)`` over each row."""
         k = reduce_axis(self.x.shape[self.axis], "k")
 
         def body(*row: Any) -> Any:
@@ -37,7 +40,7 @@ class Rows:
         return compute(self.outer, body, name) if self.outer else _scalar(body, name)
 
     def each(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
-        """``value(place, row)`` for every element."""
+        """Computes ``value(place, row)`` for every element."""
         return compute(self.x.shape, lambda *p: as_dtype(value(p, self.row(p)), dtype or self.dtype), name)
 
     def per_row(self, value: Callable[..., Any], name: str, dtype: str | None = None) -> te.Tensor:
@@ -45,20 +48,20 @@ class Rows:
         return compute(self.outer, body, name) if self.outer else _scalar(body, name)
 
     def maximum(self) -> te.Tensor:
-        """The largest of each row; NaN may get lost here, for the exponentials bring it back."""
+        """Computes each row's maximum; it may lose a NaN, which the exponentials bring back."""
         return self.reduced(te.max, lambda p, row: self.wide(p), "row_max")
 
     def shifted(self, largest: te.Tensor) -> Callable[..., Any]:
         return lambda p, row: self.wide(p) - largest(*row)
 
     def log_sum_exp(self, largest: te.Tensor) -> te.Tensor:
-        """Log of the sum of exponentials, relative to the largest."""
+        """Computes the log of the sum of exponentials, relative to the maximum."""
         shifted = self.shifted(largest)
         total = self.reduced(te.sum, lambda p, row: scalar.exp(shifted(p, row)), "row_sum")
         return self.per_row(lambda row: scalar.log(total(*row)), "row_log")
 
     def probabilities(self) -> Callable[..., Any]:
-        """``value(place, row)`` of the softmax."""
+        """Returns the softmax as a function ``value(place, row)``."""
         largest = self.maximum()
         shifted = self.shifted(largest)
         powers = self.each(lambda p, row: scalar.exp(shifted(p, row)), "row_exp")
@@ -116,6 +119,7 @@ def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> t
 
 
 def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes each row's log of the sum of exponentials minus its logit at the label."""
     rows = Rows(logits, len(logits.shape) - 1)
     largest = rows.maximum()
     log_sum, shifted = rows.log_sum_exp(largest), rows.shifted(largest)
@@ -128,6 +132,7 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 
 
 def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
+    """Computes the logits' cotangent: probabilities minus 1 at the label, times the loss's cotangent."""
     rows = Rows(logits, len(logits.shape) - 1)
     chance, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)

@@ -1,4 +1,4 @@
-"""Stable sorts of rows, for every type and for lengths known or not; TVM's own sort is wrong for some types."""
+"""Stable sorts of rows, for every dtype and symbolic lengths; TVM's own sort is wrong for some dtypes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.ops.kernels.radix import LEAST_LENGTH, order_by_digits
 from tvtf.ops.kernels.scan import product, rows
 
 MOST_BY_INSERTION = 64
-"""Results that are found faster one by one than by sorting the whole row, also where each element is larger than all before."""
+"""Largest k for which insertion is faster than sorting the whole row, even for ascending rows, its worst case."""
 
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
@@ -26,7 +26,7 @@ def precedes(a: Any, b: Any, descending: bool) -> Any:
 
 
 def order(x: te.Tensor, descending: bool) -> te.Tensor:
-    """For each row (the last axis) the int32 places of its elements in order, equal ones as they come."""
+    """Computes the int32 indices that sort each row (the last axis), stably."""
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
     if isinstance(length, tirx.IntImm) and int(length) >= LEAST_LENGTH:
@@ -43,7 +43,7 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
 
 
 def _sort_row(key: Any, places: Any, spare: Any, base: Any, length: Any, descending: bool) -> None:
-    """Bottom-up merge sort: sorted runs of 1, 2, 4, ... places are merged in pairs."""
+    """Emits a bottom-up merge sort: sorted runs of 1, 2, 4, ... elements are merged in pairs."""
     width = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
     with T.serial(long(0), length) as i:
         places[base + i] = i.astype("int32")
@@ -59,6 +59,7 @@ def _sort_row(key: Any, places: Any, spare: Any, base: Any, length: Any, descend
 
 
 def _merge(key: Any, places: Any, spare: Any, base: Any, run: tuple[Any, Any, Any], descending: bool) -> None:
+    """Merges two adjacent sorted runs of ``places`` into ``spare``; equal keys keep their order."""
     low, middle, high = run
     left, right = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
     left[0] = low
@@ -91,8 +92,8 @@ def _at(x: te.Tensor, places: te.Tensor, extent: Any, name: str) -> te.Tensor:
 
 
 def argsort(x: te.Tensor, *, descending: bool) -> te.Tensor:
-    found = order(x, descending)
-    return compute(x.shape, lambda *i: found(*i), "argsort")
+    result = order(x, descending)
+    return compute(x.shape, lambda *i: result(*i), "argsort")
 
 
 def sort(x: te.Tensor, *, descending: bool) -> te.Tensor:
@@ -100,13 +101,16 @@ def sort(x: te.Tensor, *, descending: bool) -> te.Tensor:
 
 
 def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
-    found = largest(x, k) if isinstance(k, int) and 0 < k <= MOST_BY_INSERTION else order(x, True)
+    result = largest(x, k) if isinstance(k, int) and 0 < k <= MOST_BY_INSERTION else order(x, True)
     shape = [*list(x.shape)[:-1], long(k)]
-    return [_at(x, found, k, "values"), compute(shape, lambda *i: found(*i).astype(index_type), "places")]
+    return [_at(x, result, k, "values"), compute(shape, lambda *i: result(*i).astype(index_type), "places")]
 
 
 def largest(x: te.Tensor, k: int) -> te.Tensor:
-    """The int32 places of each row's ``k`` largest elements in descending order: few elements are larger than k before."""
+    """Computes the int32 indices of each row's ``k`` largest elements in descending order, by insertion.
+
+    In most rows few elements are larger than the k-th before them, so that few are inserted.
+    """
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
@@ -125,7 +129,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 
 
 def _insert(key: Any, place: Any, places: Any, best: Any, first: Any, k: int) -> None:
-    """Where it goes, behind equal ones; the last one falls out."""
+    """Emits the insertion of an element behind equal ones; the last of the k is dropped."""
     at = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
     at[0] = tirx.min(place, long(k - 1))
     before = first + at[0] - 1
@@ -138,7 +142,7 @@ def _insert(key: Any, place: Any, places: Any, best: Any, first: Any, k: int) ->
 
 
 def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type: str) -> te.Tensor:
-    """By bisection, row by row."""
+    """Searches by bisection, row by row."""
     length, width = long(sequence.shape[-1]), long(values.shape[-1])
     count = product(list(values.shape)[:-1])
     if any(isinstance(dim, tirx.IntImm) and dim.value == 0 for dim in (*sequence.shape, *values.shape)):
@@ -147,14 +151,14 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            edges, wanted, out = (flat_buffer(b) for b in (*ins, *outs))
+            edges, targets, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as at:
                 low, high = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
                 low[0] = long(0)
                 high[0] = length
                 with T.While(low[0] < high[0]):
                     middle = tirx.floordiv(low[0] + high[0], long(2))
-                    edge, value = edges[tirx.floordiv(at, width) * length + middle], wanted[at]
+                    edge, value = edges[tirx.floordiv(at, width) * length + middle], targets[at]
                     # For NaN there is nothing below, and all of them up to it. TVM takes ``not value < edge`` for
                     # ``edge <= value``, which for NaN it is not.
                     unordered = [tirx.isnan(x) for x in (edge, value) if "float" in str(x.ty.dtype)]

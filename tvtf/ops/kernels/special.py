@@ -52,7 +52,7 @@ _HALLEY_STEPS = 3
 
 
 def _start(q: Any) -> Any:
-    """Roughly the z with erfc(z) = q, for 0 < q <= 1."""
+    """Returns an approximation of the z with erfc(z) = q, for 0 < q <= 1."""
     w = -fastmath.log(q * (real(2) - q))
 
     def choose(w: Any) -> Any:
@@ -78,18 +78,18 @@ def _refined(q: Any, z: Any, steps: int) -> Any:
 
 
 def inverse_erfc(q: Any) -> Any:
-    """For 0 < q <= 1; infinite at 0."""
+    """Computes the inverse of erfc for 0 < q <= 1; infinite at 0."""
     inside = tirx.Select(q > real(0), q, real(1))
-    found = let(inside, lambda p: let(_start(p), lambda z: _refined(p, z, _HALLEY_STEPS)))
-    return tirx.Select(q > real(0), found, real(np.inf))
+    root = let(inside, lambda p: let(_start(p), lambda z: _refined(p, z, _HALLEY_STEPS)))
+    return tirx.Select(q > real(0), root, real(np.inf))
 
 
 @through_double
 def erfinv(x: Any) -> Any:
-    """By symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
+    """Computes the inverse of erf, by symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
     size = tirx.abs(x)
-    found = inverse_erfc(real(1) - size)
-    signed = tirx.Select(x < real(0), -found, found)
+    size_of_result = inverse_erfc(real(1) - size)
+    signed = tirx.Select(x < real(0), -size_of_result, size_of_result)
     small = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
     near = tirx.Select(size < real(1e-3), small, signed)
     return tirx.Select(size <= real(1), near, real(np.nan))
@@ -97,10 +97,12 @@ def erfinv(x: Any) -> Any:
 
 @through_double
 def ndtri(p: Any) -> Any:
-    """By symmetry from the smaller tail; NaN outside [0, 1]."""
+    """Computes the normal quantile, by symmetry from the smaller tail; NaN outside [0, 1]."""
     lower = p < real(0.5)
-    found = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
-    return tirx.Select(tirx.And(p >= real(0), p <= real(1)), tirx.Select(lower, -found, found), real(np.nan))
+    size_of_result = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
+    return tirx.Select(
+        tirx.And(p >= real(0), p <= real(1)), tirx.Select(lower, -size_of_result, size_of_result), real(np.nan)
+    )
 
 
 # -- digamma and trigamma: the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.18, 6.4.12);
@@ -112,7 +114,7 @@ _TRIGAMMA_SERIES = (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
 
 
 def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
-    """The sum of ``term`` at x, x + 1... x + 9, and x + 10, for x > 0."""
+    """Returns the sum of ``term`` at x, x + 1... x + 9, and x + 10, for x > 0."""
     terms = [term(x + real(i)) for i in range(_SHIFTS)]
     return reduce(lambda a, b: a + b, terms), x + real(_SHIFTS)
 
@@ -136,6 +138,7 @@ def _trigamma_above(x: Any) -> Any:
 
 
 def _reflected(x: Any, above: Function, reflect: Function, pole: float) -> Any:
+    """Computes a function by ``above`` for positive x and by a reflection formula for others, with a value at poles."""
     negative = x <= real(0)
     value = let(tirx.Select(negative, real(1) - x, x), above)
     whole = tirx.And(negative, tirx.EQ(x, tirx.floor(x)))
@@ -146,7 +149,7 @@ def _reflected(x: Any, above: Function, reflect: Function, pole: float) -> Any:
 
 @through_double
 def digamma(x: Any) -> Any:
-    """NaN at 0, -1, -2..."""
+    """Computes digamma; NaN at 0, -1, -2..."""
     return _reflected(x, _digamma_above, lambda v, angle: v - real(np.pi) / circular.tan(angle), np.nan)
 
 
@@ -156,7 +159,7 @@ def _trigamma_reflection(value: Any, angle: Any) -> Any:
 
 @through_double
 def trigamma(x: Any) -> Any:
-    """Infinite at 0, -1, -2..."""
+    """Computes trigamma; infinite at 0, -1, -2..."""
     return _reflected(x, _trigamma_above, _trigamma_reflection, np.inf)
 
 
@@ -167,7 +170,7 @@ _LGAMMA_SHIFTS = 8
 
 
 def _lgamma_above(x: Any) -> Any:
-    """Within 1e-13 for x > 0."""
+    """Computes log gamma(x) within 1e-13 for x > 0."""
     is_low = x < real(_LGAMMA_SHIFTS)
     product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
     below = fastmath.log(tirx.Select(is_low, product, real(1)))
@@ -187,11 +190,11 @@ def _lgamma_reflection(value: Any, angle: Any) -> Any:
 
 @through_double
 def _lgamma_single(x: Any) -> Any:
-    found = _reflected(x, _lgamma_above, _lgamma_reflection, np.inf)
+    result = _reflected(x, _lgamma_above, _lgamma_reflection, np.inf)
     is_root = tirx.Or(tirx.EQ(x, real(1)), tirx.EQ(x, real(2)))
-    return tirx.Select(is_root, real(0), tirx.Select(tirx.abs(x) < real(np.inf), found, x * x))
+    return tirx.Select(is_root, real(0), tirx.Select(tirx.abs(x) < real(np.inf), result, x * x))
 
 
 def lgamma(x: Any) -> Any:
-    """log |gamma(x)|, of float64 by the C library, which is exact near the zeros at 1 and 2."""
+    """Computes log |gamma(x)|; float64 by the C library, which is exact near the zeros at 1 and 2."""
     return libm("lgamma", x) if dtype_of(x) == "float64" else _lgamma_single(x)

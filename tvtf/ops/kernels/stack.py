@@ -32,6 +32,7 @@ def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tens
 
 
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
+    """Returns ``buffer`` with ``change(old, *position)`` in the row at ``index``."""
     place = index().astype("int64")
 
     def element(i: Any, *rest: Any) -> Any:
@@ -42,5 +43,5 @@ def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
 
 
 def length(count: te.Tensor) -> te.Tensor:
-    """A scalar as the vector that a shape is made of."""
+    """Returns a scalar as an int64 vector, from which a shape is bound."""
     return te.compute((1,), lambda _: count().astype("int64"), name="length")

@@ -1,4 +1,4 @@
-"""Ops on strings, which the host computes."""
+"""Ops on strings, computed by Python, for TVM has no strings."""
 
 from tvtf.ops.strings import basic, files, gfile, hashing, numbers, raw, regex, unicode
 

@@ -1,4 +1,4 @@
-"""Strings element by element: case, length, parts, and joining them."""
+"""Elementwise string ops: case, length, substrings; and joining, formatting."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def string_strip(input: Any, name: str | None = None) -> Any:
 
 
 def _starts(value: bytes) -> list[int]:
-    """Where the UTF-8 characters of a string begin."""
+    """Returns where the UTF-8 characters of a string begin."""
     return [i for i, byte in enumerate(value) if byte & 0xC0 != UTF8_TAIL]
 
 
@@ -135,13 +135,14 @@ def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) 
 
 def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
     texts, places, lengths = np.broadcast_arrays(x, pos, length)
-    found = np.empty(texts.shape, object)
-    each = zip(texts.ravel().tolist(), places.ravel().tolist(), lengths.ravel().tolist())
-    found.reshape(-1)[:] = [_part(value, p, n, i, unit) for i, (value, p, n) in enumerate(each)]
-    return found
+    result = np.empty(texts.shape, object)
+    items = zip(texts.ravel().tolist(), places.ravel().tolist(), lengths.ravel().tolist())
+    result.reshape(-1)[:] = [_part(value, p, n, i, unit) for i, (value, p, n) in enumerate(items)]
+    return result
 
 
 def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
+    """Returns a part of one string, in bytes or characters; a position outside it is an error, as in TensorFlow."""
     edges = [*_starts(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
     size = len(edges) - 1
     first = pos + size if pos < 0 else pos
@@ -184,6 +185,7 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
 
 
 def _join_type(*types: TensorType, separator: str) -> TensorType:
+    """Checks that all inputs are strings of one shape, or scalars."""
     shape: Any = ()
     for t in types:
         require_dtype(t, (string,), "inputs")
@@ -200,9 +202,9 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
 def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
     glue = separator.encode()
     texts = np.broadcast_arrays(*arrays)
-    found = np.empty(texts[0].shape, object)
-    found.reshape(-1)[:] = [glue.join(parts) for parts in zip(*(t.ravel().tolist() for t in texts))]
-    return found
+    result = np.empty(texts[0].shape, object)
+    result.reshape(-1)[:] = [glue.join(parts) for parts in zip(*(t.ravel().tolist() for t in texts))]
+    return result
 
 
 @text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
@@ -230,8 +232,8 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
 
 def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
-    kept = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
-    return tuple(kept)
+    dims = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
+    return tuple(dims)
 
 
 def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, separator: str) -> TensorType:
@@ -243,13 +245,14 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
 
 
 def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
-    kept = [i for i in range(array.ndim) if i not in axes]
-    shape = tuple(array.shape[i] for i in kept)
+    """Joins strings along axes in the given order: strings along the first axis are joined first."""
+    rest = [i for i in range(array.ndim) if i not in axes]
+    shape = tuple(array.shape[i] for i in rest)
     count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
-    rows = np.transpose(array, [*kept, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
-    found = np.empty(len(rows), object)
-    found[:] = [separator.encode().join(row) for row in rows.tolist()]
-    return found.reshape(_reduced_shape(array.shape, axes, keepdims))
+    rows = np.transpose(array, [*rest, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
+    result = np.empty(len(rows), object)
+    result[:] = [separator.encode().join(row) for row in rows.tolist()]
+    return result.reshape(_reduced_shape(array.shape, axes, keepdims))
 
 
 @text_op(tf_name="ReduceJoin", type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
@@ -274,11 +277,11 @@ def reduce_join(
 
 
 def _ordered_axes(axis: Any, rank: int) -> list[int]:
-    """In the order given: strings along the first are joined first."""
-    listed = (
+    """Returns the axes in the given order, which is the order of joining."""
+    axes = (
         [static_int(a, "axis") for a in axis] if isinstance(axis, (list, tuple)) else list(canonical_axes(axis, rank))
     )
-    return [a % rank if rank and -rank <= a < rank else a for a in listed]
+    return [a % rank if rank and -rank <= a < rank else a for a in axes]
 
 
 def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separator: str) -> TensorType:
@@ -288,6 +291,7 @@ def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separa
 
 
 def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
+    """Joins the strings of each segment, column by column, in the order of the rows."""
     rows = x.reshape(ids.size, -1)
     parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
     for number, row in zip(ids.ravel().tolist(), rows.tolist()):
@@ -295,9 +299,9 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
             raise ArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
         for column, value in enumerate(row):
             parts[number][column].append(value)
-    found = np.empty((num_segments, rows.shape[1]), object)
-    found.reshape(-1)[:] = [separator.encode().join(p) for columns in parts for p in columns]
-    return found.reshape(num_segments, *x.shape[ids.ndim :])
+    result = np.empty((num_segments, rows.shape[1]), object)
+    result.reshape(-1)[:] = [separator.encode().join(p) for columns in parts for p in columns]
+    return result.reshape(num_segments, *x.shape[ids.ndim :])
 
 
 @text_op(
@@ -338,7 +342,7 @@ def unsorted_segment_join(
     ),
 )
 def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> Any:
-    """The pieces of text with the tensors between them."""
+    """Formats the pieces of a template with the tensors between them."""
     return tensors, {"pieces": pieces, "summarize": summarize}
 
 

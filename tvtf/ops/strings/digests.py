@@ -1,4 +1,4 @@
-"""The hashes that TensorFlow puts strings into buckets with; their numbers are part of its interface.
+"""TensorFlow's hashes of strings: FarmHash's Fingerprint64, MurmurHash64 and SipHash. Their values are part of its API.
 
 Sources: ``Fingerprint64`` of https://github.com/google/farmhash (``farmhashna::Hash64``), ``tensorflow/core/lib/hash/hash.cc``
 (``Hash64``), and SipHash-2-4, https://www.aumasson.jp/siphash/siphash.pdf.
@@ -23,7 +23,7 @@ def _u32(data: bytes, at: int) -> int:
 
 
 def _rotated(value: int, shift: int) -> int:
-    """To the right."""
+    """Rotates a 64-bit word to the right."""
     return (value >> shift | value << (64 - shift)) & MASK
 
 
@@ -38,7 +38,7 @@ def _hash16(u: int, v: int, mul: int) -> int:
 
 
 def fingerprint64(data: bytes) -> int:
-    """FarmHash's fingerprint of a string.
+    """Returns FarmHash's fingerprint of a string.
 
     >>> fingerprint64(b"hello")
     13009744463427800296
@@ -48,7 +48,7 @@ def fingerprint64(data: bytes) -> int:
 
 @functools.lru_cache(maxsize=1 << 15)
 def _to_word(data: bytes) -> int:
-    """Of what may well come again: words of a language do."""
+    """Fingerprints a short string; cached, for words of a language repeat."""
     size = len(data)
     if size <= 16:
         return _to_16(data)
@@ -56,6 +56,7 @@ def _to_word(data: bytes) -> int:
 
 
 def _to_16(s: bytes) -> int:
+    """Fingerprints a string of at most 16 bytes."""
     size = len(s)
     mul = (K2 + size * 2) & MASK
     if size >= 8:
@@ -73,6 +74,7 @@ def _to_16(s: bytes) -> int:
 
 
 def _to_32(s: bytes) -> int:
+    """Fingerprints a string of 17 to 32 bytes."""
     size = len(s)
     mul = (K2 + size * 2) & MASK
     a, b = _u64(s, 0) * K1 & MASK, _u64(s, 8)
@@ -82,6 +84,7 @@ def _to_32(s: bytes) -> int:
 
 
 def _to_64(s: bytes) -> int:
+    """Fingerprints a string of 33 to 64 bytes."""
     size = len(s)
     mul = (K2 + size * 2) & MASK
     a, b = _u64(s, 0) * K2 & MASK, _u64(s, 8)
@@ -95,7 +98,7 @@ def _to_64(s: bytes) -> int:
 
 
 def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
-    """``WeakHashLen32WithSeeds``."""
+    """Mixes 32 bytes into two seeds; FarmHash's ``WeakHashLen32WithSeeds``."""
     w, x, y, z = (_u64(s, at + i) for i in (0, 8, 16, 24))
     a = (a + w) & MASK
     b = _rotated((b + a + z) & MASK, 21)
@@ -106,6 +109,7 @@ def _weak(s: bytes, at: int, a: int, b: int) -> tuple[int, int]:
 
 
 def _beyond_64(s: bytes) -> int:
+    """Fingerprints a string of more than 64 bytes, in blocks of 64."""
     size, seed = len(s), 81
     x, y = seed, (seed * K1 + 113) & MASK
     z = _mixed((y * K2 + 113) & MASK) * K2 & MASK
@@ -143,7 +147,7 @@ SEED = 0xDECAFCAFFE
 
 
 def hash64(data: bytes) -> int:
-    """MurmurHash2 with TensorFlow's seed."""
+    """Returns the 64-bit MurmurHash2 with TensorFlow's seed."""
     h = SEED ^ (len(data) * MURMUR & MASK)
     whole = len(data) & ~7
     for at in range(0, whole, 8):
@@ -157,7 +161,7 @@ def hash64(data: bytes) -> int:
 
 
 def siphash(key: tuple[int, int], data: bytes) -> int:
-    """SipHash-2-4 under a key of 128 bits."""
+    """Returns SipHash-2-4 with a key of 128 bits."""
     v = [
         key[0] ^ 0x736F6D6570736575,
         key[1] ^ 0x646F72616E646F6D,
@@ -175,6 +179,7 @@ def siphash(key: tuple[int, int], data: bytes) -> int:
 
 
 def _rounds(v: list[int], count: int) -> None:
+    """Applies SipHash's rounds to its four words."""
     for _ in range(count):
         v[0] = (v[0] + v[1]) & MASK
         v[1] = _rotated(v[1], 51) ^ v[0]
@@ -189,7 +194,7 @@ def _rounds(v: list[int], count: int) -> None:
 
 
 def fingerprint_cat64(first: int, second: int) -> int:
-    """The fingerprint of two fingerprints, in this order.
+    """Returns the fingerprint of two fingerprints, in this order.
 
     >>> fingerprint_cat64(1, 2)
     14454907135238785252
@@ -198,7 +203,7 @@ def fingerprint_cat64(first: int, second: int) -> int:
     """
     factor, all_bits = 0xC6A4A7935BD1E995, (1 << 64) - 1
     mixed = second * factor & all_bits
-    found = first ^ factor ^ ((mixed ^ mixed >> 47) * factor & all_bits)
-    found = found * factor & all_bits
-    found = (found ^ found >> 47) * factor & all_bits
-    return found ^ found >> 47
+    result = first ^ factor ^ ((mixed ^ mixed >> 47) * factor & all_bits)
+    result = result * factor & all_bits
+    result = (result ^ result >> 47) * factor & all_bits
+    return result ^ result >> 47

@@ -1,4 +1,4 @@
-"""Whole files as strings, and the names of files."""
+"""read_file, write_file and matching_files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _write(filename: np.ndarray, contents: np.ndarray) -> np.ndarray:
 
 @host_primitive(tf_name="WriteFile", type=_write_type, numpy=_write, pure=False)
 def file_written(filename: Any, contents: Any) -> Any:
-    """Writes a file, and gives a zero."""
+    """Writes a file and returns zero, a result by which a trace holds the effect."""
     return (filename, contents), {}
 
 
@@ -86,9 +86,9 @@ def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
 
 
 def _matching(patterns: np.ndarray, count: Any) -> np.ndarray:
-    found = {os.fsencode(p) for pattern in patterns.ravel().tolist() for p in glob.glob(os.fsdecode(pattern))}
-    names = np.empty(len(found), object)
-    names[:] = sorted(found)
+    matches = {os.fsencode(p) for pattern in patterns.ravel().tolist() for p in glob.glob(os.fsdecode(pattern))}
+    names = np.empty(len(matches), object)
+    names[:] = sorted(matches)
     return names
 
 
@@ -96,7 +96,7 @@ def _matching(patterns: np.ndarray, count: Any) -> np.ndarray:
     tf_name="MatchingFiles", type=lambda x, count: TensorType((count,), string), numpy=_matching, pure=False
 )
 def file_names(patterns: Any, count: Any) -> Any:
-    """The names of the ``count`` files that match one of several patterns."""
+    """Returns the names of the ``count`` files that match one of several patterns."""
     return (patterns,), {"count": count}
 
 

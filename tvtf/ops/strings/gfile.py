@@ -1,4 +1,4 @@
-"""``tf.io.gfile``: the local file system by TensorFlow's names and errors."""
+"""``tf.io.gfile``: the local file system, with TensorFlow's function names and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = str | bytes | os.PathLike[str]
 
 
 def _text(path: Any) -> str:
-    """A path, also one given as a ``file://`` URI."""
+    """Returns a path as text, also one given as a ``file://`` URI."""
     return os.fsdecode(path).removeprefix("file://")
 
 
@@ -197,7 +197,7 @@ def _check_free(path: str, overwrite: bool) -> None:
 
 
 class FileStatistics(NamedTuple):
-    """What :func:`stat` tells."""
+    """The result of :func:`stat`."""
 
     length: int
     mtime_nsec: int
@@ -218,8 +218,8 @@ def stat(path: Path) -> FileStatistics:
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/stat
     """
     with named_failures(_text(path), "read"):
-        found = os.stat(_text(path))
-    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(_text(path)))
+        status = os.stat(_text(path))
+    return FileStatistics(status.st_size, status.st_mtime_ns, os.path.isdir(_text(path)))
 
 
 @export("io.gfile.walk")
@@ -298,6 +298,7 @@ class GFile:
         return self._mode
 
     def _opened(self, doing: str) -> Any:
+        """Returns the open file, opened on first use; raises FailedPreconditionError if the mode forbids ``doing``."""
         reads = doing == "read"
         if reads and not ("r" in self._mode or "+" in self._mode) or not reads and self._mode in ("r", "rb"):
             raise FailedPreconditionError(None, None, f"File isn't open for {'reading' if reads else 'writing'}")
@@ -307,35 +308,35 @@ class GFile:
                 self._file = open(self._name, self._mode, encoding=encoding)  # noqa: SIM115 - closed by `close`
         return self._file
 
-    def _done(self, doing: str, method: str, *args: Any) -> Any:
-        """What a method of the file gives.
+    def _call(self, doing: str, method: str, *args: Any) -> Any:
+        """Calls a method of the open file.
 
         Raises:
-          OpError: the system refuses; TensorFlow's type of its reason.
+          OpError: the system refuses, as TensorFlow's error type for the reason.
         """
         file = self._opened(doing)
         with named_failures(self._name, doing):
             return getattr(file, method)(*args)
 
     def read(self, n: int = -1) -> Any:
-        """The next ``n`` characters, or all that are left."""
-        return self._done("read", "read", n)
+        """Reads ``n`` characters, or all that are left."""
+        return self._call("read", "read", n)
 
     def readline(self) -> Any:
-        """The next line, with its end."""
-        return self._done("read", "readline")
+        """Reads the next line, with its line end."""
+        return self._call("read", "readline")
 
     def readlines(self) -> list[Any]:
-        """All lines that are left."""
-        return list(self._done("read", "readlines"))
+        """Reads all remaining lines."""
+        return list(self._call("read", "readlines"))
 
     def write(self, file_content: Any) -> None:
-        """Adds to the file."""
-        self._done("write", "write", file_content)
+        """Writes to the file."""
+        self._call("write", "write", file_content)
 
     def writelines(self, lines: Iterable[Any]) -> None:
-        """Adds several texts."""
-        self._done("write", "writelines", lines)
+        """Writes several texts."""
+        self._call("write", "writelines", lines)
 
     def seek(self, offset: int | None = None, whence: int = io.SEEK_SET, position: int | None = None) -> None:
         """Goes to a place; ``position`` is an older name of ``offset``.
@@ -349,17 +350,17 @@ class GFile:
         file.seek(place, whence)
 
     def tell(self) -> int:
-        """The place where it is."""
+        """Returns the current position."""
         return 0 if self._file is None else int(self._file.tell())
 
     def size(self) -> int:
-        """The file's length in bytes."""
+        """Returns the file's length in bytes."""
         return stat(self._name).length
 
     def flush(self) -> None:
-        """Writes what waits to be."""
+        """Flushes buffered writes."""
         if self._file is not None:
-            self._done("write" if self._mode not in ("r", "rb") else "read", "flush")
+            self._call("write" if self._mode not in ("r", "rb") else "read", "flush")
 
     def close(self) -> None:
         """Closes the file."""

@@ -1,4 +1,4 @@
-"""Strings in buckets, by TensorFlow's hashes; and fingerprints."""
+"""to_hash_bucket and fingerprint, with TensorFlow's hashes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tvtf.ops.strings.rules import each_text, from_text, text, text_op
 
 
 def _buckets(num_buckets: Any, op: str) -> int:
+    """Returns a number of buckets after checking that it is positive."""
     count = attribute_int(num_buckets, "num_buckets", -(2**63), 64)
     if count < 1:
         raise ArgumentError(
@@ -98,6 +99,7 @@ def _unsigned(key: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _fingerprints(array: np.ndarray) -> np.ndarray:
+    """Fingerprints each string, or the bytes of each item of the first axis, as rows of 8 bytes."""
     rows = array.reshape(len(array), -1)
     hashes = [fingerprint64(row[0] if row.dtype == object else np.ascontiguousarray(row).tobytes()) for row in rows]
     return np.array(hashes, "<u8").view(np.uint8).reshape(-1, 8)

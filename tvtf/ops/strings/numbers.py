@@ -1,4 +1,4 @@
-"""Numbers as strings, and strings as numbers."""
+"""Conversion between strings and numbers: to_number and as_string."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ _FLOAT = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|in
 
 
 def number_of(value: bytes, dtype: DType) -> Any:
-    """The number that a string is, by TensorFlow's grammar: Python's takes underscores between digits, too.
+    """Parses a number by TensorFlow's grammar, without the underscores between digits that Python accepts.
 
     >>> number_of(b" 12", int32)
     12
 
     Raises:
-      ValueError: it is none, or one that does not fit.
+      ValueError: it is not a number, or doesn't fit the dtype.
     """
     kind, pattern = (float, _FLOAT) if dtype.is_floating else (int, _INT)
     if not pattern.fullmatch(value) or (kind is int and not _fits(int(value), dtype)):
-        raise ValueError(f"{value!r:.100} is no {dtype.name}")
+        raise ValueError(f"{value!r:.100} is not a valid {dtype.name}")
     return kind(value)
 
 
 def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
+    """Converts each string to a number; raises TensorFlow's error for one that isn't a number of ``out_type``."""
+
     def number(value: bytes) -> Any:
         try:
             return number_of(value, out_type)
         except ValueError:
-            told = f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}"
-            raise ArgumentError(told) from None
+            message = f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}"
+            raise ArgumentError(message) from None
 
     return mapped(number, array, out_type.np)
 
@@ -94,6 +96,7 @@ def _texts(x: TensorType) -> TensorType:
 
 
 def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
+    """Formats each element, strings and bools included."""
     if array.dtype == object:
         return mapped(
             lambda value: (form % value.decode(errors="surrogateescape")).encode(errors="surrogateescape"), array
@@ -148,7 +151,7 @@ def as_string(
 
 
 def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width: int, fill: str) -> str:
-    """The format of one number."""
+    """Returns C's printf format of one number, after checking the options."""
     fractional = dtype in (*FLOATING, *COMPLEX)
     if not fractional and dtype not in (bool_, string):
         _require(

@@ -1,4 +1,6 @@
-"""RE2's regular expressions by Python's ``re``: translated where they are written otherwise, refused where they differ.
+"""RE2's regular expressions by Python's ``re``.
+
+Syntax is translated where it differs, and refused where ``re`` lacks it.
 
 Source: https://github.com/google/re2/wiki/Syntax
 """
@@ -32,10 +34,10 @@ _TOKEN = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9A-Fa-f]+\}|\\.|\[:\^?\w+:\]|\(\?.
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str, op: str) -> re.Pattern[str]:
-    """A pattern of RE2, which matches text.
+    """Compiles a pattern of RE2 to one of Python that matches text.
 
     Raises:
-      InvalidArgumentError: it is none, or needs what Python's ``re`` does not have.
+      InvalidArgumentError: the pattern is invalid, or needs what Python's ``re`` does not have.
 
     >>> bool(compiled(r"[[:alpha:]]+\\z", "RegexFullMatch").match("abc"))
     True
@@ -47,6 +49,7 @@ def compiled(pattern: str, op: str) -> re.Pattern[str]:
 
 
 def _translated(pattern: str) -> Iterator[str]:
+    """Yields the tokens of a pattern in Python's syntax, which differs inside character classes."""
     inside = False
     for token in _TOKEN.findall(pattern):
         yield _in_class(token) if inside else _outside(token)
@@ -70,6 +73,7 @@ def _outside(token: str) -> str:
 
 
 def _escape(token: str) -> str:
+    """Translates an escape sequence, or raises for one that Python's ``re`` lacks."""
     if token.startswith(r"\Q"):
         return re.escape(token[2:].removesuffix(r"\E"))
     if token.startswith(r"\x{"):
@@ -80,7 +84,7 @@ def _escape(token: str) -> str:
 
 
 def rewritten(match: re.Match[str], rewrite: str) -> str:
-    """RE2's rewrite of a match: ``\\0`` is all of it, ``\\1`` to ``\\9`` its groups.
+    """Expands RE2's rewrite for a match: ``\\0`` is all of it, ``\\1`` to ``\\9`` its groups.
 
     >>> rewritten(re.match("(a)(b)", "ab"), r"\\2-\\0")
     'b-ab'
@@ -92,7 +96,7 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
-    """Whether a rewrite names groups that are there, and escapes nothing else; RE2 replaces nothing where it is none.
+    """Whether a rewrite escapes nothing but existing groups; with an invalid rewrite RE2 replaces nothing.
 
     >>> is_rewrite(re.compile("(a)"), r"\\1"), is_rewrite(re.compile("(a)"), r"\\2")
     (True, False)
@@ -102,7 +106,7 @@ def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
 
 
 def replaced(pattern: re.Pattern[str], value: str, rewrite: str, everywhere: bool) -> str:
-    """What RE2 makes of a string: an empty match right after another match does not count."""
+    """Replaces matches as RE2 does: an empty match right after another match is skipped."""
     parts: list[str] = []
     end = at = 0
     while at <= len(value) and (match := pattern.search(value, at)):

@@ -1,4 +1,4 @@
-"""Bytes as numbers and as text: raw values, base64, and whole tensors in TensorFlow's protocol buffer."""
+"""decode_raw, base64, and serialize_tensor and parse_tensor in TensorFlow's protocol buffer."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length:
 
 
 def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
+    """Reads numbers from the bytes of strings, all cut or padded to one length."""
     texts = array.ravel().tolist()
     size = fixed_length or (len(texts[0]) if texts else 0)
     for i, value in enumerate(texts):
@@ -38,8 +39,8 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
         raise ArgumentError(
             f"Input to DecodeRaw has length {size} that is not a multiple of {out_type.np.itemsize}, the size of {out_type.name}"
         )
-    whole = b"".join(value[:size].ljust(size, b"\0") for value in texts)
-    values = np.frombuffer(whole, out_type.np).reshape(*array.shape, size // out_type.np.itemsize)
+    data = b"".join(value[:size].ljust(size, b"\0") for value in texts)
+    values = np.frombuffer(data, out_type.np).reshape(*array.shape, size // out_type.np.itemsize)
     return values.copy() if little_endian else values.byteswap()
 
 
@@ -100,6 +101,7 @@ def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any
 
 
 def _decode_base64(value: bytes) -> bytes:
+    """Decodes web-safe base64, padded or not; Python alone would ignore invalid characters."""
     bare = value.rstrip(b"=")
     try:
         if bare.translate(None, _WEB_SAFE) or len(bare) % 4 == 1:
@@ -156,6 +158,7 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
 
 
 def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
+    """Parses a serialized scalar string to an array of ``out_type``."""
     from tvtf.ops.strings.tensor_proto import read
 
     if array.ndim:
@@ -170,7 +173,7 @@ def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
 
 @text_op(tf_name="ParseTensor", type=_parse_type, numpy=parsed)
 def parse_tensor(serialized: Any, out_type: Any) -> Any:
-    """The tensor that ``tf.io.serialize_tensor`` wrote, eagerly: only its bytes tell its rank."""
+    """Parses what ``tf.io.serialize_tensor`` wrote, eagerly: the rank is known only from the bytes."""
     return (text(serialized),), {"out_type": as_dtype(out_type), "shape": ()}
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions, in RE2's syntax."""
+"""regex_replace and regex_full_match, in RE2's syntax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
 
 
 def _plain(value: Any, what: str) -> str:
-    """A pattern or rewrite: a Python string, or a scalar tensor of known value."""
+    """Returns a pattern or rewrite as text, from a Python string or an eager scalar tensor."""
     if isinstance(value, EagerTensor):
         value = value.numpy()
     if isinstance(value, bytes):
@@ -59,9 +59,9 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_replace
     """
-    wanted, schema = _plain(pattern, "pattern"), _plain(rewrite, "rewrite")
-    compiled(wanted, "RegexReplace")
-    return (text(input),), {"pattern": wanted, "rewrite": schema, "replace_global": bool(replace_global)}
+    regex, schema = _plain(pattern, "pattern"), _plain(rewrite, "rewrite")
+    compiled(regex, "RegexReplace")
+    return (text(input),), {"pattern": regex, "rewrite": schema, "replace_global": bool(replace_global)}
 
 
 def _matches(array: np.ndarray, pattern: str) -> np.ndarray:
@@ -82,6 +82,6 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_full_match
     """
-    wanted = _plain(pattern, "pattern")
-    compiled(wanted, "RegexFullMatch")
-    return (text(input),), {"pattern": wanted}
+    regex = _plain(pattern, "pattern")
+    compiled(regex, "RegexFullMatch")
+    return (text(input),), {"pattern": regex}

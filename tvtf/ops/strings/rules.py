@@ -1,4 +1,4 @@
-"""What ops on strings share: conversion, types, and kernels that go from element to element."""
+"""Rules shared by string ops: argument conversion, type rules, elementwise kernels, declaration."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tvtf.ops.rules import require_dtype
 
 
 def text(value: Any) -> Tensor:
-    """An argument of a string op as a tensor."""
+    """Converts an argument of a string op to a tensor."""
     return convert_to_tensor(value) if is_tensor(value) else of_fixed_dtype(value, string)
 
 
 def mapped(function: Callable[[Any], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
-    """``function`` of each element."""
-    found = np.empty(array.shape, dtype)
-    found.reshape(-1)[:] = [function(each) for each in array.ravel().tolist()]
-    return found
+    """Applies ``function`` to each element."""
+    result = np.empty(array.shape, dtype)
+    result.reshape(-1)[:] = [function(each) for each in array.ravel().tolist()]
+    return result
 
 
 def like_text(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
-    """The type rule of what gives a string for each string."""
+    """The type rule of ops from strings to strings, elementwise."""
     require_dtype(x, (string,), "input")
     return TensorType(x.shape, string)
 
 
 def from_text(dtype: DType) -> Callable[..., TensorType]:
-    """The type rule of what gives a ``dtype`` for each string."""
+    """Returns the type rule of elementwise ops from strings to ``dtype``."""
 
     def rule(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
         require_dtype(x, (string,), "input")
@@ -44,12 +44,12 @@ def from_text(dtype: DType) -> Callable[..., TensorType]:
 
 
 def each_text(function: Callable[..., Any], dtype: Any = object) -> Callable[..., np.ndarray]:
-    """The kernel that applies ``function(bytes, **attributes)`` to each element."""
+    """Returns a kernel that applies ``function(bytes, **attributes)`` to each element."""
     return lambda array, **attrs: mapped(lambda value: function(value, **attrs), array, dtype)
 
 
 def text_op(**columns: Any) -> Callable[..., Any]:
-    """Declares a string op: computed on the host, without a gradient, as in TensorFlow."""
+    """Declares a string op: a host primitive without a gradient, as in TensorFlow."""
     return host_primitive(vjp=_no_gradient, **columns)
 
 

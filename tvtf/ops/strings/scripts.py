@@ -1,7 +1,9 @@
 """The script of each Unicode character, as numbers of ICU's ``UScriptCode``.
 
-Source: https://www.unicode.org/Public/UNIDATA/Scripts.txt, as ICU has it in TensorFlow 2.21: pairs of varints, how far from
-the last start the next run of one script begins and its number plus one, compressed.
+The table is compressed pairs of varints, one for each run of characters of one script: the distance of its start from
+the last one, and the script's number plus one.
+
+Source: https://www.unicode.org/Public/UNIDATA/Scripts.txt, as ICU has it in TensorFlow 2.21
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ _RUNS = (
 
 
 def scripts_of(codes: np.ndarray) -> np.ndarray:
-    """The scripts of code points; -1 for what is none.
+    """Returns the scripts of code points; -1 for numbers that are no code points.
 
     >>> scripts_of(np.array([ord("a"), ord("я"), -1])).tolist()
     [25, 8, -1]
@@ -62,11 +64,12 @@ def _table() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _varints(data: bytes) -> list[int]:
-    found, number, shift = [], 0, 0
+    """Decodes varints: seven bits a byte, lowest first, the high bit set on all but the last."""
+    values, number, shift = [], 0, 0
     for byte in data:
         number |= (byte & 0x7F) << shift
         shift += 7
         if byte < 0x80:
-            found.append(number)
+            values.append(number)
             number, shift = 0, 0
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""Tensors as TensorFlow's ``TensorProto``.
+"""Serialization of tensors as TensorFlow's ``TensorProto``.
 
 Source: ``tensorflow/core/framework/tensor.proto``
 """
@@ -48,7 +48,7 @@ _FIELDS: Final = {
 
 
 def written(array: np.ndarray) -> bytes:
-    """The bytes of a tensor's message."""
+    """Serializes an array to the bytes of a ``TensorProto``."""
     kind = from_array(array)
     shape = {"dim": [{"size": size} for size in array.shape]}
     if kind is dtypes.string:
@@ -59,23 +59,23 @@ def written(array: np.ndarray) -> bytes:
     return bytes(proto.SerializeToString(deterministic=True))
 
 
-def read(data: bytes, wanted: DType) -> np.ndarray:
-    """The tensor of a message.
+def read(data: bytes, expected: DType) -> np.ndarray:
+    """Parses the bytes of a ``TensorProto`` to an array.
 
     Raises:
-      ArgumentError: it is none, of another dtype, or of another size than its shape tells.
+      ArgumentError: they are no message, of another dtype, or of another size than its shape.
     """
     try:
         proto = TensorProto.FromString(data)
     except DecodeError:
         raise ArgumentError("Could not parse `serialized` as TensorProto") from None
-    found = _dtype(proto.dtype)
-    if found is not wanted:
-        raise ArgumentError(f"Type mismatch between parsed tensor ({_name(found)}) and dtype ({_name(wanted)})")
+    dtype = _dtype(proto.dtype)
+    if dtype is not expected:
+        raise ArgumentError(f"Type mismatch between parsed tensor ({_name(dtype)}) and dtype ({_name(expected)})")
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
     if proto.tensor_shape.unknown_rank or min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
         raise ArgumentError("Could not construct tensor from proto: its shape is none of a tensor")
-    return _values(proto, wanted, math.prod(shape)).reshape(shape)
+    return _values(proto, expected, math.prod(shape)).reshape(shape)
 
 
 def _dtype(number: int) -> DType | None:
@@ -91,6 +91,7 @@ def _name(dtype: DType | None) -> str:
 
 
 def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
+    """Returns the flat values of a message, from its raw bytes or its list of the dtype's field."""
     if dtype is dtypes.string:
         return _filled(np.array([*proto.string_val, None], object)[:-1], count, b"")
     if proto.tensor_content:
@@ -99,19 +100,21 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
                 f"Could not construct tensor from proto: {len(proto.tensor_content)} bytes are no {count} {dtype.name}"
             )
         return np.frombuffer(proto.tensor_content, dtype.np).copy()
-    listed = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))
+    values = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))
     if dtype.name in ("float16", "bfloat16"):
-        return _filled(listed.astype(np.uint16).view(dtype.np), count, 0)
+        return _filled(values.astype(np.uint16).view(dtype.np), count, 0)
     if dtype.is_complex:
-        return _filled(listed.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
-    return _filled(listed.astype(dtype.np), count, 0)
+        return _filled(values.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
+    return _filled(values.astype(dtype.np), count, 0)
 
 
 def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
-    """Values that repeat the last one up to their number, which a few bytes can tell to be any.
+    """Repeats the last value up to ``count`` elements, as the message's format allows.
+
+    A few bytes can claim any count, so the result's size is checked first.
 
     Raises:
-      ResourceExhaustedError: they are more than may be decoded.
+      ResourceExhaustedError: the result is larger than may be decoded.
     """
     if len(values) > count:
         raise ArgumentError(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")

@@ -1,7 +1,7 @@
 """Unicode text: characters as code points and as strings, encodings, scripts.
 
-Ops that give a list of characters for each string return its values and row splits; ``tf.strings``' own functions, which make
-a ragged tensor of them, are in ``tvtf/ops/ragged/texts.py``.
+Ops with a list of characters for each string return values and row splits; the functions of ``tf.strings`` that make ragged
+tensors of them are in ``tvtf/composites/ragged/string_ops.py``.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tvtf.ops.strings.scripts import LAST, scripts_of
 OUTPUTS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 ERRORS = ("strict", "replace", "ignore")
 REPLACING = attributes(errors=word_of(*ERRORS), replacement_char=int)
-"""How TensorFlow's ops convert what to do with what is no character."""
+"""Converters of the attributes that say how invalid characters are treated."""
 SURROGATES = range(0xD800, 0xE000)
 
 
 class _Invalid:
-    """Stands for bytes that are no character."""
+    """A marker in place of bytes that are no character."""
 
 
 def codec_of(encoding: str, op: str) -> str:
-    """Python's name of an encoding that ICU knows.
+    """Returns Python's name of an encoding that ICU knows.
 
     Raises:
-      InvalidArgumentError: there is none.
+      InvalidArgumentError: the encoding is unknown.
     """
     encoding = attribute_text(encoding, "input_encoding")
     try:
@@ -48,7 +48,7 @@ def codec_of(encoding: str, op: str) -> str:
 
 
 def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
-    """Each character, or what stands for invalid bytes, with its place."""
+    """Yields each character with its byte offset, and a marker for each stretch of invalid bytes."""
     at = 0
     while at < len(value):
         try:
@@ -69,33 +69,33 @@ def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
 
 
 def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: bool) -> list[tuple[int, int]]:
-    """The code points of a string with their places.
+    """Returns the code points of a string with their byte offsets.
 
     Raises:
-      ArgumentError: bytes that are no character, with ``errors="strict"``.
+      ArgumentError: the string has invalid bytes, with ``errors="strict"``.
     """
-    found = []
+    points = []
     for character, at in _characters(value, codec):
         if character is _Invalid:
             if errors == "strict":
                 raise ArgumentError("Invalid formatting on input string")
             if errors == "replace":
-                found.append((replacement, at))
+                points.append((replacement, at))
         elif controls and ord(character) < 0x20:
-            found.append((replacement, at))
+            points.append((replacement, at))
         else:
-            found.append((ord(character), at))
-    return found
+            points.append((ord(character), at))
+    return points
 
 
 def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
-    """What all of them take, checked."""
+    """Checks and returns the attributes that all decoding ops share."""
     if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
         raise ArgumentError("replacement_char out of unicode codepoint range").told_by(op)
     return {"errors": errors, "replacement": replacement_char, "controls": replace_control_characters}
 
 
-# -- for each string its characters
+# -- decoding strings to characters
 
 
 def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]:
@@ -114,20 +114,20 @@ def _decode(array: np.ndarray, codec: str, errors: str, replacement: int, contro
 
 
 def splits_of(rows: list[Any]) -> np.ndarray:
-    """Where each row begins among the values of all, and where the last ends."""
+    """Returns the row splits of a list of rows."""
     return np.cumsum([0, *map(len, rows)], dtype=np.int64)
 
 
 @text_op(tf_name="UnicodeDecodeWithOffsets", type=_decode_types, numpy=_decode)
 def unicode_points(x: Tensor, codec: str, errors: str, replacement: int, controls: bool, count: Any) -> Any:
-    """The code points of a vector's strings, their places in bytes, and the row splits of both."""
+    """Decodes a vector of strings to code points, their byte offsets, and the row splits of both."""
     return (x,), {"codec": codec, "errors": errors, "replacement": replacement, "controls": controls, "count": count}
 
 
-def points_of(vector: Tensor, encoding: str, given: dict[str, Any], op: str) -> tuple[Tensor, Tensor, Tensor]:
-    """See `unicode_points`."""
-    found = unicode_points.bind(vector, codec=codec_of(encoding, op), count=unknown_dim(), **given)
-    return found  # type: ignore[no-any-return]
+def points_of(vector: Tensor, encoding: str, attrs: dict[str, Any], op: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Decodes a vector of strings in a given encoding by `unicode_points`."""
+    codec = codec_of(encoding, op)
+    return unicode_points.bind(vector, codec=codec, count=unknown_dim(), **attrs)  # type: ignore[no-any-return]
 
 
 # -- strings of code points
@@ -140,12 +140,13 @@ def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str
 
 def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
     points = values.tolist()
-    found = np.empty(len(splits) - 1, object)
-    found[:] = [_joined(points[a:b], codec, errors, replacement) for a, b in zip(splits[:-1], splits[1:])]
-    return found
+    result = np.empty(len(splits) - 1, object)
+    result[:] = [_joined(points[a:b], codec, errors, replacement) for a, b in zip(splits[:-1], splits[1:])]
+    return result
 
 
 def _joined(points: list[int], codec: str, errors: str, replacement: int) -> bytes:
+    """Encodes code points; those out of range are an error, replaced or dropped."""
     valid = [p for p in points if 0 <= p <= LAST and p not in SURROGATES]
     if len(valid) != len(points):
         if errors == "strict":
@@ -157,15 +158,15 @@ def _joined(points: list[int], codec: str, errors: str, replacement: int) -> byt
 
 @text_op(tf_name="UnicodeEncode", type=_encode_type, numpy=_encode)
 def unicode_texts(values: Tensor, splits: Tensor, codec: str, errors: str, replacement: int) -> Any:
-    """A string for each row of code points."""
+    """Encodes each row of code points as a string."""
     return (values, splits), {"codec": codec, "errors": errors, "replacement": replacement}
 
 
 def output_codec(encoding: str, op: str) -> str:
-    """Python's name of an encoding that may be written.
+    """Returns Python's name of an output encoding.
 
     Raises:
-      InvalidArgumentError: it may not.
+      InvalidArgumentError: TensorFlow doesn't write it.
     """
     if encoding not in OUTPUTS:
         allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
@@ -218,8 +219,8 @@ def unicode_transcode(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_transcode
     """
     op = "UnicodeTranscode"
-    given = options(errors, replacement_char, replace_control_characters, op)
-    return (text(input),), given | {"codec": codec_of(input_encoding, op), "output": output_codec(output_encoding, op)}
+    attrs = options(errors, replacement_char, replace_control_characters, op)
+    return (text(input),), attrs | {"codec": codec_of(input_encoding, op), "output": output_codec(output_encoding, op)}
 
 
 def _script_type(x: TensorType) -> TensorType:
