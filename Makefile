@@ -20,7 +20,7 @@ KERAS_TESTS = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/py
 SEEDS := 5
 WORKERS := 2
 
-.PHONY: help train text test test-all test-gpu test-oracle test-keras goldens lint bench docs wheel clean
+.PHONY: help train text test test-all test-gpu test-oracle test-keras goldens pool lint bench docs wheel clean
 
 help:
 	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
@@ -31,6 +31,7 @@ help:
 	@echo "make test-oracle  compare with TensorFlow itself"
 	@echo "make test-keras   Keras's own tests, on tvtf"
 	@echo "make goldens      write TensorFlow's answers to tests/golden anew, all or those of NAMES"
+	@echo "make pool         translate the threads of kernels, pool.c, to LLVM (with clang 19, or what CLANG names)"
 	@echo "make lint         only lint, types and import rules"
 	@echo "make docs         the documentation as a site, in site/"
 	@echo "make wheel        the package as it is installed, in .venv/wheel"
@@ -67,6 +68,9 @@ test-keras: .venv/keras/ready
 # The version of TensorFlow is the one that pyproject.toml's extra `oracle` names.
 goldens: .venv/oracle/ready
 	.venv/oracle/bin/python tests/golden_writer.py $(NAMES)
+
+pool: .venv/dev
+	$(BIN)/python tests/runtime/pool_writer.py
 
 # Checkers don't know pyproject.toml's package-dir: types and import rules are checked on the wheel's layout.
 lint: .venv/dev wheel

@@ -94,7 +94,9 @@ def lookup(name: str) -> Any:
             return error
         except AttributeError:
             return MISSING
-    return unsupported.error("tvtf", name) if isinstance(found, (unsupported.Refused, dtypes.Unheld)) else found
+    return (
+        unsupported.error("tvtf", name) if isinstance(found, (unsupported.UnsupportedClass, dtypes.Unheld)) else found
+    )
 
 
 def _identity(found: Any) -> Any:

@@ -3,11 +3,12 @@
 from typing import Any
 
 from tvtf.core.primitive import hooks
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.variable_effects import traced_assign
+from tvtf.ops import control, custom
 
 
 def _variable_created(variable: Any) -> None:
-    from tvtf.core.thread_state import state
-
     if state.trace is not None:
         from tvtf.frontend.function.concrete_function import check_variable_creation
 
@@ -15,8 +16,6 @@ def _variable_created(variable: Any) -> None:
 
 
 def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
-    from tvtf.frontend.control_flow.variable_effects import traced_assign
-
     return traced_assign(variable, value, read_value)
 
 
@@ -38,8 +37,73 @@ def _value_in_this_call(trace: Any, tensor: Any) -> Any:
     return value_in_this_call(trace, tensor)
 
 
+def _cond_vjp(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.cond_grad import cond_vjp
+
+    return cond_vjp(*args, **attrs)
+
+
+def _while_vjp(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.while_grad import while_vjp
+
+    return while_vjp(*args, **attrs)
+
+
+def _effect_while_vjp(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.while_grad import effect_while_vjp
+
+    return effect_while_vjp(*args, **attrs)
+
+
+def _recompute_vjp(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.gradient.recompute_grad import recompute_vjp
+
+    return recompute_vjp(*args, **attrs)
+
+
+def _cond_batch(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.batched_control_flow import cond_batch
+
+    return cond_batch(*args, **attrs)
+
+
+def _while_batch(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.batched_control_flow import while_batch
+
+    return while_batch(*args, **attrs)
+
+
+def _custom_batch(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.batched_control_flow import custom_batch
+
+    return custom_batch(*args, **attrs)
+
+
+def _recompute_batch(*args: Any, **attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.batched_control_flow import recompute_batch
+
+    return recompute_batch(*args, **attrs)
+
+
+def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
+    from tvtf.frontend.control_flow.effects_once import bound_once, is_flow, told
+
+    return bound_once(primitive, inputs, attrs) if told(inputs) and is_flow(primitive, attrs) else NotImplemented
+
+
 hooks.variable_created = _variable_created
 hooks.value_in_this_call = _value_in_this_call
 hooks.traced_assign = _traced_assign
 hooks.reload = _reload
 hooks.store = _store
+
+# Rules that trace functions, which TVM is loaded for: the primitives are declared without them.
+for _flow in (control.cond, control.effect_cond):
+    _flow.vjp, _flow.batch = _cond_vjp, _cond_batch
+control.while_.vjp, control.effect_while.vjp = _while_vjp, _effect_while_vjp
+for _loop in (control.while_, control.effect_while):
+    _loop.batch = _while_batch
+for _again in (custom.recompute, custom.effect_recompute):
+    _again.vjp, _again.batch = _recompute_vjp, _recompute_batch
+custom.with_gradient.batch = _custom_batch
+control.Flow.bind_once = staticmethod(_bind_once)

@@ -11,6 +11,7 @@ from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, hooks
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
+from tvtf.frontend.configuration.device import device
 from tvtf.ops.rules import bind
 from tvtf.state.variable import ResourceVariable, Variable
 from tvtf.state.variable_options import VariableSynchronization
@@ -139,6 +140,8 @@ class Strategy:
     num_replicas_in_sync = 1
     cluster_resolver = None
     _devices: tuple[str, ...] = ()
+    _should_use_with_coordinator = False
+    """Whether workers of their own do the work, which libraries ask for."""
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
@@ -157,6 +160,10 @@ class Strategy:
     def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
         """Inside, Variables are made on the device of another: there is one."""
         yield
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Whether a Variable is one of the strategy's: all are, where there is one replica."""
+        return True
 
     def update(self, var: Any, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, group: bool = True) -> Any:
         """Calls ``fn(var, *args, **kwargs)`` for the replica's own part of a Variable."""
@@ -241,8 +248,6 @@ class OneDeviceStrategy(Strategy):
         self._devices = (device,)
 
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        from tvtf.frontend.configuration.device import device
-
         with device(self._devices[0]):
             return super().run(fn, args, kwargs, options)
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from tvtf.api.namespaces import install as _install
 from tvtf.api.namespaces import refusing as _refusing
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.saved import layout
 from tvtf.saved.asset import Asset
-from tvtf.saved.description import SavedModuleError
 from tvtf.saved.reader import LoadOptions, load
 from tvtf.saved.signatures import DEFAULT as DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from tvtf.saved.writer import SaveOptions, save

@@ -22,7 +22,8 @@ from tvtf.frontend.autograph.iteration import (
     known_range,
 )
 from tvtf.ops import create
-from tvtf.ops.rules import bind
+from tvtf.ops.cast import cast
+from tvtf.ops.rules import bind, promote
 from tvtf.state.variable import Variable
 
 
@@ -55,8 +56,6 @@ def float_(x: Any = 0) -> Any:
 
 
 def _cast(x: Any, dtype: Any) -> Tensor:
-    from tvtf.ops.cast import cast
-
     return cast(x, dtype)
 
 
@@ -104,8 +103,6 @@ def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Calla
             return python(*args, **kwargs)
         if len(args) == 1:
             return getattr(bind, reduction)(convert_to_tensor(args[0]), axis=(0,), keepdims=False)
-        from tvtf.ops.rules import promote
-
         return functools.reduce(lambda x, y: getattr(bind, pairwise)(*promote(x, y)), args)
 
     return overload

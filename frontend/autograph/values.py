@@ -18,6 +18,8 @@ from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.shape import Dim, agree_rank, keeps_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
+from tvtf.ops.create import zeros
+from tvtf.ops.rules import bind
 
 _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 
@@ -51,8 +53,6 @@ def require_condition(cond: Any, tag: str) -> Tensor:
     Raises:
       ValueError: for any other tensor, in TensorFlow's words.
     """
-    from tvtf.ops.rules import bind
-
     hint = "to check for None, use `is not None`"
     cond = convert_to_tensor(cond)
     if not cond.dtype.is_bool:
@@ -120,8 +120,6 @@ def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence
 
 def only_if(value: Any, holds: Tensor, message: str) -> Any:
     """A tensor that means something only where ``holds`` is true: using it elsewhere fails with ``message``."""
-    from tvtf.ops.rules import bind
-
     return bind.initialized(value, holds, message=message) if isinstance(value, Tensor) else value
 
 
@@ -135,8 +133,6 @@ def _zero(like: Any) -> Any:
         return type(like)()
     if not travels(like):
         return None
-    from tvtf.ops.create import zeros
-
     of = convert_to_tensor(like)._type
     return zeros(of.shape if isinstance(of.shape, AnyShape) else [d if _is_known(d) else 0 for d in of.shape], of.dtype)
 

@@ -16,8 +16,7 @@ from tvtf.frontend.control_flow.closure_conversion import knows_dim, lift_traces
 from tvtf.frontend.control_flow.rematerialize import QuietWalk, walk
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, number
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of, number
 
 MSG_EFFECTS = (
     "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "

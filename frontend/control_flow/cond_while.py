@@ -15,6 +15,7 @@ from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_s
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.late_types import takes_type, typed_as, typed_as_returned
+from tvtf.frontend.control_flow.tensor_array import Growth, params_of, settled
 from tvtf.frontend.control_flow.variable_effects import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
@@ -381,7 +382,6 @@ def traced_while(
     sizes that the body may call ``set_shape`` on: it is traced with open sizes, and those that it keeps are closed afterwards.
     """
     from tvtf.frontend.control_flow.closure_conversion import Inner, carried_variables, lift, variable_value
-    from tvtf.frontend.control_flow.tensor_array import Growth, params_of, settled
     from tvtf.frontend.control_flow.trip_count import trip_count
 
     loop_vars = typed_as_returned(loop_vars, body)

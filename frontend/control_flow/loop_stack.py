@@ -14,8 +14,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.frontend.control_flow.rematerialize import is_given
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of
 from tvtf.ops.stack import new_stack
 
 

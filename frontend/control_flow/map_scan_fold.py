@@ -81,8 +81,6 @@ def _of_first_row(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Te
 def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
     if isinstance(size, int):
         return convert_to_tensor(size)
-    from tvtf.dtypes import as_dtype
-
     return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
 
 

@@ -30,7 +30,7 @@ def differentiable(x: Tensor) -> bool:
     return x._type.dtype.is_differentiable
 
 
-Kept = dict[tuple[int, int], Any]
+Residuals = dict[tuple[int, int], Any]
 """By place in a function and number of the result there: what a primitive gives, or its type."""
 
 
@@ -38,7 +38,7 @@ class Replay:
     """A function run again on tensors, without its effects, and recorded."""
 
     def __init__(
-        self, function: Any, inputs: Sequence[Tensor], saved: Kept | None = None, carried: int | None = None
+        self, function: Any, inputs: Sequence[Tensor], saved: Residuals | None = None, carried: int | None = None
     ) -> None:
         trace = state.trace
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
@@ -90,13 +90,13 @@ class Walk:
     saved: dict[int, dict[int, Tensor]] | None = None  # by place and number; None for the functions within
     place = 0
 
-    def start(self, saved: Kept, lasting: Sequence[Tensor] = ()) -> Any:
+    def start(self, saved: Residuals, lasting: Sequence[Tensor] = ()) -> Any:
         """With what is taken; every iteration of a loop is given ``lasting``."""
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
             self.saved[place][i] = x
         self.lasting = lasting
-        self.kept: Kept = {}
+        self.kept: Residuals = {}
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:

@@ -13,9 +13,10 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_v
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
+from tvtf.ops.array import reshape
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of
+from tvtf.ops.scatter import tensor_scatter_nd_update
 from tvtf.ops.stack import new_stack, stack_of
 
 COUNT = "count"
@@ -204,8 +205,6 @@ class TracedArray:
             raise InvalidArgumentError(
                 None, "TensorListConcat", "Concat saw a scalar shape at index 0 but requires at least vectors."
             )
-        from tvtf.ops.array import reshape
-
         return reshape(stacked, [-1, *stacked.shape[2:]])
 
     def unstack(self, value: Tensor) -> TracedArray:
@@ -216,8 +215,6 @@ class TracedArray:
         return made
 
     def scatter(self, indices: Any, value: Tensor) -> TracedArray:
-        from tvtf.ops.scatter import tensor_scatter_nd_update
-
         places = convert_to_tensor(indices)
         made = self._with_buffer(value._type.shape[1:])
         known = static_value(places)
@@ -232,8 +229,6 @@ class TracedArray:
                 "the elements of a TensorArray have one shape in a compiled function: split into pieces of one length, or "
                 "use tf.split"
             )
-        from tvtf.ops.array import reshape
-
         return self.unstack(reshape(value, [len(sizes), int(sizes[0]), *value.shape[1:]]))
 
     def size(self) -> Tensor:

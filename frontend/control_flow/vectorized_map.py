@@ -21,6 +21,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.control_flow.map_scan_fold import map_fn, over_rows
 from tvtf.ir.batching import OfEncoded, is_encoded
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
@@ -88,8 +89,6 @@ def each_by_itself(
     Raises:
       ValueError: ``fallback_to_while_loop=False`` was asked for.
     """
-    from tvtf.frontend.control_flow.map_scan_fold import map_fn
-
     _require_loop(prim.tf_name, inputs)
     elements = [x for x, is_mapped in zip(inputs, batched) if is_mapped]
 
@@ -159,8 +158,6 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
         return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if any(isinstance(t._type.shape, AnyShape) for t in tensors):
-        from tvtf.frontend.control_flow.map_scan_fold import over_rows  # it maps by this
-
         return over_rows(fn, tensors, elems, mapped_rows)
     outer, state.one_by_one = state.one_by_one, (fallback_to_while_loop, warn)
     try:
@@ -189,8 +186,6 @@ class _OfPython(NotImplementedError):
 
 def _each_by_python(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
     """Such a function, element by element."""
-    from tvtf.frontend.control_flow.map_scan_fold import map_fn
-
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)
     several = [x for x in tensors if same_dim(x._type.shape[0], size)]

@@ -21,9 +21,9 @@ from tvtf.frontend.control_flow.cond_grad import both_swept, of_size
 from tvtf.frontend.control_flow.gather_grad_in_loop import Rows, Shared
 from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
-    Kept,
     QuietWalk,
     Replay,
+    Residuals,
     Walk,
     differentiable,
     dims_in,
@@ -258,11 +258,11 @@ class _Step:
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
         self.needed: list[int] = []
-        self.saved: Kept = {}
+        self.saved: Residuals = {}
         self.saved = self.planned()
         self.planned()
 
-    def planned(self) -> Kept:
+    def planned(self) -> Residuals:
         """Decides what is read and summed; the types of what is kept that the way back uses."""
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
@@ -300,8 +300,8 @@ class _Step:
         return state.trace.own(zeros_like(x))
 
     def swept(
-        self, values: Sequence[Tensor], cts: Sequence[Any], saved: Kept
-    ) -> tuple[list[Any], list[Any], list[Rows], Kept]:
+        self, values: Sequence[Tensor], cts: Sequence[Any], saved: Residuals
+    ) -> tuple[list[Any], list[Any], list[Rows], Residuals]:
         """New cotangents of the carried values, those of the invariants, of rows read from these; what the run kept."""
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
@@ -317,7 +317,7 @@ class _Step:
         return new_cts, found[last:], shared.rows, replay.walk.kept
 
     def run(
-        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Kept
+        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Residuals
     ) -> tuple[list[Any], list[Any]]:
         new_cts, found, rows, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))

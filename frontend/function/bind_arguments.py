@@ -15,7 +15,7 @@ from tvtf.frontend.function.signature import Arguments, Leaf, flatten_up_to
 from tvtf.state.variable import Variable
 
 
-class Misfit(Exception):
+class ArgumentMismatch(Exception):
     """Why an argument does not fit."""
 
 
@@ -32,7 +32,7 @@ def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Va
     try:
         given = _filled(concrete._signature, traced, args, kwargs)
         values = [_fitted(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, given))]
-    except (TypeError, ValueError, Misfit) as error:
+    except (TypeError, ValueError, ArgumentMismatch) as error:
         return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
     tensors = [v for leaf, v in zip(traced.leaves, values) if leaf.spec is not None]
     return tensors, [v for v in values if isinstance(v, Variable)]
@@ -43,7 +43,7 @@ def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
     try:
         given = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
         return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, given))]
-    except Misfit as flat:
+    except ArgumentMismatch as flat:
         told = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
         raise TypeError(
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
@@ -55,14 +55,14 @@ def _by_name(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[An
     """The values of the tensors with these names."""
     told = f"{concrete.name}({', '.join(names)})"
     if len(args) > len(names):
-        raise Misfit(f"{told} takes {len(names)} positional arguments, got {len(args)}")
+        raise ArgumentMismatch(f"{told} takes {len(names)} positional arguments, got {len(args)}")
     given = dict(zip(names, args)) | kwargs
     missing = [name for name in names if name not in given]
     if missing:
-        raise Misfit(f"{told} missing required arguments: {', '.join(missing)}")
+        raise ArgumentMismatch(f"{told} missing required arguments: {', '.join(missing)}")
     unexpected = [name for name in given if name not in names]
     if unexpected:
-        raise Misfit(f"{told} got unexpected keyword arguments: {', '.join(unexpected)}")
+        raise ArgumentMismatch(f"{told} got unexpected keyword arguments: {', '.join(unexpected)}")
     return [given[name] for name in names]
 
 
@@ -70,7 +70,7 @@ def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
     try:
         tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
     except (TypeError, ValueError) as error:
-        raise Misfit(str(error)) from None
+        raise ArgumentMismatch(str(error)) from None
     if tensor.dtype is not leaf.spec.dtype:  # type: ignore[union-attr]
         wanted, found = type_name(leaf.spec.dtype), type_name(tensor.dtype)  # type: ignore[union-attr]
         raise InvalidArgumentError(
@@ -93,7 +93,7 @@ def _filled(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: 
 def _flattened(traced: Arguments, given: Any) -> list[Any]:
     flat = flatten_up_to(traced.structure, given)
     if flat is None:
-        raise Misfit("the structure of the arguments differs from the traced one")
+        raise ArgumentMismatch("the structure of the arguments differs from the traced one")
     return flat
 
 
@@ -107,7 +107,7 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
     if isinstance(leaf.value, Variable) and isinstance(value, Variable):
         return value
     if Leaf(leaf.name, value).key != leaf.key:
-        raise Misfit(f"Can not cast {value!r} to {leaf.typed_text()}")
+        raise ArgumentMismatch(f"Can not cast {value!r} to {leaf.typed_text()}")
     return value
 
 
@@ -137,17 +137,17 @@ def _is_same(old: Any, new: Any) -> bool:
 def _held(leaf: Leaf, value: Any) -> Any:
     given = leaf if value is leaf else Leaf(leaf.name, value)
     if given.key != leaf.key:
-        raise Misfit(f"Can not cast {value!r} to {leaf.typed_text()}")
+        raise ArgumentMismatch(f"Can not cast {value!r} to {leaf.typed_text()}")
     return given.tensor
 
 
 def _tensor(leaf: Leaf, value: Any) -> Any:
     if value is leaf:
-        raise Misfit(f"missing a required argument: {leaf.name!r}")
+        raise ArgumentMismatch(f"missing a required argument: {leaf.name!r}")
     spec = TensorSpec(leaf.spec.shape, leaf.spec.dtype)  # type: ignore[union-attr]
     tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
     if not spec.is_compatible_with(tensor):
-        raise Misfit(f"Can not cast {TensorSpec(tensor.shape, tensor.dtype)!r} to {spec!r}")
+        raise ArgumentMismatch(f"Can not cast {TensorSpec(tensor.shape, tensor.dtype)!r} to {spec!r}")
     return tensor
 
 

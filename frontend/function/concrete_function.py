@@ -12,13 +12,14 @@ import numpy as np
 from tvm import ir
 
 from tvtf.core import function_types, nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import UnknownSizes
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
+from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
 from tvtf.frontend.control_flow.closure_conversion import capture_dims
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function import executor
@@ -26,7 +27,7 @@ from tvtf.frontend.function.bind_arguments import bind_call, described, require_
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.host_plan import Plan, planned
 from tvtf.frontend.function.inline_call import inlined
-from tvtf.frontend.function.polymorphic_function import found_running
+from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, found_running
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
@@ -100,11 +101,11 @@ class ConcreteFunction(function_types.ConcreteFunction):
         What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
         """
         trace = Trace(name, caller=state.trace)
-        around = state.trace is not None and state.trace.root.calls_tell
+        around = state.trace is not None and state.trace.root.may_specialize
         told = around or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
         trace.may_wait = not trace.has_ranks
-        trace.calls_tell = told or not has_sizes
+        trace.may_specialize = told or not has_sizes
         trace.has_sizes = has_sizes
         trace.is_for_shapes = arguments.are_of_sizes
         trace.ranks = ranks or {}
@@ -379,10 +380,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
 def _for_users(needed: UnknownSizes, name: str) -> Exception:
     """The error of sizes that nobody tells, with the user's lines."""
-    from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
-
     error = needed.error
-    if isinstance(error, Refused):
+    if isinstance(error, ArgumentError):
         error = error.graph(error.traced.replace("{op}", name))
     told = getattr(needed, ATTRIBUTE, None)
     if told is not None:
@@ -511,8 +510,6 @@ class variables_allowed:
 
 def check_variable_creation(_: Variable) -> None:
     """Raises ValueError where a Variable is made in a later trace of a function."""
-    from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES
-
     scope = getattr(_creation, "scope", None)
     if scope is None:
         return

@@ -29,8 +29,9 @@ from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.function.sample_shapes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.frontend.function.signature import spec_if_composite
 from tvtf.frontend.host.python_call import by_python
+from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import Subfunction
-from tvtf.ir.trace import example_shape
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
@@ -100,7 +101,7 @@ class Call:
         self.places = places
         self.types: list[TensorType] = []  # none before it learnt what it gives
         self.has_effects = False
-        self.calls_tell = False
+        self.may_specialize = False
         self.may_wait = False
         self.needs_sizes = False
         self.needed: UnknownSizes | None = None
@@ -136,7 +137,7 @@ class Call:
         """
         given = [(x._type, x.known) for x in inputs]
         root = state.trace.root
-        self.calls_tell, self.may_wait = root.calls_tell, root.may_wait
+        self.may_specialize, self.may_wait = root.may_specialize, root.may_wait
         given = [_as_assumed(*each) for each in given]
         self.dim_examples = root.dim_examples
         self.tries = Examples(lambda index: self._tried(given, index))
@@ -209,7 +210,7 @@ class Call:
     def _tried(self, given: Sequence[tuple[TensorType, Any]], example: int) -> Example:
         inputs = [_exemplified(*each, example, self.dim_examples) for each in given]
         try:
-            return self._example(inputs, example, self.calls_tell)
+            return self._example(inputs, example, self.may_specialize)
         except UnknownSizes as needed:
             found = self._for_any_sizes(inputs, example) if self.may_wait else None
             if found is not None:
@@ -219,12 +220,10 @@ class Call:
             self.needed = needed
             raise needed.error from None
 
-    def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, calls_tell: bool = False) -> Example:
-        from tvtf.ir.trace import Trace, tracing
-
+    def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, may_specialize: bool = False) -> Example:
         with tracing(Trace("example")) as trace:
             trace.example = example
-            trace.calls_tell = calls_tell
+            trace.may_specialize = may_specialize
             params = [trace.add_param(tensor_type) for tensor_type, _ in inputs]
             for param, (_, known) in zip(params, inputs):
                 param.known = known
@@ -377,7 +376,7 @@ def _common_dim(a: Any, b: Any) -> Any:
     return a if same_dim(a, b) else fresh_dim("any")
 
 
-class Waiting(Primitive[Any]):
+class DeferredCall(Primitive[Any]):
     """The primitive of a waiting call: bound in a trace of unknown rank, done in every other."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
@@ -439,7 +438,7 @@ def _front(*inputs: Any, key: int) -> Any:
 
 
 INSTANCES = "only instances of a function of unknown rank are compiled"
-table["waiting"] = waiting = Waiting(
+table["waiting"] = waiting = DeferredCall(
     _front,
     "waiting",
     {

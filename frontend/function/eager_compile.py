@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tvtf.core.primitive import Primitive, hooks, quietly
+from tvtf.core.primitive import Primitive, hooks, quietly, table
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, wrap
 from tvtf.runtime.heap import keep_freed_memory
@@ -50,7 +50,6 @@ def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> 
 
 @lru_cache(maxsize=512)
 def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
-    from tvtf.core.primitive import table
     from tvtf.frontend.function.executor import GraphFunction
     from tvtf.ir.trace import trace_graph
 

@@ -80,7 +80,7 @@ class GraphFunction:
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
-        self._pairs: dict[tuple[int, ...], Pair | None] = {}
+        self._pairs: dict[tuple[int, ...], ForwardBackward | None] = {}
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         if state.trace is not None or is_mapped(inputs):
@@ -97,11 +97,11 @@ class GraphFunction:
             tape.record(call, inputs, outputs, {})
         return outputs
 
-    def _pair(self, watched: tuple[int, ...]) -> Pair | None:
+    def _pair(self, watched: tuple[int, ...]) -> ForwardBackward | None:
         """None where an op has no gradient, which a tape says only when it is asked for one."""
         if watched not in self._pairs:
             try:
-                self._pairs[watched] = Pair(self, watched)
+                self._pairs[watched] = ForwardBackward(self, watched)
             except LookupError:
                 self._pairs[watched] = None
         return self._pairs[watched]
@@ -121,7 +121,7 @@ class GraphFunction:
         try:
             return tuple(map(tensor_of, run(*handles)))
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
-            if self.hopeful and self.graph.hopes and is_of_other_sizes(error):
+            if self.hopeful and self.graph.speculated_equalities and is_of_other_sizes(error):
                 return self._for_any_sizes._run(inputs)
             raise raised_by(self.graph.name, error) from error
 
@@ -144,7 +144,7 @@ class GraphFunction:
         return self._backward(inputs, cts)
 
 
-class Pair:
+class ForwardBackward:
     """A function's code as TensorFlow's tapes run it: a forward graph that also gives what the backward graph needs of it.
 
     Both are for gradients by the inputs that were ``watched`` when it was called. What the function's effects gave is kept
@@ -198,14 +198,14 @@ class Pair:
         self.count = len(outputs)
         self.forward = GraphFunction(forward.finish(results))
 
-    def run(self, given: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Kept]:
+    def run(self, given: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Residuals]:
         """The function's outputs on what is ``given``, and what a tape records of the call on ``inputs``."""
         results = self.forward.run([*given, *self.constants])
         inputs = [*inputs, *self.constants]
         pick: dict[str, Callable[[Any], Any]] = {
             "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
         }  # fmt: skip
-        return results[: self.count], Kept(self, [pick[kind](which) for kind, which in self.sources])
+        return results[: self.count], Residuals(self, [pick[kind](which) for kind, which in self.sources])
 
 
 def _as_it_is(x: Any) -> Tensor:
@@ -215,10 +215,10 @@ def _as_it_is(x: Any) -> Tensor:
     return memory
 
 
-class Kept:
+class Residuals:
     """One call that a tape recorded, with the values that its backward graph needs."""
 
-    def __init__(self, pair: Pair, values: list[Any]) -> None:
+    def __init__(self, pair: ForwardBackward, values: list[Any]) -> None:
         self.pair = pair
         self.values = values
         self.tf_name = pair.function.tf_name
@@ -308,7 +308,7 @@ def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
 
 def _check_told(graph: Graph, arguments: Sequence[Any]) -> None:
     """Refuses arguments of other sizes than tracing told of them."""
-    for place, axis, size in graph.told_sizes:
+    for place, axis, size in graph.inferred_sizes:
         if arguments[place].shape[axis] != size:
             var = graph.all_params[place]._var
             shape = ", ".join(str(graph.root.known_dim(d)) for d in var.ty.shape.values)
@@ -338,9 +338,9 @@ class Compiled:
     def __init__(self, concrete: Any, hopeful: bool = True) -> None:
         graph, results = concrete.graph, concrete.results
         self.concrete = concrete
-        self.hopeful = hopeful and bool(graph.hopes)
+        self.hopeful = hopeful and bool(graph.speculated_equalities)
         self.fixed = graph.hoped_sizes() if self.hopeful else []
-        self.told = graph.told_sizes
+        self.told = graph.inferred_sizes
         self.name = concrete.name
         self.graph = graph
         self.results = results

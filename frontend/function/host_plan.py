@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
-from tvtf.core.argument_error import MISTAKES, Refused, instead
+from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
 from tvtf.core.primitive import Primitive, as_tuple, quietly
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
@@ -43,7 +43,7 @@ class NeedsCode(Exception):
 def planned(concrete: Any) -> Plan | None:
     """The plan of a traced function; None where it has to be compiled."""
     graph = concrete.graph
-    if not graph.holds_texts or concrete.variables or graph.told_sizes or dials.verify or dials.dump:
+    if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
         return None
     try:
         return Plan(concrete, drop_dead(graph.module()))
@@ -106,7 +106,7 @@ class Plan:
         for step in self.steps:
             try:
                 step(values)
-            except Refused as refusal:
+            except ArgumentError as refusal:
                 raise refusal.told_by(step.prim.tf_name) from None
             except MISTAKES as error:
                 if self.is_pure and not step.is_on_host:

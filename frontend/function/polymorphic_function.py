@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.function_types import PolymorphicFunction
@@ -278,7 +278,7 @@ class Function(PolymorphicFunction):
         except UnknownSizes as needed:
             arguments = self._with_sizes(arguments, needed)
             return arguments, self._trace_with_sizes(
-                arguments, needed, None if isinstance(needed.error, Refused) else needed.error
+                arguments, needed, None if isinstance(needed.error, ArgumentError) else needed.error
             )
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
@@ -324,7 +324,7 @@ class Function(PolymorphicFunction):
         except (TypeError, ValueError) as error:
             if needed.meant:
                 raise found_running(self.name, error) from None
-            raise (error if refused is None or isinstance(refused, Refused) else refused) from None
+            raise (error if refused is None or isinstance(refused, ArgumentError) else refused) from None
         if self._shapes_apart is None:
             self._shapes_apart = needed
             self.log.note(f"a size must be known, so each shape has its own trace: {needed}")

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf.core import nest
-from tvtf.core.primitive import as_tuple, export, patient
+from tvtf.core.primitive import as_tuple, defer_unknown_rank, export
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.cond_while import repack
 from tvtf.frontend.control_flow.variable_effects import traced_assign
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops.control import call
 from tvtf.ops.custom import recompute
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff.reverse_mode import Recorder
@@ -59,7 +60,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
             return _traced(name, functools.partial(f, *args, **kwargs), given)
         return _recorded(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
 
-    return patient(decorated)
+    return defer_unknown_rank(decorated)
 
 
 # -- traced
@@ -87,8 +88,6 @@ def _traced(name: str, run: Callable[[], Any], given: Sequence[Any]) -> Any:
 
 def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
     """The function bound again, on values that no pass takes for those of the forward's."""
-    from tvtf.ops.control import call
-
     again = [bind.apart(x) for x in inputs]
     return _swept(lambda: call(forward, again)[:count], again, cts)
 

@@ -23,8 +23,8 @@ from tvtf.dtypes import int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.cond_while import one_of
 from tvtf.frontend.function.deferred_call import Call, bare, calls, new_key, waiting
+from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import CONTROL, Instance, evaluate
-from tvtf.ir.trace import example_shape
 from tvtf.ops import host
 from tvtf.state.variable import Variable
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -52,7 +52,7 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
     def parsed(array: np.ndarray) -> tuple[np.ndarray, ...]:
         try:
             return (raw.parsed(array, dtype),)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise InvalidArgumentError(None, "ParseTensor", refusal.message) from None
 
     return traced(parsed, [text(serialized)], [TensorSpec(None, dtype)])[0]

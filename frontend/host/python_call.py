@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -169,7 +168,8 @@ def traced(
 def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
     """Binds a call of ``function`` in the active trace."""
     if any(s.shape.rank is None for s in specs):
-        ranks: Any = importlib.import_module("tvtf.frontend.host.host_rank")  # a room above: it interprets
+        from tvtf.frontend.host import host_rank as ranks
+
         key = state.trace.pass_in(function)
         return ranks.PythonCall(specs, function.record is not None).bound([key, *inputs])  # type: ignore[no-any-return]
     return host.call(function, inputs, [_type_of(s) for s in specs])

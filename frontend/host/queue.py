@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.api.namespaces import install as _install
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -39,7 +39,7 @@ class QueueBase:
     def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
         self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
         if not self._dtypes:
-            raise Refused("Length for attr 'component_types' of 0 must be at least minimum 1").told_by("Queue")
+            raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").told_by("Queue")
         capacity = attribute_int(-1 if capacity is None else capacity, "capacity", -(2**31))
         self._shapes = _as_shapes(shapes, len(self._dtypes))
         self._names = _as_names(names, len(self._dtypes))
@@ -229,7 +229,9 @@ class QueueBase:
             raise ValueError("You must enqueue a dictionary in a Queue with names")
         values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
         if not values:
-            raise Refused("Length for attr 'Tcomponents' of 0 must be at least minimum 1").told_by("QueueEnqueueV2")
+            raise ArgumentError("Length for attr 'Tcomponents' of 0 must be at least minimum 1").told_by(
+                "QueueEnqueueV2"
+            )
         if len(values) != len(self._dtypes):
             raise ValueError(f"{self._name} takes {len(self._dtypes)} tensors at a time, but got {len(values)}")
         tensors = [convert_to_tensor(v, d) for v, d in zip(values, self._dtypes)]
@@ -253,7 +255,7 @@ _OP_NAMES = {"QueueEnqueueV2": "enqueue", "QueueEnqueueManyV2": "EnqueueMany", "
 def _how_many(n: Any) -> int:
     count = static_int(operand(n, int32, 1), "n")
     if count < 0:
-        raise Refused(f"DequeueManyOp requested {count} < 0 elements")
+        raise ArgumentError(f"DequeueManyOp requested {count} < 0 elements")
     return count
 
 
@@ -356,7 +358,7 @@ class RandomShuffleQueue(QueueBase):
         self._kept, self._random = kept, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
         if self._capacity is not None and kept >= self._capacity:
-            raise Refused(f"min_after_dequeue {kept} must be < capacity {self._capacity}").told_by(
+            raise ArgumentError(f"min_after_dequeue {kept} must be < capacity {self._capacity}").told_by(
                 "RandomShuffleQueueV2"
             )
 

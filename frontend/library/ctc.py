@@ -12,7 +12,7 @@ import numpy as np
 
 from tvtf.composites.sparse.dense import to_dense
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -22,7 +22,7 @@ from tvtf.frontend.gradient.custom_gradient import custom_gradient
 from tvtf.ops.aggregate import reduce_logsumexp
 from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast
-from tvtf.ops.compare import where
+from tvtf.ops.compare import equal, not_equal, where
 from tvtf.ops.create import arange, one_hot
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.grids import sequence_mask
@@ -93,7 +93,7 @@ def ctc_loss(
     spelled = cast(convert_to_tensor(labels), int32)
     if blank_index:
         # TensorFlow moves the blank to the first place: a label that names it means the class before it.
-        spelled = where(spelled == blank, blank - 1, spelled)
+        spelled = where(equal(spelled, blank), blank - 1, spelled)
     compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
     found = compute(frames, spelled, cast(convert_to_tensor(label_length), int32), lengths)
     return found if found.dtype is dtype else cast(found, dtype)  # type: ignore[no-any-return]
@@ -102,7 +102,7 @@ def ctc_loss(
 def _check_frames(lengths: np.ndarray, count: int) -> None:
     for i, length in enumerate(lengths):
         if length > count:
-            raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+            raise ArgumentError(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:
@@ -142,13 +142,13 @@ class _Paths:
         self.states = bind.concat(pairs, last, axis=1)
         places = arange(_number(2 * size + 1))
         before = self.shifted(cast(self.states, float32), 2, -1.0)
-        is_label = bind.broadcast_to(places % 2 == 1, shape=self.states._type.shape)
-        is_new = bind.logical_and(is_label, cast(self.states, float32) != before)
-        self.counted = where(bind.logical_and(is_label, self.states == blank), -1, self.states)
+        is_label = bind.broadcast_to(equal(places % 2, 1), shape=self.states._type.shape)
+        is_new = bind.logical_and(is_label, not_equal(cast(self.states, float32), before))
+        self.counted = where(bind.logical_and(is_label, equal(self.states, blank)), -1, self.states)
         """The class that a state counts for in the gradient; of a blank among the labels TensorFlow counts none."""
         self.skips = where(is_new, 0.0, NEVER)
         ends = 2 * bind.reshape(counts, shape=(batch, 1))
-        self.last = where(bind.logical_or(places == ends, places == ends - 1), 0.0, limit)
+        self.last = where(bind.logical_or(equal(places, ends), equal(places, ends - 1)), 0.0, limit)
         self.first = where(bind.broadcast_to(places < 2, shape=self.states._type.shape), 0.0, NEVER)
 
     @staticmethod
@@ -202,8 +202,8 @@ def _loss_and_gradient(
 
     after, _ = scan(back, (seen, arange(_number(count))), initializer=(ends, ends), reverse=True)
     whole = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
-    empty = bind.select(counts == 0, convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
-    likelihood = where(lengths == 0, empty, whole)
+    empty = bind.select(equal(counts, 0), convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
+    likelihood = where(equal(lengths, 0), empty, whole)
     loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -35,7 +35,7 @@ def _flat(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
     if not inputs.size:
-        raise Refused("inputs must not be empty")
+        raise ArgumentError("inputs must not be empty")
     if len(lengths) != inputs.shape[1]:
         told = f"len(sequence_length) != batch_size. len(sequence_length): {len(lengths)} batch_size: {inputs.shape[1]}"
         raise FailedPreconditionError(None, op, f"{told} [Op:{op}] name: ")
@@ -49,9 +49,9 @@ def _decoded_types(
 ) -> tuple[TensorType, ...]:
     require_dtype(inputs, (float32, float64), "inputs")
     if len(inputs.shape) != 3:
-        raise Refused("inputs is not a 3-Tensor")
+        raise ArgumentError("inputs is not a 3-Tensor")
     if len(lengths.shape) != 1:
-        raise Refused("sequence_length is not a vector")
+        raise ArgumentError("sequence_length is not a vector")
     paths = [
         kind
         for count in counts
@@ -114,12 +114,12 @@ def ctc_greedy_decoder(
     """
     scores, lengths = defaulted(inputs, (float32, float64), float32), operand(sequence_length, int32, 1)
     if scores.ndim != 3:
-        raise Refused("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
+        raise ArgumentError("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
     merges = optional_flag(merge_repeated, "merge_repeated")
     blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
     if not -classes <= blank < classes:
         told = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
-        raise RefusedValue(told).told_by("CTCGreedyDecoder")
+        raise ArgumentValueError(told).told_by("CTCGreedyDecoder")
     *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
     return [SparseTensor(*parts)], sums
 
@@ -131,7 +131,7 @@ def _beam(inputs: np.ndarray, lengths: np.ndarray, counts: Any, width: int) -> t
     _check(inputs, lengths, "CTCBeamSearchDecoder")
     best = [_best_labels(inputs[:length, i], width)[: len(counts)] for i, length in enumerate(lengths)]
     if any(len(found) < len(counts) for found in best):
-        raise Refused("requested more paths than the beam width.")
+        raise ArgumentError("requested more paths than the beam width.")
     parts = [part for k in range(len(counts)) for part in _flat([list(found[k][0]) for found in best])]
     scores = np.array([[score for _, score in found] for found in best], inputs.dtype)
     return (*parts, scores.reshape(inputs.shape[1], len(counts)))
@@ -199,7 +199,7 @@ def ctc_beam_search_decoder(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_beam_search_decoder
     """
     if top_paths > beam_width:
-        raise Refused("requested more paths than the beam width.").told_by("CTCBeamSearchDecoder")
+        raise ArgumentError("requested more paths than the beam width.").told_by("CTCBeamSearchDecoder")
     lengths = operand(sequence_length, int32, 1)
     counts = tuple(unknown_dim() for _ in range(top_paths))
     *parts, scores = bind.ctc_beam(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.core.argument_error import RefusedValue
+from tvtf.core.argument_error import ArgumentValueError
 from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import FLOATING, float32, int32
@@ -52,7 +52,7 @@ def _rounded(
 def _check_range(low: Any, high: Any) -> None:
     least, most = (static_value(convert_to_tensor(v, dtype_hint=float32)) for v in (low, high))
     if least is not None and most is not None and not (least <= most).all():
-        raise RefusedValue(f"Invalid range: input_min {least} > input_max {most}")
+        raise ArgumentValueError(f"Invalid range: input_min {least} > input_max {most}")
 
 
 def _quantized(
@@ -70,7 +70,7 @@ def _quantized(
     x, low, high = operands(input, low, high)
     require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):
-        raise RefusedValue(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
+        raise ArgumentValueError(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:
         _check_range(low, high)
     along = -1 if axis is None else axis % x.ndim

@@ -13,6 +13,7 @@ from tvtf.ir import dialect
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.indexed_slices import as_dense
+from tvtf.ops.rules import zeros_like
 from tvtf.passes.autodiff.reverse_mode import Recorder, ones_for, sweep
 from tvtf.passes.graph.import_relax import Imported
 
@@ -74,8 +75,6 @@ def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
 
 
 def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[int]) -> list[Any]:
-    from tvtf.ops.rules import zeros_like
-
     recorder = Recorder()
     for i in wrt:
         recorder.watch(params[i])

@@ -15,7 +15,7 @@ from tvm.target import Target
 
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
-from tvtf.dtypes import DType
+from tvtf.dtypes import DType, as_dtype
 from tvtf.errors import InternalError
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import evaluate
@@ -129,8 +129,6 @@ def _buffer(seed: int, param: Any) -> np.ndarray:
 
 
 def _dtype_of(param: Any) -> DType:
-    from tvtf.dtypes import as_dtype
-
     return as_dtype(str(param.ty.dtype.dtype))
 
 

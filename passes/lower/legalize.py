@@ -21,6 +21,7 @@ from tvtf.ir import dialect
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
+from tvtf.passes.analysis.loop_op import IMPURE_LOOP, PURE_LOOP, loop_parts
 from tvtf.passes.analysis.rewriter import Bindings, rewrite_functions
 from tvtf.passes.analysis.side_effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.lower.inplace_stack import InPlace, rows_kernel, slice_kernel
@@ -143,8 +144,6 @@ class _Legalizer:
 
 def bare_conditions(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with loop conditions that return their boolean itself, and bodies whose tuple is built last, as the loop wants them."""
-    from tvtf.passes.analysis.loop_op import loop_parts
-
     for name, index in {part.name_hint: i for i, part in enumerate(loop_parts(mod))}.items():
         mod.update_func(mod.get_global_var(name), _unbound_result(mod[name], bare=index % 2 == 0))
     return mod
@@ -214,8 +213,6 @@ def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> 
 
 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-    from tvtf.passes.analysis.loop_op import IMPURE_LOOP, PURE_LOOP
-
     overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
     inputs = [_copied(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
     operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]

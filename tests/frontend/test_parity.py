@@ -5,7 +5,7 @@ import pytest
 
 import tvtf as tf
 
-ROOMS = [room for room in parity_support.ROOMS if room != "tensor"]  # tests/test_tensor.py has that one
+ROOMS = [room for room in parity_support.ROOMS if room != "tensor"]  # tests/core/test_tensor.py has that one
 CASES = [(room, label) for room in ROOMS for label in parity_support.programs(room, tf)]
 
 

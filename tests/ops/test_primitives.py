@@ -17,7 +17,7 @@ from table_support import (
     tensor,
 )
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import quietly
 from tvtf.dtypes import ALL, as_dtype
 from tvtf.errors import OpError, UnimplementedError
@@ -154,7 +154,7 @@ def has_result(case):
     """Whether there is one: decompositions refuse NaN."""
     try:
         return bool(case.expected)
-    except Refused:
+    except ArgumentError:
         return False
 
 
@@ -250,7 +250,7 @@ def rows_of(case, flags):
     other = [a.ravel()[::-1].reshape(a.shape) if f else a for a, f in zip(case.arrays, flags)]
     try:
         quietly(case.prim.numpy, other, case.attrs)
-    except Refused:
+    except ArgumentError:
         other = case.arrays
     return [case.arrays, other]
 

@@ -3,8 +3,7 @@
 import pytest
 
 import tvtf as tf
-from tvtf.ops.rules import bind
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of
 
 
 def test_dims_of_an_eager_vector_are_ints():

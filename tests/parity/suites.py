@@ -21,6 +21,8 @@ def programs(tf):
         **_asked_by_libraries(tf),
         **_branches_of_other_ranks(tf),
         **_split_by_computed_sizes(tf),
+        **_equal_in_graphs(tf),
+        **_of_variables_of_any_size(tf),
     }
 
 
@@ -145,6 +147,10 @@ def _test_cases(tf):
         "greater": lambda c: c.assertAllGreater(x(), 0),
         "in range": lambda c: c.assertAllInRange(x(), 0, 9),
         "in a set": lambda c: c.assertAllInSet(x(), [1.0, 2.0]),
+        "greater than a tensor": lambda c: c.assertAllGreater(x() + 1.0, x()[:1]),
+        "less than a tensor": lambda c: c.assertAllLess(x(), x()[1] + 1.0),
+        "no less than a tensor": lambda c: c.assertAllGreaterEqual(x(), x()[0]),
+        "no greater than a tensor": lambda c: c.assertAllLessEqual(x(), x()[1]),
         "an array": lambda c: c._GetNdArray(x()),
         "values": lambda c: c.evaluate(x()),
         "values of nests": lambda c: c.evaluate({"a": [x(), (x(),)]}),
@@ -152,6 +158,37 @@ def _test_cases(tf):
         "values, ragged": lambda c: c.evaluate(ragged()),
         "values, slices": lambda c: c.evaluate(tf.IndexedSlices(x(), tf.constant([0, 1]))),
     }
+
+    def in_a_session(case):
+        with case.cached_session() as session:
+            return session.run({"a": x()})
+
+    def made_inside():
+        """The Variables that creators see while random numbers are drawn."""
+        found = []
+
+        def creator(make, **options):
+            found.append(options["name"])
+            return make(**options)
+
+        with tf.Graph().as_default(), tf.variable_creator_scope(creator):
+            tf.Variable(1.0, name="own")
+            tf.random.normal([2])
+            return found
+
+    def by_a_tape():
+        """Gradients of what is done where the graph is entered again."""
+        with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+            v = tf.Variable(3.0)
+            with tf.GradientTape() as tape:
+                with graph.as_default():
+                    y = v * v
+                y += v
+            slope = tape.gradient(y, v)
+            session.run(tf.compat.v1.global_variables_initializer())
+            return session.run(slope), [each is v for each in tape.watched_variables()]
+
+    checks["in a session"] = in_a_session
     alone = {
         "values of nothing": lambda c: c.evaluate(None),
         "values of an array": lambda c: c.evaluate(np.ones(2)),
@@ -159,8 +196,101 @@ def _test_cases(tf):
         "values of a function": lambda c: c.evaluate(lambda: [x(), x()]),
     }
     return (
-        {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
+        {"creators are not asked for random numbers": made_inside, "a tape in a graph that is entered again": by_a_tape}
+        | {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
         | {f"test case in a graph, {name}": lambda check=check: in_a_graph(check) for name, check in checks.items()}
+    )  # fmt: skip
+
+
+def _equal_in_graphs(tf):
+    """There, and in functions, branches and loops of a graph, whether two are one object: they are keys of dictionaries."""
+
+    def compared(a, b):
+        found = {"a == a": a == a, "a == b": a == b, "a != b": a != b, "a == 0": a == 0.0, "a in [b]": a in [b]}
+        return found | {"a != 0": a != 0.0, "a is None": a == None, "an array": np.ones(2, np.float32) == a}  # noqa: E711
+
+    def within(build):
+        with tf.Graph().as_default():
+            found = []
+            build(tf.constant([1.0, 2.0]), lambda *pair: found.append(compared(*pair)) or pair[0])
+            return found[0], found[-1]  # how often a body is traced is nobody's business
+
+    def variables(x, compare):
+        v, w = tf.Variable(x), tf.compat.v1.get_variable("w", [2])
+        compare(v, w), compare(w, x)
+
+    def losses():
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x, weights = tf.constant([1.0, 2.0, 4.0]), tf.constant([0.0, 1.0, 1.0])
+            losses = tf.compat.v1.losses
+            made = [losses.mean_squared_error(x, x[::-1], weights), losses.mean_pairwise_squared_error(x, x[::-1], 1.0)]
+            return session.run([*made, tf.compat.v1.setdiff1d([1, 2, 3], [2])[0]])
+
+    builds = {
+        "tensors": lambda x, compare: compare(x, tf.identity(x)),
+        "variables": variables,
+        "in a branch": lambda x, compare: tf.cond(x[0] > 0.0, lambda: compare(x, x + 1.0), lambda: x),
+        "in a loop": lambda x, compare: tf.while_loop(lambda y: y[0] < 3.0, lambda y: compare(y, x) + 1.0, [x]),
+        "in a function": lambda x, compare: tf.function(lambda y: compare(y, x), autograph=False)(x),
+        "in rows": lambda x, compare: tf.map_fn(lambda y: compare(y, x), x),
+    }
+    return {f"equal in a graph, {name}": lambda build=build: within(build) for name, build in builds.items()} | {
+        "equality of the library in a graph": losses
+    }
+
+
+def _of_variables_of_any_size(tf):
+    def variable(value, shape):
+        return tf.Variable(np.array(value, np.float32), shape=tf.TensorShape(shape))
+
+    def by_a_parameter(function):
+        """The gradient through matrices of as many rows as a Variable has."""
+        points, scale = variable(np.zeros([0, 1]), [None, 1]), tf.Variable(0.5)
+
+        @tf.function
+        def gradient():
+            with tf.GradientTape() as tape:
+                x = tf.convert_to_tensor(points)
+                y = function(scale * tf.square(x - tf.transpose(x) - 0.25), scale)
+            return y, tape.gradient(y, scale)
+
+        found = []
+        for rows in ([[1.0], [2.0], [4.0]], [[0.5], [0.25]]):
+            points.assign(rows)
+            found.append(gradient())
+        return found
+
+    functions = {
+        "set_diag": lambda k, s: tf.linalg.set_diag(k, tf.linalg.diag_part(k) + s),
+        "set_diag above": lambda k, s: tf.linalg.set_diag(k, tf.linalg.diag_part(k, k=1) + s, k=1),
+        "set_diag below": lambda k, s: tf.linalg.set_diag(k, tf.linalg.diag_part(k, k=-1) + s, k=-1),
+        "diag_part, wide": lambda k, s: tf.linalg.diag_part(k[1:]),
+        "diag_part, tall": lambda k, s: tf.linalg.diag_part(k[:, 1:], k=-1),
+    }
+    linalg = tf.linalg
+    operators = {
+        "full": lambda v: linalg.LinearOperatorFullMatrix(v),
+        "lower": lambda v: linalg.LinearOperatorLowerTriangular(v),
+        "diagonal": lambda v: linalg.LinearOperatorDiag(v),
+        "composed": lambda v: linalg.LinearOperatorComposition([linalg.LinearOperatorFullMatrix(v)] * 2),
+        "blocks": lambda v: linalg.LinearOperatorBlockDiag([linalg.LinearOperatorFullMatrix(v)] * 2),
+        "adjoint": lambda v: linalg.LinearOperatorFullMatrix(v).adjoint(),
+    }
+
+    def shapes(make):
+        found = []
+        for shape in (None, [None, None], [2, None], [2, 2]):
+            operator = make(variable([[1.0, 0.5], [0.0, 2.0]], shape))
+            found.append((operator.shape, operator.batch_shape, operator.tensor_rank, operator.shape_tensor()))
+        return found
+
+    lengths = tf.TensorSpec([None], tf.int32)
+    broadcast = tf.function(tf.broadcast_dynamic_shape, input_signature=[lengths, lengths])
+    pairs = [([2, 1], [3]), ([3], [2, 1]), (tf.constant([], tf.int32), [4]), ([1, 1, 5], [1])]
+    return (
+        {f"of any size, {name}": lambda f=f: by_a_parameter(f) for name, f in functions.items()}
+        | {f"the shape that is declared, {name}": lambda make=make: shapes(make) for name, make in operators.items()}
+        | {"shapes of any length": lambda: [broadcast(*pair) for pair in pairs]}
     )  # fmt: skip
 
 

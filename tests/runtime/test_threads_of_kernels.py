@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 
+import pool_writer
 import pytest
 
 from tvtf.runtime import pool
@@ -27,8 +28,15 @@ def library(tmp_path_factory):
     file = tmp_path_factory.mktemp("pool") / "threads.so"
     pool._build(pool._source(), file)
     library = ctypes.CDLL(str(file))
-    library.tvtf_pool_configure(THREADS)
+    pool._configure(library, THREADS)
     return library
+
+
+def test_the_code_is_that_of_the_c_file():
+    """By the digest of pool.c, and where the clang that wrote it is there by its text."""
+    text = pool_writer.TRANSLATED.read_text()
+    assert text.startswith(pool_writer.head()), "run make pool"
+    assert pool_writer.translated() in (None, text)
 
 
 def launch(library, run, tasks=0):

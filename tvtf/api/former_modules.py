@@ -11,6 +11,7 @@ from importlib import import_module
 from tvtf.api.module_aliases import ModuleAliases
 
 FOLDERS = {
+    "composites": "extension linear",
     "composites.extension": "extension.declared extension.dispatch extension.specs extension.types",
     "composites.linear": (
         "linear.blocks linear.circulant linear.composed linear.dense linear.diagonal linear.identity "

@@ -294,6 +294,11 @@ def refusing(module: ModuleType, path: str) -> ModuleType:
     return module
 
 
+def _import(room: str) -> ModuleType:
+    """A folder or file of the package that nothing has imported yet, by its dotted name in it."""
+    return import_module(f"tvtf.{room}")
+
+
 def late(module: ModuleType, path: str) -> Any:
     """What ``tf.path`` is, which ``module`` lacks until its room is imported.
 
@@ -301,18 +306,18 @@ def late(module: ModuleType, path: str) -> Any:
       AttributeError: no room declares it; NotImplementedError too where TensorFlow has it.
     """
     if path in PACKAGES:
-        return import_module(f"tvtf.{path}")
+        return _import(path)
     if _is_keras_own(path):
-        return getattr(import_module("tvtf.keras"), path)
+        return getattr(_import("keras"), path)
     space, _, name = path.rpartition(".")
     room = ROOMS.get(path) or SPACES.get(space) or PLAIN.get(path)
     if room:
-        import_module(f"tvtf.{room}")
+        _import(room)
         install()
     if name in vars(module):
         return vars(module)[name]
     if path.startswith(FIRST):
-        return import_module("tvtf.v1").find(path.removeprefix(FIRST))
+        return hooks.find_v1(path.removeprefix(FIRST))
     if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
     refused = unsupported.refused_class(path)
@@ -334,8 +339,8 @@ def _late_namespace(name: str) -> ModuleType:
     """The module that ``import tvtf.optimizers``, or of what lies below it, finds."""
     path = name.removeprefix("tvtf.")
     if _is_keras_own(path.partition(".")[0]):
-        import_module("tvtf.keras")  # waits for another thread that imports it, which importing a part of it doesn't
-        return import_module(f"tvtf.keras.{path}")
+        _import("keras")  # waits for another thread that imports it, which importing a part of it doesn't
+        return _import(f"keras.{path}")
     module: Any = sys.modules["tvtf"]
     for part in path.split("."):
         module = getattr(module, part, None)
@@ -354,13 +359,13 @@ FIRST = "compat.v1."
 def all_names() -> dict[str, Any]:
     """Every public path with what it names, those of all rooms too."""
     for room in sorted(set(ROOMS.values())):
-        import_module(f"tvtf.{room}")
+        _import(room)
     return public_names()
 
 
 def import_room(path: str) -> None:
     """Imports the room that declares a public path."""
-    import_module(f"tvtf.{ROOMS[path]}")
+    _import(ROOMS[path])
 
 
 hooks.import_rooms = all_names

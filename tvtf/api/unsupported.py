@@ -178,7 +178,7 @@ def _reason(path: str) -> str | None:
     return next(filter(None, found), None)
 
 
-class Refused(ABCMeta):
+class UnsupportedClass(ABCMeta):
     """What the classes that tvtf refuses are: they may stand in annotations, ``isinstance`` and bases, but not be made."""
 
     path: str
@@ -191,7 +191,7 @@ class Refused(ABCMeta):
 
 
 @cache
-def refused_class(path: str) -> Refused | None:
+def refused_class(path: str) -> UnsupportedClass | None:
     """The class that stands at a refused ``tf.path``; None where TensorFlow has something else there, as its name tells.
 
     >>> isinstance(1, refused_class("distribute.TPUStrategy"))
@@ -202,7 +202,7 @@ def refused_class(path: str) -> Refused | None:
     name = path.rpartition(".")[2]
     if not name[:1].isupper() or name.isupper() or path.startswith("raw_ops."):
         return None
-    return Refused(name, (), {"path": path, "__module__": "tvtf"}) if _reason(path) else None
+    return UnsupportedClass(name, (), {"path": path, "__module__": "tvtf"}) if _reason(path) else None
 
 
 @cache

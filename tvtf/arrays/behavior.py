@@ -54,7 +54,7 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
         )
     preference.is_float32 = prefer_float32
     operators.install(None if dtype_conversion_mode == "off" else _promoting)
-    Tensor.__getitem__ = getitem  # type: ignore[method-assign]
+    Tensor.__getitem__ = getitem  # type: ignore[assignment, method-assign]
     for name, method in METHODS.items():
         setattr(Tensor, name, method)
 

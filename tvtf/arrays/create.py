@@ -72,7 +72,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Tensor:
     rows, columns = int(N), int(M or N)
     if 0 in (rows, columns):
         return tf.zeros([rows, columns], wanted(dtype) or tf.float32)
-    on_diagonal = tf.range(columns) - tf.range(rows)[:, None] == int(k)
+    on_diagonal = tf.equal(tf.range(columns) - tf.range(rows)[:, None], int(k))
     return tf.cast(on_diagonal, wanted(dtype) or tf.float32)
 
 

@@ -220,7 +220,7 @@ def fix(x: Any) -> Tensor:
 def sinc(x: Any) -> Tensor:
     x = in_floats(x)
     turned = x * np.pi
-    return tf.where(x == 0, tf.ones_like(x), tf.sin(turned) / turned)
+    return tf.where(tf.equal(x, 0), tf.ones_like(x), tf.sin(turned) / turned)
 
 
 @numpy_like("deg2rad", shows="[0., 90.]")
@@ -256,12 +256,12 @@ def signbit(x: Any) -> Tensor:
 
 @numpy_like("iscomplex", shows="[1., 1j]")
 def iscomplex(x: Any) -> Tensor:
-    return tf.math.imag(to_tensor(x)) != 0
+    return tf.not_equal(tf.math.imag(to_tensor(x)), 0)
 
 
 @numpy_like("isreal", shows="[1., 1j]")
 def isreal(x: Any) -> Tensor:
-    return tf.math.imag(to_tensor(x)) == 0
+    return tf.equal(tf.math.imag(to_tensor(x)), 0)
 
 
 @numpy_like("iscomplexobj", shows="[1., 1j]")
@@ -281,10 +281,10 @@ def _infinite(test: Function) -> Function:
 
 numpy_like("isinf", shows="tf.constant([np.inf, -np.inf, 0.])")(_infinite(tf.math.is_inf))
 numpy_like("isposinf", shows="tf.constant([np.inf, -np.inf, 0.])")(
-    _infinite(lambda x: x == tf.constant(np.inf, x.dtype))
+    _infinite(lambda x: tf.equal(x, tf.constant(np.inf, x.dtype)))
 )
 numpy_like("isneginf", shows="tf.constant([np.inf, -np.inf, 0.])")(
-    _infinite(lambda x: x == tf.constant(-np.inf, x.dtype))
+    _infinite(lambda x: tf.equal(x, tf.constant(-np.inf, x.dtype)))
 )
 
 
@@ -292,7 +292,7 @@ numpy_like("isneginf", shows="tf.constant([np.inf, -np.inf, 0.])")(
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     a, b = together(a, b)
     if not is_inexact(a):
-        return a == b
+        return tf.equal(a, b)
     real = a.dtype.real_dtype
     near = tf.abs(a - b) <= tf.constant(atol, real) + tf.constant(rtol, real) * tf.abs(b)
     return near | (tf.math.is_nan(a) & tf.math.is_nan(b)) if equal_nan else near
@@ -308,8 +308,8 @@ def array_equal(a1: Any, a2: Any) -> Tensor:
     a1, a2 = together(a1, a2)
     if a1.ndim != a2.ndim:
         return tf.constant(False)
-    same = tf.reduce_all(tf.shape(a1) == tf.shape(a2))
-    return tf.cond(same, lambda: tf.reduce_all(a1 == a2), lambda: tf.constant(False))
+    same = tf.reduce_all(tf.equal(tf.shape(a1), tf.shape(a2)))
+    return tf.cond(same, lambda: tf.reduce_all(tf.equal(a1, a2)), lambda: tf.constant(False))
 
 
 def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
@@ -318,11 +318,11 @@ def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
     zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
 
     def step(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        rest = tf.where(b != 0, tf.math.floormod(a, tf.where(b != 0, b, one)), zero)
-        return tf.where(b != 0, b, a), rest
+        rest = tf.where(tf.not_equal(b, 0), tf.math.floormod(a, tf.where(tf.not_equal(b, 0), b, one)), zero)
+        return tf.where(tf.not_equal(b, 0), b, a), rest
 
     start = tuple(map(tf.abs, broadcast(x1, x2)))
-    return tf.while_loop(lambda a, b: tf.reduce_any(b != 0), step, start)[0]
+    return tf.while_loop(lambda a, b: tf.reduce_any(tf.not_equal(b, 0)), step, start)[0]
 
 
 @numpy_like("gcd", shows=INTEGERS)
@@ -334,8 +334,8 @@ def gcd(x1: Any, x2: Any) -> Tensor:
 def lcm(x1: Any, x2: Any) -> Tensor:
     x1, x2 = together(x1, x2)
     divisor = _common_divisor(x1, x2)
-    safe = tf.where(divisor == 0, tf.ones_like(divisor), divisor)
-    return tf.where(divisor == 0, tf.zeros_like(divisor), tf.abs(x1) * (tf.abs(x2) // safe))
+    safe = tf.where(tf.equal(divisor, 0), tf.ones_like(divisor), divisor)
+    return tf.where(tf.equal(divisor, 0), tf.zeros_like(divisor), tf.abs(x1) * (tf.abs(x2) // safe))
 
 
 @numpy_like("polyval", shows="[1., 2., 3.], [2., 0.5]")

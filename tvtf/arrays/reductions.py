@@ -156,6 +156,6 @@ def _weighted(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor
         tf.debugging.Assert(weights.ndim == 1, [weights.ndim])
         weight = tf.reduce_sum(weights)
         return tf.tensordot(a, weights, [[axis], [0]]) / weight, weight
-    tf.debugging.Assert(tf.reduce_all(tf.shape(a) == tf.shape(weights)), [tf.shape(a), tf.shape(weights)])
+    tf.debugging.Assert(tf.reduce_all(tf.equal(tf.shape(a), tf.shape(weights))), [tf.shape(a), tf.shape(weights)])
     weight = tf.reduce_sum(weights, axis=axis)
     return tf.reduce_sum(a * weights, axis=axis) / weight, weight

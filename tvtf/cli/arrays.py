@@ -13,7 +13,8 @@ import click
 import numpy as np
 
 from tvtf.fileio.atomic_file import replace
-from tvtf.saved.description import SavedModuleError, Value
+from tvtf.fileio.saved_module_error import SavedModuleError
+from tvtf.saved.description import Value
 
 PIPE = "-"
 SUFFIXES = (".npy", ".csv")

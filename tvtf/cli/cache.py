@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from tvtf.cli.failures import told
+from tvtf.core.thread_state import cache_folder
+from tvtf.runtime import bound, folder, store
 
 
 @click.command()
@@ -20,9 +22,6 @@ def cache(show: bool, clear: bool) -> None:
     TVTF_CACHE_DIR names the folder (`tvtf` in the user's cache folder by default), TVTF_CACHE_SIZE its bound, such as
     500MB (2GB by default, 0 to keep nothing): what was not used for longest is removed first.
     """
-    from tvtf.core.thread_state import cache_folder
-    from tvtf.runtime import bound, folder, store
-
     home = Path(os.path.realpath(cache_folder()))
     if clear:
         click.echo(f"removed {_counted(store.clear(home))} from {home}")

@@ -9,6 +9,9 @@ from typing import Any
 import click
 
 from tvtf.cli.failures import told
+from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_state import cache_folder
+from tvtf.runtime.target import host_target
 
 GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl")
 MOST_GPUS = 16
@@ -18,10 +21,6 @@ MOST_GPUS = 16
 @told
 def devices() -> None:
     """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
-    from tvtf.core.thread_count import available_cores
-    from tvtf.core.thread_state import cache_folder
-    from tvtf.runtime.target import host_target
-
     target = host_target()
     rows = {
         "processor": processor_name(),

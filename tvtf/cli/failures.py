@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tvtf.errors import OpError
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -17,8 +19,6 @@ def told(command: Command) -> Command:
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
-        from tvtf.errors import OpError
-
         try:
             return command(*args, **kwargs)
         except (ImportError, OpError, OSError, ValueError) as failure:

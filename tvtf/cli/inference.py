@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 from tvtf.cli.failures import told
+from tvtf.cli.models import is_of_keras, loaded_from
+from tvtf.fileio.saved_module_error import SavedModuleError
+from tvtf.saved.batched_run import run_batched
 
 MODEL = click.argument("model", type=click.Path(path_type=Path))
 DEFAULT_BATCH = 256
@@ -33,7 +36,6 @@ def compile_(model: Path, output: Path, target: str, arch: str) -> None:
     runtime, without Python and without the compiler. With `--target cuda` its kernels are machine code for an NVIDIA GPU;
     to compile them takes nvcc (CUDA 13), and no GPU.
     """
-    from tvtf.cli.models import loaded_from
     from tvtf.saved import library
 
     loaded = loaded_from(model)
@@ -48,7 +50,6 @@ def compile_(model: Path, output: Path, target: str, arch: str) -> None:
 def export(model: Path, output: Path) -> None:
     """Write MODEL, a folder such as runs/digits/model or a file of Keras's, as an ONNX model."""
     from tvtf import onnx
-    from tvtf.cli.models import loaded_from
 
     loaded = loaded_from(model)
     onnx.export(loaded.function, path=output)
@@ -72,8 +73,6 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     outputs, give each with its name.
     """
     from tvtf.cli import arrays
-    from tvtf.saved.batched_run import run_batched
-    from tvtf.saved.description import SavedModuleError
 
     program = opened(model)
     description = program.description
@@ -91,8 +90,6 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
 
 def opened(model: Path) -> Any:
     """A library, a saved module's folder or a file of Keras's, as something with a ``description`` and ``run``."""
-    from tvtf.cli.models import is_of_keras, loaded_from
-
     if model.is_dir() or is_of_keras(model):
         return loaded_from(model)
     from tvtf.saved.library import Library

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tvtf.cli.failures import told
+from tvtf.fileio.atomic_file import replace
 
 DIR = click.option("--dir", "folder", required=True, type=click.Path(path_type=Path), help="The saved model's folder.")
 SIGNATURE = click.option("--signature_def", help="A signature's name.")
@@ -142,8 +143,6 @@ def _write(path: Path, array: Any, overwrite: bool) -> None:
     import io
 
     import numpy as np
-
-    from tvtf.fileio.atomic_file import replace
 
     if path.exists() and not overwrite:
         raise ValueError(

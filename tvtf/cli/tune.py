@@ -10,6 +10,8 @@ import numpy as np
 
 from tvtf.cli.failures import told
 from tvtf.cli.inference import MODEL
+from tvtf.cli.models import loaded_from
+from tvtf.core.tensor import EagerTensor
 
 DEFAULT_ROWS = 32
 
@@ -35,8 +37,6 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
     from rich.console import Console
 
     from tvtf.cli import arrays
-    from tvtf.cli.models import loaded_from
-    from tvtf.core.tensor import EagerTensor
 
     loaded = loaded_from(model)
     description = loaded.description

@@ -14,7 +14,7 @@ from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 
 
-class Refused(Exception):
+class ArgumentError(Exception):
     """Raised by type rules; the primitive adds its name and picks the type.
 
     TensorFlow raises InvalidArgumentError eagerly where it raises ``graph`` (ValueError for shapes, TypeError for dtypes)
@@ -61,14 +61,14 @@ def is_of_any_size(error: BaseException) -> bool:
     return getattr(error, "is_of_any_size", False)
 
 
-class RefusedValue(Refused):
+class ArgumentValueError(ArgumentError):
     """Raised for what only values tell: TensorFlow's kernels raise InvalidArgumentError for it, in graphs, too."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, InvalidArgumentError)
 
 
-class WithoutKernel(Refused):
+class WithoutKernel(ArgumentError):
     """Raised for a dtype that an op allows and no device here computes."""
 
     eager = NotFoundError
@@ -95,7 +95,7 @@ def instead(
 ) -> BaseException:
     """What to raise where an argument broke the code of an op: ``error`` itself if it was meant, or is the user's own.
 
-    ``kind`` is what a value that the code can't take becomes; None is :class:`Refused`. Sizes may have been what it can't
+    ``kind`` is what a value that the code can't take becomes; None is :class:`ArgumentError`. Sizes may have been what it can't
     take: where calls tell them, they decide.
     """
     if not isinstance(error, MISTAKES) or _is_meant(error):
@@ -113,7 +113,11 @@ def _told(error: Exception, op: str, arguments: Iterable[Any], kind: type[Except
         return OverflowError(message)
     if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
         return TypeError(message)
-    return kind(message) if kind is not None and isinstance(error, ValueError) else Refused("{op}" + told).told_by(op)
+    return (
+        kind(message)
+        if kind is not None and isinstance(error, ValueError)
+        else ArgumentError("{op}" + told).told_by(op)
+    )
 
 
 def _is_conversion(error: Exception) -> bool:

@@ -45,7 +45,7 @@ class NoRank(ValueError):
 
 def until_told(error: Exception, meant: bool = True) -> BaseException:
     """``error``, of a size that is a symbol, or the signal that calls tell it: they have traces of their own then."""
-    if state.trace is not None and (state.trace.root.calls_tell or state.trace.root.has_sizes):
+    if state.trace is not None and (state.trace.root.may_specialize or state.trace.root.has_sizes):
         return UnknownSizes(error, meant)
     return error
 

@@ -25,7 +25,7 @@ from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 import numpy as np
 
 from tvtf.core.allocation_check import require_room
-from tvtf.core.argument_error import MISTAKES, Refused, instead
+from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
 from tvtf.core.deferred_shape import NoRank, UnknownRank, UnknownSizes, of_any_rank
 from tvtf.core.shape import TensorType, is_static_shape, show_shape
 from tvtf.core.thread_state import state
@@ -120,10 +120,12 @@ class Primitive(Generic[P]):
             return hooks.wait(self, args, kwargs, needed)
         except NoRank as refusal:
             return _when_told(self, args, kwargs, refusal)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
             found = overridden(self.composites, args, kwargs)
+            if found is NotImplemented and fallbacks:
+                found = _by_others(self, args, kwargs)
             if found is NotImplemented:
                 raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
             return found
@@ -148,7 +150,7 @@ class Primitive(Generic[P]):
             return hooks.run_compiled(self, inputs, attrs, expected)
         try:
             results = quietly(self.numpy, arrays, attrs)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
             raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
@@ -169,11 +171,13 @@ class Primitive(Generic[P]):
         """The result type(s) by the type rule, its refusals told in this op's name."""
         try:
             return self.type(*types, **attrs)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(self.tf_name) from None
         except IndexError:
             shapes = ", ".join(show_shape(t.shape) for t in types)
-            raise Refused(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(self.tf_name) from None
+            raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(
+                self.tf_name
+            ) from None
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -215,6 +219,8 @@ class Hooks:
     import_room: Rule = staticmethod(lambda path: None)
     declared: Rule = staticmethod(lambda values: None)
     """Told what became public."""
+    find_v1: Rule
+    """What a name of ``tf.compat.v1`` is."""
 
 
 hooks = Hooks()
@@ -297,7 +303,7 @@ def export(*paths: str, waits: bool = True) -> Exporter:
 
     One that reads the program around it, not its arguments alone, must not be called later: it does not ``wait``.
     """
-    wrap = patient if waits else refusing
+    wrap = defer_unknown_rank if waits else refusing
 
     def record(function: Callable[..., Any]) -> Any:
         public = wrap(function) if isfunction(function) else refusing_methods(function)
@@ -310,7 +316,7 @@ def export(*paths: str, waits: bool = True) -> Exporter:
     return record
 
 
-def patient(function: Callable[P, R]) -> Callable[P, R]:
+def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/core/deferred_shape.py``)."""
     refusing_function = refusing(function)
 
@@ -357,6 +363,15 @@ def is_named(kwargs: Any) -> bool:
     return bool(state.trace.has_keys and not state.trace.is_naming)
 
 
+fallbacks: list[Rule] = []
+"""What others have any function do on arguments that it can't work with; asked with the function and its arguments."""
+
+
+def _by_others(function: Any, args: Any, kwargs: Any) -> Any:
+    """What the first of the fallbacks that takes the arguments gives; NotImplemented where none does."""
+    return next((f for rule in fallbacks if (f := rule(function, args, kwargs)) is not NotImplemented), NotImplemented)
+
+
 def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
     """What the first rule that takes the arguments gives; NotImplemented where none does."""
     for rule in rules:
@@ -379,9 +394,12 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
             return function(*args, **kwargs)
         except (UnknownRank, UnknownSizes, NoRank):
             raise
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise refusal.told_by(name) from None
         except MISTAKES as error:
+            found = _by_others(run, args, kwargs) if fallbacks and op is None else NotImplemented
+            if found is not NotImplemented:
+                return found  # type: ignore[no-any-return]
             told = args if op is None else args[1:]  # a method's first is its owner
             raise instead(error, name, (*told, *kwargs.values())) from None
 

@@ -6,7 +6,6 @@ plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 
 from tvtf import dtypes
 from tvtf.core.deferred_shape import AnyShape, NoRank
+from tvtf.core.tensorboard_protos import shape_proto
 from tvtf.core.thread_state import state
 
 Dim = Any
@@ -244,8 +244,7 @@ class TensorShape:
         Raises:
           ImportError: without the ``tensorboard`` extra.
         """
-        protos: Any = importlib.import_module("tvtf.summary.protos")  # a room above: imported when it is asked for
-        return protos.shape_proto(self._dims)
+        return shape_proto(self._dims)
 
     def is_fully_defined(self) -> bool:
         return self._dims is not None and None not in self._dims

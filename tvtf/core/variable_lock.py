@@ -1,7 +1,7 @@
 """Locks: of Variables, one for all that a compiled function uses, so that a call takes one, not fifty; and of all else.
 
 In a forked child those are free that other threads held, which are not there to release them: tvtf has no others
-(tests/test_threads.py looks for them).
+(tests/core/test_thread_count.py looks for them).
 """
 
 from __future__ import annotations

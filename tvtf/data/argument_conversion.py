@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
@@ -15,13 +15,13 @@ def number(value: Any, what: str = "count") -> int:
     """An integer argument: a Python number or a scalar tensor of int64.
 
     Raises:
-      Refused: it is no scalar.
+      ArgumentError: it is no scalar.
     """
     if type(value) is int and -(2**63) <= value < 2**63:
         return value
     found = convert_to_tensor(value, int64, name=what)
     if found.ndim:
-        raise Refused(f"{what} must be a scalar").told_by("Dataset")
+        raise ArgumentError(f"{what} must be a scalar").told_by("Dataset")
     return static_int(found, what)
 
 

@@ -9,11 +9,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from tvtf.composites.sparse.dense import to_dense
 from tvtf.core import nest
-from tvtf.core.primitive import export, patient
+from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
-from tvtf.data.dataset_arguments import Held
+from tvtf.data.dataset_arguments import Held, in_traces
 from tvtf.data.random import SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
@@ -77,14 +78,12 @@ class Dataset(Held, abc.ABC):
 
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:
-            return _begun_traced(self)
+            return in_traces.begin(self)
         return OwnedIterator(self)
 
     def _traced_steps(self) -> Any:
         """What a loop of a traced function runs over."""
-        from tvtf.data.traced_iteration import DatasetSteps
-
-        return DatasetSteps(self)
+        return in_traces.steps(self)
 
     def __bool__(self) -> bool:
         return True
@@ -135,7 +134,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def method(function: Method) -> Method:
     """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
     function.__name__ = function.__name__.rstrip("_")
-    setattr(Dataset, function.__name__, patient(function))
+    setattr(Dataset, function.__name__, defer_unknown_rank(function))
     methods.append(function.__name__)
     return function
 
@@ -209,7 +208,7 @@ class OwnedIterator(Held, Trackable):
 
     def __next__(self) -> Element:
         if state.trace is not None:
-            return _next_traced(self)
+            return in_traces.next(self)
         try:
             element = next(self._elements)
         except OpError as error:
@@ -263,8 +262,6 @@ class NumpyIterator:
 
 def _as_numpy(leaf: Any) -> Any:
     if hasattr(leaf, "dense_shape"):
-        from tvtf.composites.sparse.dense import to_dense
-
         leaf = to_dense(leaf)
     array = leaf.numpy() if hasattr(leaf, "numpy") else leaf
     if isinstance(array, np.ndarray):
@@ -286,16 +283,8 @@ def _generators(dataset: Any) -> Iterator[SeedGenerator]:
                 yield from _generators(each)
 
 
-def _begun_traced(dataset: Dataset) -> OwnedIterator:
-    from tvtf.data.traced_iteration import begun_at_each_run
-
-    return begun_at_each_run(dataset)
-
-
-def _next_traced(iterator: OwnedIterator) -> Element:
-    from tvtf.data.traced_iteration import next_of
-
-    return next_of(iterator)
+DatasetSpec.value_type = Dataset
+IteratorSpec.value_type = OwnedIterator
 
 
 def scaled(size: int, change: Callable[[int], int]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core import nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -23,6 +23,7 @@ from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, t
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.ir.batching import as_told, encoding, leading, rows, without_leading
+from tvtf.ops.rules import bind
 
 
 class Groups(Iterator[list[Any]]):
@@ -267,7 +268,7 @@ class Window(Dataset):
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
-                raise Refused(f"Window {what} must be greater than zero.").told_by("WindowDataset")
+                raise ArgumentError(f"Window {what} must be greater than zero.").told_by("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         reach = (size - 1) * stride + 1 if drop_remainder else 1
@@ -404,8 +405,6 @@ def bucket_by_sequence_length(
     boundaries = np.asarray(bucket_boundaries, np.int64)
 
     def bucket_of(*element: Any) -> Any:
-        from tvtf.ops.rules import bind
-
         length = convert_to_tensor(element_length_func(*element))
         below = bind.less_equal(convert_to_tensor(boundaries.astype(length.dtype.np)), length)
         return bind.reduce_sum(bind.cast(below, dtype=int64), axis=(0,), keepdims=False)

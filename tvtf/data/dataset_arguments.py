@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -18,6 +19,24 @@ _lock = Lock()
 _count = itertools.count()
 _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 _objects: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class InTraces:
+    """What datasets and iterators are in a trace; ``traced_iteration``, which builds on them, fills it in."""
+
+    dataset: Callable[[Tensor, Any], Any]
+    """The dataset that a number stands for."""
+    iterator: Callable[[Tensor, Any], Any]
+    """The iterator that a number stands for."""
+    steps: Callable[[Any], Any]
+    """The iteration of a loop over a dataset or iterator."""
+    begin: Callable[[Any], Any]
+    """A new iterator of a dataset, at each run."""
+    next: Callable[[Any], Any]
+    """The next element of an iterator, at each run."""
+
+
+in_traces = InTraces()
 
 
 class Held:
@@ -41,9 +60,7 @@ class Held:
         """The object of a number; while tracing, what stands for all objects of this one's type."""
         if isinstance(number, EagerTensor):
             return object_of(number.eager_array())
-        from tvtf.data.traced_iteration import HeldDataset, HeldIterator
-
-        return (HeldDataset if self.held_kind == "dataset" else HeldIterator)(number, self.element_spec)
+        return (in_traces.dataset if self.held_kind == "dataset" else in_traces.iterator)(number, self.element_spec)
 
     def held_spec(self) -> Any:
         """How signatures show it."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core import nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import number
@@ -315,7 +315,7 @@ class Unique(Dataset):
                     "`tf.string` are supported."
                 )
         if len(nest.flatten(source.element_spec)) != 1:
-            raise Refused("UniqueDataset only supports inputs with a single component.").told_by("UniqueDataset")
+            raise ArgumentError("UniqueDataset only supports inputs with a single component.").told_by("UniqueDataset")
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:

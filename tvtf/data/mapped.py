@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf.core import nest, thread_state
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor, TypeSpec
 from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
@@ -18,6 +18,8 @@ from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_un
 from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
+from tvtf.errors import OpError
+from tvtf.frontend.control_flow.cond_while import while_loop
 from tvtf.frontend.function.polymorphic_function import function
 
 
@@ -131,7 +133,7 @@ class Map(Dataset):
         self.source = source
         self.function = Traced(user, source)
         if isinstance(self.function.spec, NoneTensorSpec):
-            raise Refused("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
+            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -344,7 +346,7 @@ def interleave(
     block = 1 if block_length is None else number(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
-            raise Refused(f"{what} must be greater than zero.").told_by("InterleaveDataset")
+            raise ArgumentError(f"{what} must be greater than zero.").told_by("InterleaveDataset")
     cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
@@ -439,8 +441,6 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _reduced_when_run(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    from tvtf.frontend.control_flow.cond_while import while_loop
-
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _settled(reduce_func, source, spec_of(start), lambda result: result)
 
@@ -473,8 +473,6 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        from tvtf.errors import OpError
-
         source = self.source.elements()
         while True:
             try:

@@ -91,7 +91,9 @@ class Settings:
     @functools.cache
     def kinds(cls) -> dict[str, type]:
         """What each attribute must be; what may be anything is not among them."""
-        told = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls).items() if hint is not Any}
+        told = {
+            name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls, globals()).items() if hint is not Any
+        }
         return {name: get_origin(first) or first for name, (first, *_) in told.items()}
 
 

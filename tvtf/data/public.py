@@ -11,9 +11,9 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.primitive import export, exports
 from tvtf.core.thread_state import state
+from tvtf.data import apply_functions as _apply_functions  # noqa: F401 - adds names
 from tvtf.data import batching, choose_datasets, element_order, parallel, readers, saved_elements, sources
 from tvtf.data import composite_batches as _composed  # noqa: F401 - adds methods
-from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
 from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
@@ -25,7 +25,7 @@ from tvtf.data.structure import Element, tensors_of
 from tvtf.data.traced_datasets import deferring
 from tvtf.data.traced_iteration import single_of
 from tvtf.dtypes import as_dtype, int64
-from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 
 exports.update({"data.AUTOTUNE": -1, "data.INFINITE_CARDINALITY": INFINITE, "data.UNKNOWN_CARDINALITY": UNKNOWN})
 exports.update({"data.experimental.INFINITE_CARDINALITY": INFINITE, "data.experimental.UNKNOWN_CARDINALITY": UNKNOWN})
@@ -301,8 +301,6 @@ class Counted(element_order.Through):
             raise self._refusal("only", count)
 
     def _refusal(self, how: str, count: int) -> Exception:
-        from tvtf.errors import FailedPreconditionError
-
         wanted = "an infinite number of elements" if self.size == INFINITE else _elements(self.size)
         return FailedPreconditionError(
             None, None, f"Input dataset was expected to contain {wanted} but contained {how} {_elements(count)}."

@@ -8,7 +8,6 @@ digest of the file. The manifest is renamed into place last, so that a folder al
 from __future__ import annotations
 
 import hashlib
-import importlib
 import io
 import json
 import math
@@ -18,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tvtf.composites import value_json
 from tvtf.core import nest
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.structure import Element, arrays, packer
@@ -192,7 +192,7 @@ def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
 def _spec(manifest: dict[str, Any]) -> Any:
     """The form of an element."""
     if "told" in manifest:
-        return _structures().decode(manifest["form"])
+        return value_json.decode(manifest["form"])
     specs = [TensorSpec(shape, dtype) for shape, dtype in manifest["specs"]]
     return nest.map_structure(lambda i: specs[i], _unform(manifest["form"]))
 
@@ -203,15 +203,10 @@ def _described(spec: Any) -> dict[str, Any]:
         shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
         form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
         return {"specs": shapes, "form": _form(form)}
-    structures = _structures()
     try:
-        return {"told": str(spec), "form": structures.encode(spec)}
-    except structures.NotPlain:
+        return {"told": str(spec), "form": value_json.encode(spec)}
+    except value_json.NotPlain:
         return {"told": str(spec)}
-
-
-def _structures() -> Any:
-    return importlib.import_module("tvtf.saved.structure")  # a room above
 
 
 def _form(form: Any) -> Any:

@@ -13,6 +13,8 @@ class HeldSpec(TypeSpec):
     """The type of objects that a traced function takes as numbers; nothing takes them apart."""
 
     is_leaf = True
+    value_type: type = object  # type: ignore[assignment]
+    """The class of values; `base`, which declares it, enters it."""
 
     def __init__(self, element_spec: Any) -> None:
         self._element_spec = element_spec
@@ -52,12 +54,6 @@ class DatasetSpec(HeldSpec):
     def element_spec(self) -> Any:
         return self._element_spec
 
-    @property
-    def value_type(self) -> type:
-        from tvtf.data.base import Dataset
-
-        return Dataset
-
     def _serialize(self) -> tuple[Any, ...]:
         return self._element_spec, self._shape
 
@@ -76,12 +72,6 @@ class IteratorSpec(HeldSpec):
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/IteratorSpec
     """
-
-    @property
-    def value_type(self) -> type:
-        from tvtf.data.base import OwnedIterator
-
-        return OwnedIterator
 
     def _serialize(self) -> tuple[Any, ...]:
         return (self._element_spec,)

@@ -14,7 +14,7 @@ from tvtf.core.tensor import Tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset, OwnedIterator
-from tvtf.data.dataset_arguments import number_of, object_of
+from tvtf.data.dataset_arguments import in_traces, number_of, object_of
 from tvtf.data.structure import Element, arrays
 from tvtf.data.traced_datasets import MadeDataset
 from tvtf.dtypes import bool as bool_
@@ -193,3 +193,7 @@ def _taken(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> A
     numbers, find = _found_by(source)
     found = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
     return nest.pack_sequence_as(spec, list(found), expand_composites=True)
+
+
+in_traces.dataset, in_traces.iterator = HeldDataset, HeldIterator
+in_traces.steps, in_traces.begin, in_traces.next = DatasetSteps, begun_at_each_run, next_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import as_tuple
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -91,7 +91,7 @@ def _parsed(
         try:
             examples.append(decode(text))
         except DecodeError:
-            raise Refused(_undecodable(message, text)) from None
+            raise ArgumentError(_undecodable(message, text)) from None
     if message == "Example":
         maps = [e.features.feature for e in examples]
     else:
@@ -137,7 +137,7 @@ def _values(features: Any, key: str, kind: str, dtype: DType, where: Where, row:
         types = f"Data type: {NAMES[found]} but expected type: {NAMES[wanted]}"
         if kind in ("sparse", "ragged"):
             types = f"Expected type: {NAMES[wanted]}, Actual type: {NAMES[found]}"
-        raise Refused(f"{where(row)}Data types don't match. {types}")
+        raise ArgumentError(f"{where(row)}Data types don't match. {types}")
     return _floats(feature.float_list) if wanted == "float_list" else list(getattr(feature, wanted).value)
 
 
@@ -212,12 +212,14 @@ def _dense(
         if each is None:
             if not missing:
                 name = "Name: <unknown>, " if where(row).startswith("Name") else ""
-                raise Refused(f"{name}Feature: {key} (data type: {_shown(dtype)}) is required but could not be found.")
+                raise ArgumentError(
+                    f"{name}Feature: {key} (data type: {_shown(dtype)}) is required but could not be found."
+                )
             found[row] = default.ravel() if default.ndim else default.item()
             continue
         if len(each) != size:
             told = f"Number of {_shown(dtype)} values != expected.  Values size: {len(each)} but output shape: {_listed(shape)}"
-            raise Refused(where(row) + told)
+            raise ArgumentError(where(row) + told)
         found[row] = each
     return [found.reshape((len(values), *shape))]
 
@@ -231,7 +233,7 @@ def _stacked(
         if size and length % size:
             told = f"Number of {_shown(dtype)} values is not a multiple of stride length. "
             told += f"Saw {length} values but output shape is: {_listed(('?', *shape))}"
-            raise Refused(where(row) + told)
+            raise ArgumentError(where(row) + told)
     counts = [length // max(size, 1) for length in lengths]
     found = np.empty((len(rows), max(counts, default=0), *shape), dtype)
     found[...] = default if default.ndim else default.item()
@@ -274,10 +276,10 @@ def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missi
             told += (
                 "Did you mean to include it in feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?"
             )
-            raise Refused(f"Name: <unknown>, {told}")
+            raise ArgumentError(f"Name: <unknown>, {told}")
         if any(len(items) != int(np.prod(shape)) for items in each or []):
             told = f"Total values size: {sum(map(len, each))} is not consistent with output shape: {_listed(('?', *shape))}"
-            raise Refused(f"Feature list '{key}' has an unexpected number of values.  {told}")
+            raise ArgumentError(f"Feature list '{key}' has an unexpected number of values.  {told}")
     lengths = [len(each or []) for each in values]
     found = np.empty((len(values), max(lengths, default=0), *shape), dtype)
     found[...] = b"" if np.dtype(dtype) == object else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.fileio.protobuf import declare
 
 CLASSES: Final = declare(
@@ -27,11 +27,11 @@ def from_json(text: bytes) -> bytes:
     """A serialized ``Example`` of what JSON says.
 
     Raises:
-      Refused: it says something else.
+      ArgumentError: it says something else.
     """
     from google.protobuf import json_format
 
     try:
         return bytes(json_format.Parse(text, CLASSES["Example"]()).SerializeToString(deterministic=True))
     except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise Refused(f"Error while parsing JSON: {error}") from None
+        raise ArgumentError(f"Error while parsing JSON: {error}") from None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import as_tuple, export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -53,13 +53,13 @@ def _quoted(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
     while True:
         end = line.find(b'"', start)
         if end < 0:
-            raise Refused("Quoted field has to end with quote followed by delim or end")
+            raise ArgumentError("Quoted field has to end with quote followed by delim or end")
         parts.append(line[start:end])
         if line[end + 1 : end + 2] != b'"':
             break
         start = end + 2
     if end + 1 < len(line) and line[end + 1 : end + 2] != delimiter:
-        raise Refused("Quoted field has to end with quote followed by delim or end")
+        raise ArgumentError("Quoted field has to end with quote followed by delim or end")
     return b'"'.join(parts), end + 1
 
 
@@ -67,7 +67,7 @@ def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
     end = line.find(delimiter, place)
     end = len(line) if end < 0 else end
     if b'"' in line[place:end]:
-        raise Refused("Unquoted fields cannot have quotes/CRLFs inside")
+        raise ArgumentError("Unquoted fields cannot have quotes/CRLFs inside")
     return line[place:end], end
 
 
@@ -80,10 +80,10 @@ def _csv(
         fields = fields_of(line, delimiter.encode(), quoted)
         if columns:
             if columns[-1] >= len(fields):
-                raise Refused(f"Expect {count} fields but have {len(fields)} in record {row}")
+                raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
             fields = [fields[c] for c in columns]
         if len(fields) != count:
-            raise Refused(f"Expect {count} fields but have {len(fields)} in record {row}")
+            raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
         for place, (field, default) in enumerate(zip(fields, defaults)):
             found[place][row] = _number(field, default, na.encode(), place, row)
     return tuple(each.reshape(records.shape) for each in found)
@@ -92,7 +92,7 @@ def _csv(
 def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
     if not field or field == na:
         if not default.size:
-            raise Refused(f"Field {place} is required but missing in record {row}!")
+            raise ArgumentError(f"Field {place} is required but missing in record {row}!")
         return default.ravel()[0]
     if default.dtype == object:
         return field
@@ -100,7 +100,7 @@ def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) 
         return default.dtype.type(number_of(field, as_dtype(default.dtype)))
     except ValueError:
         kind = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
-        raise Refused(
+        raise ArgumentError(
             f"Field {place} in record {row} is not a valid {kind}: {field.decode(errors='replace')}"
         ) from None
 
@@ -174,7 +174,7 @@ def _inflated(value: bytes, kind: str) -> bytes:
     try:
         return inflate.inflated(value, kind, "DecodeCompressed: a string")
     except DataLossError as error:
-        raise Refused(f"the bytes are no {kind} data: {error}") from None
+        raise ArgumentError(f"the bytes are no {kind} data: {error}") from None
 
 
 @text_op(

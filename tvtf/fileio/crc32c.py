@@ -1,10 +1,12 @@
-"""CRC-32C (Castagnoli, RFC 3720 appendix B.4) in NumPy, and the masking LevelDB and TensorFlow store it with.
+"""CRC-32C (Castagnoli, RFC 3720 appendix B.4), and the masking LevelDB and TensorFlow store it with.
 
-A checksum is linear over GF(2), so a message can be shortened before it is divided. The polynomial divides
-``x^5685 + x^1362 + x^426 + 1`` and hence, squaring in GF(2), the same polynomial in ``x^8`` and in ``x^64``: whole
-bytes or words may be XORed into three later places and forgotten, which NumPy does at memory speed. The idea is that of
-Chorba (Russell, "Chorba: A novel CRC32 implementation", arXiv:2412.16398); the tetranomial is tvtf's own search result.
-What is left, a few kB, is folded in halves with table look-ups.
+The package google-crc32c computes it where it is installed (``pip install tvtf[fast]``). Where it is not, a table alone
+would take 6 s for 64 MB of a checkpoint, so NumPy shortens messages first (20 ms; the package 4 ms).
+
+A checksum is linear over GF(2), and the polynomial divides ``x^5685 + x^1362 + x^426 + 1`` and hence, squaring in GF(2), the
+same polynomial in ``x^8`` and in ``x^64``: a whole word, byte or bit may be XORed into three later places and forgotten,
+which NumPy does at memory speed. The idea is that of Chorba (Russell, "Chorba: A novel CRC32 implementation",
+arXiv:2412.16398); the tetranomial is tvtf's own search result.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ import numpy.typing as npt
 
 from tvtf.errors import DataLossError
 
+try:
+    from google_crc32c.cext import extend
+except (ImportError, RuntimeWarning):  # not there, or without its C code, of which it warns and is slower than this
+    extend = None
+
 POLYNOMIAL: Final = 0x82F63B78
 MASK_DELTA: Final = 0xA282EAD8
+SHORT: Final = 1300
+"""Bytes below which a table is faster than NumPy."""
 TETRANOMIAL: Final = (5685, 1362, 426)
 FOLDED: Final = TETRANOMIAL[0] - TETRANOMIAL[1]
 SEGMENT_BYTES: Final = 1 << 20
-BYTEWISE_LIMIT: Final = 256
-WORD_ORDER: Final = np.dtype("<u4")
+"""What is shortened at once: more would not stay in the cache."""
 
 Words = npt.NDArray[Any]
 
@@ -43,10 +51,8 @@ def crc32c(data: Any, crc: int = 0) -> int:
     >>> hex(crc32c(b"6789", crc32c(b"12345")))
     '0xe3069283'
     """
-    octets = as_bytes(data)
-    if octets.size < BYTEWISE_LIMIT:
-        return _bytewise(octets.tobytes(), crc)
-    return _divide(_fold_segments(octets, crc ^ 0xFFFFFFFF)) ^ 0xFFFFFFFF
+    octets = data if isinstance(data, bytes) else as_bytes(data)
+    return extend(crc, octets) if extend else _extended(crc, as_bytes(data))
 
 
 def mask(crc: int) -> int:
@@ -74,14 +80,14 @@ def masked(data: Any) -> int:
 
 
 def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
-    """Whether the polynomial divides 16 bytes or more, as it does a message after whose complemented first word comes
-    its complemented checksum.
+    """Whether the polynomial divides a message, as it does one after whose complemented first word comes its
+    complemented checksum.
 
     >>> head, rest = np.frombuffer(b"1234", np.uint8), b"56789" + (0xE3069283 ^ 0xFFFFFFFF).to_bytes(4, "little")
     >>> is_divisible(np.concatenate([np.zeros(3, np.uint8), ~head, np.frombuffer(rest, np.uint8)]))
     True
     """
-    return not _divide(_fold_segments(octets, 0))
+    return crc32c(octets, 0xFFFFFFFF) == 0xFFFFFFFF
 
 
 def check(data: Any, stored: int, what: str) -> None:
@@ -115,29 +121,32 @@ def _byte_table() -> tuple[int, ...]:
     )
 
 
-def _bytewise(octets: bytes, crc: int) -> int:
-    table, state = _byte_table(), crc ^ 0xFFFFFFFF
-    for octet in octets:
-        state = (state >> 8) ^ table[(state ^ octet) & 0xFF]
+def _extended(crc: int, octets: npt.NDArray[np.uint8]) -> int:
+    """`crc32c` without a package for it."""
+    state = crc ^ 0xFFFFFFFF
+    for start in range(0, octets.size, SEGMENT_BYTES):
+        part = octets[start : start + SEGMENT_BYTES]
+        if part.size > SHORT:
+            part, state = _shortened(part, state), 0
+        state = _bytewise(part, state)
     return state ^ 0xFFFFFFFF
 
 
-def _fold_segments(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    """Shorten a message to under 10,008 bytes with the same remainder; leading zero bytes change nothing."""
-    rest, start = _with_state(octets[: 8 + octets.size % 8], state), 8 + octets.size % 8
-    while start < octets.size:
-        segment = octets[start : start + SEGMENT_BYTES]
-        rest = _fold(np.concatenate([rest, segment]).view(np.uint64)).view(np.uint8)
-        start += segment.size
-    return _fold(rest)
+def _bytewise(octets: npt.NDArray[np.uint8], state: int) -> int:
+    table = _byte_table()
+    for octet in octets.tobytes():
+        state = (state >> 8) ^ table[(state ^ octet) & 0xFF]
+    return state
 
 
-def _with_state(head: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    padded = np.zeros(16, np.uint8)
-    begin = 16 - head.size
-    padded[begin:] = head
+def _shortened(octets: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
+    """At most 1,251 bytes of the same remainder, ``state`` among them; zeros that lead a message change nothing."""
+    padded = np.zeros(-(-octets.size // 8) * 8, np.uint8)
+    begin = padded.size - octets.size
+    padded[begin:] = octets
     padded[begin : begin + 4] ^= np.frombuffer(state.to_bytes(4, "little"), np.uint8)
-    return padded
+    bits = _fold(np.unpackbits(_fold(_fold(padded.view(np.uint64)).view(np.uint8)), bitorder="little"))
+    return np.packbits(np.concatenate([np.zeros(-bits.size % 8, np.uint8), bits]), bitorder="little")
 
 
 def _fold(items: Words) -> Words:
@@ -151,36 +160,3 @@ def _fold(items: Words) -> Words:
             np.bitwise_xor(target, block, out=target)
         start += FOLDED
     return items[start:]
-
-
-def _divide(octets: npt.NDArray[np.uint8]) -> int:
-    """Remainder of a short message, by folding its first half onto its second until one word is left."""
-    levels = max(octets.size - 1, 4).bit_length() - 2
-    words = np.zeros(1 << levels, WORD_ORDER)
-    words.view(np.uint8)[words.nbytes - octets.size :] = octets
-    for level in reversed(range(levels)):
-        half = 1 << level
-        words = _shift(words[:half], level) ^ words[half:]
-    return int(_shift(words, 0)[0])
-
-
-def _shift(words: Words, level: int) -> Words:
-    """Multiply each word by ``x^(32 * 2^level)`` modulo the polynomial."""
-    table, parts = _shift_table(level), words.view(np.uint8).reshape(-1, 4)
-    product: Words = table[0][parts[:, 0]] ^ table[1][parts[:, 1]] ^ table[2][parts[:, 2]] ^ table[3][parts[:, 3]]
-    return product
-
-
-@functools.cache
-def _shift_table(level: int) -> Words:
-    """Four tables of 256 words: the product of each byte value at each byte position."""
-    if level:
-        below = _shift_table(level - 1)
-        return _shift(below.reshape(-1), level - 1).reshape(4, 256)
-    return np.array(
-        [_four_zero_bytes(value << 8 * place) for place in range(4) for value in range(256)], WORD_ORDER
-    ).reshape(4, 256)
-
-
-def _four_zero_bytes(state: int) -> int:
-    return functools.reduce(lambda v, _: (v >> 8) ^ _byte_table()[v & 0xFF], range(4), state)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, int32, int64
 from tvtf.ops.cast import cast, defaulted
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
@@ -59,15 +60,15 @@ def _frame(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: 
 
 def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
     if len(images.shape) != 4:
-        raise Refused(f"The rank of the images should be 4, but is {len(images.shape)}")
+        raise ArgumentError(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
-        raise Refused(f"The shape of boxes should be [batch, count, 4], but is {show_shape(boxes.shape)}")
+        raise ArgumentError(f"The shape of boxes should be [batch, count, 4], but is {show_shape(boxes.shape)}")
     if not agree_dim(images.shape[0], boxes.shape[0]):
-        raise RefusedValue("The batch sizes should be the same")
+        raise ArgumentValueError("The batch sizes should be the same")
     if len(colours.shape) != 2:
-        raise Refused(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
+        raise ArgumentError(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
     if isinstance(colours.shape[1], int) and isinstance(images.shape[3], int) and colours.shape[1] < images.shape[3]:
-        raise RefusedValue(
+        raise ArgumentValueError(
             f"colors must have equal or more channels than the image provided: {show_shape(colours.shape)}"
         )
     return images
@@ -152,14 +153,14 @@ def crop_and_resize(
         cast(converted(box_indices, int32, 2), int64),
     )
     if x.ndim != 4 or corners.ndim != 2 or which.ndim != 1:
-        raise Refused(
+        raise ArgumentError(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
     size = static_dims(converted(crop_size, int32, 3), "crop_size")
     if len(size) != 2:
-        raise Refused(f"crop_size must have two elements, but is {crop_size}")
+        raise ArgumentError(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):
-        raise Refused("crop dimensions must be positive")
+        raise ArgumentError("crop dimensions must be positive")
     corners = required(corners, _check_finite, bind.is_finite, _NOT_FINITE)
     rows = _samples(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
     columns = _samples(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
@@ -172,7 +173,7 @@ _NOT_FINITE = "Boxes contains at least one element that is not finite"
 
 def _check_finite(corners: np.ndarray) -> None:
     if not np.isfinite(corners).all():
-        raise Refused(_NOT_FINITE).told_by("CropAndResize")
+        raise ArgumentError(_NOT_FINITE).told_by("CropAndResize")
 
 
 def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:
@@ -189,8 +190,6 @@ def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor
 
 
 def _scalar(dim: Dim) -> Tensor:
-    from tvtf.ops.dims import scalar_of
-
     return scalar_of(dim)
 
 

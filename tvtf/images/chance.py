@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import same_shape, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -120,7 +120,7 @@ def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
     shape = bind.shape(x, dtype=int32)
     if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
         told = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
-        raise Refused(told, ValueError)
+        raise ArgumentError(told, ValueError)
     wanted = required(wanted, _check_size, bind.less_equal, _TOO_SMALL, shape)
     limit = shape - wanted + number(1, wanted)
     drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)

@@ -1,4 +1,7 @@
-"""Image files as arrays and back: BMP by NumPy, PNG in a file of its own, others by Pillow, where it is installed.
+"""Image files as arrays and back, by Pillow where it is installed; BMP by NumPy, PNG in a file of its own.
+
+Pillow would not do for BMP: TensorFlow gives 32 bits with their opacity, which Pillow drops, and 8 bits as they are stored,
+for which Pillow has the colours of a palette.
 
 Source: https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
 """
@@ -8,14 +11,13 @@ from __future__ import annotations
 import io
 import math
 import struct
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
-from tvtf.errors import OpError
+from tvtf.core.argument_error import ArgumentError
 from tvtf.fileio.decode_limits import require_decodable
+from tvtf.images.pillow import by_pillow, pillow
 from tvtf.images.png import PNG, decode_png, encode_png
 
 __all__ = [
@@ -31,7 +33,6 @@ __all__ = [
     "kind_of",
     "pillow",
 ]
-NEEDS_PILLOW: Final = "{} files are read and written by Pillow, which is not installed: pip install tvtf[image]"
 
 
 def kind_of(data: bytes) -> str:
@@ -45,19 +46,6 @@ def kind_of(data: bytes) -> str:
     return "webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else found
 
 
-def pillow(kind: str) -> Any:
-    """Pillow's ``Image`` module.
-
-    Raises:
-      Refused: it is not installed.
-    """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise Refused(NEEDS_PILLOW.format(kind)) from None
-    return Image
-
-
 # -- BMP
 
 
@@ -65,19 +53,21 @@ def decode_bmp(data: bytes) -> np.ndarray:
     """A BMP file of 8, 24 or 32 bits a pixel as an array of shape (height, width, channels).
 
     Raises:
-      Refused: no such file.
+      ArgumentError: no such file.
     """
     if len(data) < 32 or data[:2] != b"BM":
-        raise Refused(
+        raise ArgumentError(
             f"Incomplete bmp content, requires at least 32 bytes to find the header size, got {len(data)} bytes"
         )
     start, width, height, bits = struct.unpack("<10xI4xii2xH", data[:30])
     channels, rows = bits // 8, abs(height)
     if bits not in (8, 24, 32) or width < 0:
-        raise Refused(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
+        raise ArgumentError(f"Number of channels inherent in the image must be 1, 3 or 4, was {channels}")
     row = -(-width * channels // 4) * 4
     if len(data) < start + row * rows:
-        raise Refused(f"Incomplete bmp content, requires at least {start + row * rows} bytes, got {len(data)} bytes")
+        raise ArgumentError(
+            f"Incomplete bmp content, requires at least {start + row * rows} bytes, got {len(data)} bytes"
+        )
     lines = np.frombuffer(data, np.uint8, row * rows, start).reshape(rows, row)[:, : width * channels]
     image = lines.reshape(rows, width, channels)[:: -1 if height > 0 else 1]
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[channels]
@@ -91,7 +81,7 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
     """A JPEG file as an array, grey for one channel; ``ratio`` makes it smaller.
 
     Raises:
-      Refused: no JPEG file, or no Pillow.
+      ArgumentError: no JPEG file, or no Pillow.
     """
 
     def read(image: Any) -> np.ndarray:
@@ -103,25 +93,6 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         return found[..., None] if found.ndim == 2 else found
 
     return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
-
-
-def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
-
-    Raises:
-      Refused: it can't be read, or there is no Pillow.
-      ResourceExhaustedError: the image is larger than what may be decoded.
-    """
-    module = pillow(kind)
-    module.init()
-    try:
-        opener, _ = module.OPEN[kind.upper()]
-        with opener(io.BytesIO(data), None) as image:
-            return read(image)
-    except (OpError, MemoryError):
-        raise
-    except Exception as error:  # Pillow raises many kinds
-        raise Refused(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
 
 
 def _shown(op: str, image: Any) -> str:
@@ -177,4 +148,4 @@ def _webp_size(data: bytes) -> tuple[int, int]:
         if kind == b"VP8L":
             bits = int.from_bytes(head[1:5], "little")
             return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
-    raise Refused(f"Invalid WebP data or crop window, data size {len(data)}")
+    raise ArgumentError(f"Invalid WebP data or crop window, data size {len(data)}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float16, float32
+from tvtf.errors import FailedPreconditionError
 from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import operand
@@ -20,10 +21,8 @@ def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
-        raise Refused("input must be at least 1D[]").told_by(what)
+        raise ArgumentError("input must be at least 1D[]").told_by(what)
     if x.shape[-1] not in (3, None):
-        from tvtf.errors import FailedPreconditionError
-
         raise FailedPreconditionError(
             None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"
         )
@@ -96,9 +95,9 @@ def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
     """``change`` of the image in float32, given back in its own dtype."""
     x = convert_to_tensor(image)
     if x.ndim < 3:
-        raise Refused(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
+        raise ArgumentError(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
     if x.shape[-1] not in (3, None):
-        raise Refused(f"input must have 3 channels but instead has {x.shape[-1]} channels.")
+        raise ArgumentError(f"input must have 3 channels but instead has {x.shape[-1]} channels.")
     floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
     return convert_image_dtype(cast(change(cast(floats, float32)), floats.dtype), x.dtype)
 
@@ -160,7 +159,7 @@ def _saturated(x: Tensor, factor: Tensor) -> Tensor:
 def _scalar(value: Any, what: str) -> Tensor:
     found = operand(value, float32, 1)
     if found.ndim:
-        raise RefusedValue(f"{what} must be scalar: {show_shape(found._type.shape)}")
+        raise ArgumentValueError(f"{what} must be scalar: {show_shape(found._type.shape)}")
     return found
 
 

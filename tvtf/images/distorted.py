@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -91,11 +91,11 @@ def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> b
 
 def _checked_sides(size: np.ndarray) -> tuple[int, int]:
     if len(size) != 3:
-        raise Refused(f"image_size must contain 3 elements[{len(size)}]")
+        raise ArgumentError(f"image_size must contain 3 elements[{len(size)}]")
     height, width = (int(d) for d in size[:2])
     for side, extent in (("height", height), ("width", width)):
         if not 0 <= extent < int32.max:
-            raise Refused(f"image {side} cannot be >= int32 max")
+            raise ArgumentError(f"image {side} cannot be >= int32 max")
     return height, width
 
 
@@ -104,9 +104,9 @@ def _checked_corners(boxes: np.ndarray, height: int, width: int, whole: bool) ->
     corners = boxes.reshape(-1, 4)
     outside = corners[~((corners >= 0) & (corners <= 1))]
     if outside.size:
-        raise Refused(f"All bounding box coordinates must be in [0.0, 1.0]: {outside[0]:g}")
+        raise ArgumentError(f"All bounding box coordinates must be in [0.0, 1.0]: {outside[0]:g}")
     if not len(corners) and not whole:
-        raise Refused(
+        raise ArgumentError(
             "No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes if you wish to not "
             "provide any bounding boxes."
         )
@@ -121,7 +121,7 @@ def _drawn(
     height, width = _checked_sides(size)
     corners = _checked_corners(boxes, height, width, whole)
     if least < 0:
-        raise Refused(f"Min object covered must be non-negative: {float(least):g}")
+        raise ArgumentError(f"Min object covered must be non-negative: {float(least):g}")
     words, (ratios, areas) = _Words(seed), (tuple(map(np.float32, pair)) for pair in (ratios, areas))
     tried = (_rectangle(words, height, width, ratios, areas) for _ in range(attempts))
     found = next((r for r in tried if r and _covers(r, corners, np.float32(least))), (0, 0, height, width))
@@ -134,9 +134,9 @@ def _drawn(
 def _type(size: TensorType, boxes: TensorType, least: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
     require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
-        raise Refused(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
+        raise ArgumentError(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
     if least.shape:
-        raise Refused(f"min_object_covered must be 0-D, got shape {show_shape(least.shape)}")
+        raise ArgumentError(f"min_object_covered must be 0-D, got shape {show_shape(least.shape)}")
     return TensorType((3,), size.dtype), TensorType((3,), size.dtype), TensorType((1, 1, 4), float32)
 
 
@@ -159,9 +159,9 @@ def _sample(
     ratios = _range(ratios, (0.75, 1.33), "Aspect ratio range")
     areas = _range(areas, (0.05, 1.0), "Area range")
     if max(areas) > 1:
-        raise Refused(f"Area range must be less then or equal to 1.0: [{areas[0]:g}, {areas[1]:g}]")
+        raise ArgumentError(f"Area range must be less then or equal to 1.0: [{areas[0]:g}, {areas[1]:g}]")
     if attempts < 1:
-        raise Refused(f"Max attempts must be non-negative: {attempts}")
+        raise ArgumentError(f"Max attempts must be non-negative: {attempts}")
     attrs = {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": bool(whole)}
     return bind.distorted_box(size, boxes, covered, seed, **attrs)  # type: ignore[no-any-return]
 
@@ -169,9 +169,9 @@ def _sample(
 def _range(given: Any, default: tuple[float, float], what: str) -> tuple[float, ...]:
     found = tuple(map(float, default if given is None else given))
     if len(found) != 2:
-        raise Refused(f"{what} field must specify 2 dimensions")
+        raise ArgumentError(f"{what} field must specify 2 dimensions")
     if min(found) <= 0:
-        raise Refused(f"{what} must be non-negative: [{found[0]:g}, {found[1]:g}]")
+        raise ArgumentError(f"{what} must be non-negative: [{found[0]:g}, {found[1]:g}]")
     return found
 
 

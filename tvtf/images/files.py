@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -15,6 +15,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, u
 from tvtf.errors import InvalidArgumentError
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.images import codecs
+from tvtf.ops.getitem import slice as slice_
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
@@ -27,7 +28,7 @@ OPAQUE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 
 def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: Any, **_: Any) -> TensorType:
     if contents.shape:
-        raise Refused(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
+        raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
     return TensorType((*sizes, channels), dtype)
 
 
@@ -38,7 +39,7 @@ def _read(
     found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
     if len(sizes) == 2 and found.ndim == 4:
         if kind and len(found) > 1:
-            raise Refused(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
+            raise ArgumentError(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
         found = found[0]
     if len(sizes) == 3 and found.ndim == 3:
         found = found[None]
@@ -85,7 +86,7 @@ def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
         return codecs.decode_gif(data)
     if kind == "webp":
         return codecs.decode_webp(data, channels)
-    raise Refused("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
+    raise ArgumentError("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
 
 
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
@@ -139,7 +140,7 @@ def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: 
 def _dct_method(value: Any, what: str) -> str:
     found = attribute_text(value, what)
     if found not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
-        raise RefusedValue(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
+        raise ArgumentValueError(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
     return found
 
 
@@ -153,7 +154,7 @@ def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
 @export("io.decode_png", "image.decode_png")
 @attributes(channels=int, dtype=one_of(uint8, uint16))
 def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
-    """A PNG file's contents as an image.
+    """A PNG file's contents as an image; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
@@ -168,7 +169,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
     array([1, 2], dtype=uint8)
 
     Raises:
-      InvalidArgumentError: no PNG file, or a damaged one.
+      InvalidArgumentError: no PNG file, a damaged one, or no Pillow.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_png
     """
@@ -270,8 +271,6 @@ def decode_and_crop_jpeg(
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_and_crop_jpeg
     """
     whole = decode_jpeg(contents, channels, ratio)
-    from tvtf.ops.getitem import slice as slice_
-
     window = convert_to_tensor(crop_window, dtype_hint=int32)
     zero, rest = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
     return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], rest, axis=0))
@@ -320,7 +319,7 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """The image of a BMP, GIF, JPEG or PNG file; JPEG and GIF need Pillow (``pip install tvtf[image]``).
+    """The image of a BMP, GIF, JPEG or PNG file; all but BMP need Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
@@ -351,7 +350,7 @@ def decode_image(
 
 def _file_type(image: TensorType, *rest: TensorType, **_: Any) -> TensorType:
     if len(image.shape) < 3:
-        raise Refused(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
+        raise ArgumentError(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
     return TensorType(image.shape[:-3], string)
 
 
@@ -400,7 +399,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
 
 def _jpeg(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
     if not 0 <= int(quality) <= 100:
-        raise Refused(f"quality must be in [0,100], got {int(quality)}")
+        raise ArgumentError(f"quality must be in [0,100], got {int(quality)}")
     return _each(image, lambda one: codecs.encode_jpeg(one, quality=int(quality), **json.loads(options)))
 
 
@@ -468,9 +467,9 @@ def encode_jpeg(
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
     if x.ndim != 3:
-        raise Refused(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
     if quality.ndim:
-        raise RefusedValue(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
     if x.shape[-1] not in (1, 3, None):
         told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
         raise InvalidArgumentError(None, "EncodeJpeg", told)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -73,7 +73,7 @@ def glimpse(
 
 def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
     if noise not in NOISES:
-        raise RefusedValue(f"The noise could only be uniform, gaussian, or zero, got {noise}")
+        raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
     told = None
     if x.ndim != 4:
         told = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
@@ -82,7 +82,7 @@ def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
     elif at.ndim != 2 or at._type.shape != (x._type.shape[0], 2):
         told = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
     if told:
-        raise Refused(told).told_by("ExtractGlimpseV2")
+        raise ArgumentError(told).told_by("ExtractGlimpseV2")
 
 
 def _places(

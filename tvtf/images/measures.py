@@ -11,6 +11,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float32
+from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
 from tvtf.ops.conv_api import depthwise_conv2d
@@ -136,8 +137,6 @@ def _similarity(
     """Luminance and contrast-structure by pixel and channel."""
     for image in (x, y):
         if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
-            from tvtf.errors import InvalidArgumentError
-
             told = f"the images of shape {image.shape} are smaller than the filter, {size}"
             raise InvalidArgumentError(None, None, told)
     depth = x._type.shape[-1]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, simplify_dim
@@ -125,7 +125,7 @@ def _size(size: Any) -> tuple[Dim, Dim]:
     if len(found) != 2:
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
     if any(isinstance(d, int) and d <= 0 for d in found):
-        raise Refused("output dimensions must be positive")
+        raise ArgumentError("output dimensions must be positive")
     return found[0], found[1]
 
 
@@ -332,7 +332,7 @@ def extract_patches(
     """
     x = convert_to_tensor(images)
     if x.ndim != 4:
-        raise Refused(f"Shape must be rank 4 but is rank {x.ndim}")
+        raise ArgumentError(f"Shape must be rank 4 but is rank {x.ndim}")
     sizes, strides, rates = map(_four, (sizes, strides, rates), ("ksizes", "strides", "rates"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     spans = [(k - 1) * r + 1 for k, r in zip(sizes[1:3], rates[1:3])]

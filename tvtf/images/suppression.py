@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, agree_dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -70,9 +70,9 @@ def suppressed(
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
     if len(boxes.shape) != 2:
-        raise Refused(f"boxes must be 2-D{show_shape(boxes.shape)}")
+        raise ArgumentError(f"boxes must be 2-D{show_shape(boxes.shape)}")
     if len(scores.shape) != 1:
-        raise Refused(f"scores must be 1-D{show_shape(scores.shape)}")
+        raise ArgumentError(f"scores must be 1-D{show_shape(scores.shape)}")
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
@@ -86,11 +86,11 @@ def _kept(
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     if len(boxes) != len(scores):
-        raise Refused(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
+        raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= limit <= 1:
-        raise Refused("iou_threshold must be in [0, 1]")
+        raise ArgumentError("iou_threshold must be in [0, 1]")
     if most < 0:
-        raise Refused("output size must be non-negative")
+        raise ArgumentError("output size must be non-negative")
     kept, found = suppressed(
         scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
     )
@@ -120,7 +120,7 @@ def _limit(value: Any) -> Tensor:
 def _count(value: Any) -> Tensor:
     size = operand(value, int32, 2)
     if size.ndim:
-        raise Refused(f"max_output_size must be 0-D, got shape {show_shape(size._type.shape)}")
+        raise ArgumentError(f"max_output_size must be 0-D, got shape {show_shape(size._type.shape)}")
     return size
 
 
@@ -298,10 +298,12 @@ class CombinedNonMaxSuppression(NamedTuple):
 
 def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
     if len(boxes.shape) != 4 or len(scores.shape) != 3:
-        raise Refused(f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}")
+        raise ArgumentError(
+            f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"
+        )
     lead = boxes.shape[0]
     if not agree_dim(lead, scores.shape[0]):
-        raise Refused("boxes and scores must have same batch size")
+        raise ArgumentError("boxes and scores must have same batch size")
     shapes = ((lead, total, 4), (lead, total), (lead, total), (lead,))
     return tuple(TensorType(s, d) for s, d in zip(shapes, (float32, float32, float32, int32)))
 
@@ -377,7 +379,7 @@ def combined_non_max_suppression(
     total = scalar_int(convert_to_tensor(max_total_size), "max_total_size")
     for what, count in (("max_size_per_class", each), ("max_total_size", total)):
         if count <= 0:
-            raise Refused(f"{what} must be positive")
+            raise ArgumentError(f"{what} must be positive")
     if pad_per_class and isinstance(marks._type.shape[2], int):
         total = min(total, each * marks._type.shape[2])
     found = bind.kept_by_class(corners, marks, at, low, each=each, total=total, clip=bool(clip_boxes))

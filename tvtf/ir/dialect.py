@@ -6,13 +6,14 @@ Tensor inputs are the call's arguments. Attributes go into ``DictAttrs``; symbol
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tvm import ir, relax, tirx
 from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
-from tvtf.core.deferred_shape import AnyShape, UnknownRank
+from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank
 from tvtf.core.primitive import Primitive, table
 from tvtf.core.shape import TensorType, fresh_dim, simplify_dim
 from tvtf.core.variable_lock import Lock
@@ -181,3 +182,15 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
     if text.startswith(_GRAPH):
         return graphs[int(text[len(_GRAPH) :])]
     return text.removeprefix(_TEXT)
+
+
+def filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
+    """A shape with new symbols for its unknown dims."""
+    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
+
+
+def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
+    """The shape of what may have any rank; the first example is of the given one."""
+    apart = rank - RANKS[0]
+    ranks = (rank, RANKS[1] + apart, *RANKS[2:])
+    return AnyShape(lambda index: filled_in(name, [None] * ranks[index]))

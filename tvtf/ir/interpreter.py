@@ -18,7 +18,7 @@ from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ir import dialect
-from tvtf.ir.trace import Trace, tracing
+from tvtf.ir.trace import Graph, Trace, tracing
 
 
 def evaluate(
@@ -214,3 +214,14 @@ def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -
             if isinstance(symbol, tirx.Var):
                 found.setdefault(symbol, dim)
     return found
+
+
+def _copied(graph: Graph, trace: Trace) -> Graph:
+    """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
+    with tracing(Trace(graph.name, trace)) as inner:
+        params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
+        outputs = evaluate(graph.module(), "main", params)
+    return inner.finish(outputs)
+
+
+Trace.copy_graph = staticmethod(_copied)

@@ -12,16 +12,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf.core.allocation_check import require_countable
-from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import Primitive, as_tuple, hooks, table
-from tvtf.core.shape import TensorShape, TensorType, fresh_dim, same_dim, solved, substitute_dim
+from tvtf.core.shape import TensorShape, TensorType, same_dim, solved, substitute_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision, state
 from tvtf.core.variable_lock import cached_property
@@ -29,6 +29,8 @@ from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError, OpError
 from tvtf.ir import dialect
 from tvtf.ir.computed_constants import ComputedConstants
+from tvtf.ir.dialect import example_shape, filled_in
+from tvtf.ir.graph_def import graph_def
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type it computes products in."""
@@ -81,8 +83,7 @@ class Graph:
         Raises:
           ImportError: without the ``tensorboard`` extra.
         """
-        nodes: Any = importlib.import_module("tvtf.summary.nodes")  # a room above: imported when it is asked for
-        return nodes.graph_def([self])
+        return graph_def([self])
 
     @property
     def inputs(self) -> list[SymbolicTensor]:
@@ -126,26 +127,26 @@ class Graph:
 
     def hopeful(self) -> ir.IRModule:
         """:meth:`module` for arguments whose dims are equal where those that differ would broadcast."""
-        return self._module(_with_dims(self.function, self.hopes))
+        return self._module(_with_dims(self.function, self.speculated_equalities))
 
     @cached_property
-    def hopes(self) -> dict[tirx.Var, Any]:
+    def speculated_equalities(self) -> dict[tirx.Var, Any]:
         """What unknown dims of the parameters are where no axis is repeated for others."""
-        if not self.root.hopes:
+        if not self.root.speculated_equalities:
             return {}
         own = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
         symbols = [d for d in own if isinstance(d, tirx.Var)]
-        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.hopes], symbols)
+        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
 
     def hoped_sizes(self) -> list[tuple[int, int, int]]:
-        """The sizes among :attr:`hopes`, by parameter and axis: nobody checks these by themselves."""
+        """The sizes among :attr:`speculated_equalities`, by parameter and axis: nobody checks these by themselves."""
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
-        known = [(i, axis, self.hopes.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
+        known = [(i, axis, self.speculated_equalities.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
         return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
 
     @cached_property
-    def told_sizes(self) -> list[tuple[int, int, int]]:
+    def inferred_sizes(self) -> list[tuple[int, int, int]]:
         """What tracing told of unknown dims of the parameters, by parameter and axis: code trusts its caller on sizes."""
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
@@ -167,7 +168,9 @@ class Graph:
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
-        return self.with_attributes({**attrs, **(known or {})}, bare=single, dims=self.hopes if hopeful else {})
+        return self.with_attributes(
+            {**attrs, **(known or {})}, bare=single, dims=self.speculated_equalities if hopeful else {}
+        )
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
         """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""
@@ -274,6 +277,8 @@ class PythonCalls:
 class Trace:
     """One function being traced; see the module's docstring."""
 
+    copy_graph: ClassVar[Callable[[Graph, Trace], Graph]]
+    """Re-emits a graph of another trace in this one; `interpreter`, which builds on traces, enters it."""
     has_keys = False
     """Whether its tensors are keys of dictionaries, by identity."""
     make_variable: Any = None
@@ -309,10 +314,10 @@ class Trace:
         self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
-        self.hopes: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
+        self.speculated_equalities: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
         self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
-        self.calls_tell = False  # whether sizes that it needs may be had by a trace for each shape
+        self.may_specialize = False  # whether sizes that it needs may be had by a trace for each shape
         self.may_wait = False  # whether calls that need sizes may wait for them
         self.shapes_apart = False  # whether one does
         self.has_sizes = False  # whether it is the instance of a function for the shapes of a call
@@ -358,8 +363,15 @@ class Trace:
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
         """The op that gives a tensor."""
+        return self._operation(tensor, {b.var: b.value for b in self.bindings}.get(tensor._var))
+
+    def operations(self) -> list[Operation]:
+        """The ops that give its tensors, in the order in which they were traced."""
+        made = {b.var: b.value for b in self.bindings}
+        return [self._operation(tensor, made.get(var)) for var, tensor in self.tensors.items()]
+
+    def _operation(self, tensor: SymbolicTensor, made: Any) -> Operation:
         name = self.name_of(tensor).removesuffix(":0")
-        made = {b.var: b.value for b in self.bindings}.get(tensor._var)
         known = made is not None and dialect.is_dialect(made)
         return Operation.of(name, dialect.read(made).primitive.tf_name if known else "Placeholder", self, [], [tensor])
 
@@ -576,9 +588,9 @@ class Trace:
         if self.root.has_sizes:
             return variable._type  # type: ignore[no-any-return]
         if declared.rank is not None:
-            return TensorType(_filled_in(name, declared), dtype)
+            return TensorType(filled_in(name, declared), dtype)
         if self.root.has_ranks:
-            return TensorType(_filled_in(name, [None] * len(shape)), dtype)
+            return TensorType(filled_in(name, [None] * len(shape)), dtype)
         return TensorType(example_shape(name, len(shape)), dtype)
 
     def memory_of(self, variable: Any) -> SymbolicTensor:
@@ -666,7 +678,7 @@ class Trace:
         root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
         symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
-        assumed = root.assumptions, list(root.hopes), list(self.common)
+        assumed = root.assumptions, list(root.speculated_equalities), list(self.common)
         try:
             shown = prim.typed(
                 *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
@@ -674,7 +686,7 @@ class Trace:
         except (TypeError, ValueError, OpError, UnknownRank, UnknownSizes):
             return  # what is claimed does not fit: what is so holds
         finally:
-            root.assumptions, root.hopes, self.common = assumed
+            root.assumptions, root.speculated_equalities, self.common = assumed
         for each, result in zip([shown] if type(shown) is TensorType else shown, results):
             shape = TensorShape(each.shape)
             if (
@@ -718,7 +730,7 @@ class Trace:
             if known is graph:
                 return var
         if graph.root is not self.root:
-            graph = graph_copier(graph, self)
+            graph = Trace.copy_graph(graph, self)
         var = relax.GlobalVar(self.root.unique(graph.name))
         _set_type(var, graph.function.ty)
         self.subgraphs[var] = graph
@@ -726,18 +738,6 @@ class Trace:
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         return Graph(self, [self.own(t) for t in outputs])
-
-
-def _filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
-    """A shape with new symbols for its unknown dims."""
-    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
-
-
-def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
-    """The shape of what may have any rank; the first example is of the given one."""
-    apart = rank - RANKS[0]
-    ranks = (rank, RANKS[1] + apart, *RANKS[2:])
-    return AnyShape(lambda index: _filled_in(name, [None] * ranks[index]))
 
 
 def _with_sizes(value: Any, sizes: Mapping[tirx.Var, int]) -> Any:
@@ -759,16 +759,6 @@ def _is_plain(tensor: EagerTensor) -> bool:
 def _is_function(value: Any) -> bool:
     """Whether an attribute is a graph, or a function of a module that is evaluated."""
     return isinstance(value, Graph) or hasattr(value, "mod")
-
-
-def graph_copier(graph: Graph, trace: Trace) -> Graph:
-    """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
-    from tvtf.ir.interpreter import evaluate
-
-    with tracing(Trace(graph.name, trace)) as inner:
-        params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
-        outputs = evaluate(graph.module(), "main", params)
-    return inner.finish(outputs)
 
 
 @contextmanager

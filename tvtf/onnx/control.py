@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx import GraphProto
 
 from tvtf.core.shape import TensorType
 from tvtf.dtypes import as_dtype
+from tvtf.ir.dialect import Bound
 from tvtf.onnx.emitter import Emitter
-from tvtf.onnx.stacks import STACKS
-
-if TYPE_CHECKING:
-    from tvtf.ir.dialect import Bound
-    from tvtf.onnx.program import Program
+from tvtf.onnx.program import CONTROL, Program
 
 
 def _cond(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
@@ -68,5 +65,5 @@ def _roles(carried: int) -> list[str]:
     return ["iteration", "condition", *(f"carried_{i}" for i in range(carried))]
 
 
-CONTROL = {"cond": _cond, "while": _while, "effect_cond": _cond, "effect_while": _while} | STACKS
+CONTROL.update({"cond": _cond, "while": _while, "effect_cond": _cond, "effect_while": _while})
 """An effect inside a branch or body is refused where it stands, by its own name."""

@@ -16,6 +16,7 @@ from tvtf.fileio.atomic_file import replace
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.ir.interpreter import Met, reemit
+from tvtf.onnx import control, stacks  # noqa: F401 - they enter what emits control flow
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
@@ -123,7 +124,7 @@ class _Signature:
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
         graph = self.concrete.graph
-        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.hopes else graph.module()
+        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.speculated_equalities else graph.module()
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from tvtf.core.primitive import all_static
 from tvtf.core.shape import TensorType
 from tvtf.errors import UnimplementedError
 from tvtf.ir import dialect
-from tvtf.onnx.control import CONTROL
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
 
 Values = Any
 """The name of a value, or a tuple of them."""
+CONTROL: dict[str, Callable[..., None]] = {}
+"""Primitives that need the program around them, with what emits them; ``control`` and ``stacks`` enter theirs."""
 
 
 class Program:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import helper
 
 from tvtf.core.shape import TensorType
 from tvtf.dtypes import DType, as_dtype
+from tvtf.ir.dialect import Bound
 from tvtf.onnx.emitter import Emitter
+from tvtf.onnx.program import CONTROL, Program
 from tvtf.onnx.standard import ELEMENT
-
-if TYPE_CHECKING:
-    from tvtf.ir.dialect import Bound
-    from tvtf.onnx.program import Program
 
 
 def _new(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
@@ -71,11 +69,13 @@ def _scatter(e: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs:
     e.node("ScatterND", [buffer, _reshaped(e, index, (1, 1)), row], outputs, **attrs)
 
 
-STACKS = {
-    "stack_new": _new,
-    "stack_sized": _sized,
-    "stack_read": _read,
-    "stack_write": _write,
-    "stack_add": _add,
-    "stack_add_rows": _add_rows,
-}
+CONTROL.update(
+    {
+        "stack_new": _new,
+        "stack_sized": _sized,
+        "stack_read": _read,
+        "stack_write": _write,
+        "stack_add": _add,
+        "stack_add_rows": _add_rows,
+    }
+)

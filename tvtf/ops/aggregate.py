@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, FLOATING_AND_COMPLEX, as_dtype, int64
@@ -22,7 +22,7 @@ def _number(value: float, like: Tensor) -> Tensor:
 def _require_floating(x: Tensor, op: str) -> None:
     try:
         require_dtype(x._type, FLOATING, "input_tensor")
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
 
 

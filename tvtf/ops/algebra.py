@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -176,9 +176,9 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
 
     count, left_out, size = (static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim)))
     if size < 1:
-        raise Refused("dim must be at least one")
+        raise ArgumentError("dim must be at least one")
     if count < 1 or left_out < 0:
-        raise Refused(f"num_results must be at least one and skip non-negative, but got {count} and {left_out}")
+        raise ArgumentError(f"num_results must be at least one and skip non-negative, but got {count} and {left_out}")
     sequence = qmc.Sobol(size, scramble=False)
     sequence.fast_forward(left_out + 1)
     return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))

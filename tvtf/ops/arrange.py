@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, hooks, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -37,7 +37,7 @@ def _concat_type(*parts: TensorType, axis: int) -> TensorType:
     _require_one_dtype(parts)
     first = parts[0].shape
     if not first:
-        raise Refused("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
+        raise ArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     axis = concat_axis(axis, len(first))
     for i, part in enumerate(parts):
         _require_joinable(first, part.shape, axis, i)
@@ -51,17 +51,19 @@ def _require_one_dtype(parts: Sequence[TensorType]) -> None:
 
 def concat_axis(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
-        raise Refused(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}")
+        raise ArgumentError(
+            f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}"
+        )
     return axis % rank
 
 
 def _require_joinable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
     seen = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
     if len(first) != len(other):
-        raise Refused(f"ConcatOp : Ranks of all input tensors should match: {seen}")
+        raise ArgumentError(f"ConcatOp : Ranks of all input tensors should match: {seen}")
     for i, (a, b) in enumerate(zip(first, other)):
         if i != axis and not agree_dim(a, b):
-            raise Refused(f"ConcatOp : Dimension {i} in both shapes must be equal: {seen}")
+            raise ArgumentError(f"ConcatOp : Dimension {i} in both shapes must be equal: {seen}")
 
 
 def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -152,7 +154,7 @@ def _stack_type(*parts: TensorType, axis: int) -> TensorType:
     first = parts[0].shape
     for i, part in enumerate(parts):
         if len(part.shape) != len(first) or not all(map(agree_dim, first, part.shape)):
-            raise Refused(
+            raise ArgumentError(
                 f"Shapes of all inputs must match: values[0].shape = {brackets(first)} != values[{i}].shape = "
                 f"{brackets(part.shape)}",
                 ValueError,
@@ -312,10 +314,10 @@ def _uneven(axis: int, extent: Any, count: int) -> str:
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
+        raise ArgumentError(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
     total = simplify_dim(sum(sizes[1:], sizes[0]))
     if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
-        raise Refused(_wrong_total(total))
+        raise ArgumentError(_wrong_total(total))
     return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
 
 
@@ -385,7 +387,7 @@ def split(
     try:
         index = canonical_axis(axis, x.ndim)
         return list(bind.split(x, sizes=_sizes(x._type.shape, index, num_or_size_splits), axis=index))
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("Split") from None
 
 
@@ -405,18 +407,18 @@ def _sizes(shape: Sequence[Dim], axis: int, given: Any) -> tuple[Dim, ...]:
     if not unknown:
         return tuple(given)
     if len(unknown) > 1:
-        raise Refused(f"There can only be one -1 in the input, but sizes are {list(given)}")
+        raise ArgumentError(f"There can only be one -1 in the input, but sizes are {list(given)}")
     rest = simplify_dim(extent - sum(s for i, s in enumerate(given) if i != unknown[0]))
     if isinstance(rest, int) and rest < 0:
-        raise Refused(f"Sizes {list(given)} add up to more than the {extent} elements along the axis")
+        raise ArgumentError(f"Sizes {list(given)} add up to more than the {extent} elements along the axis")
     return tuple(rest if i == unknown[0] else s for i, s in enumerate(given))
 
 
 def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
     if count < 1:
-        raise Refused(f"Number of ways to split should be > 0, but got {count}")
+        raise ArgumentError(f"Number of ways to split should be > 0, but got {count}")
     if isinstance(extent, int) and extent % count:
-        raise Refused(_uneven(axis, extent, count))
+        raise ArgumentError(_uneven(axis, extent, count))
     return (simplify_dim(extent // count),) * count
 
 
@@ -442,7 +444,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
     if not isinstance(count, int):
         raise ValueError(f"Cannot infer argument `num` from shape {x.shape}")
     if not agree_dim(dims[axis], count):
-        raise Refused(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").told_by("Unpack")
+        raise ArgumentError(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").told_by("Unpack")
     rest = (*dims[:axis], *dims[axis + 1 :])
     pieces = bind.split(x, sizes=(1,) * count, axis=axis) if count else ()
     return [bind.reshape(piece, shape=rest) for piece in pieces]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core import nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.deferred_shape import AnyShape, UnknownSizes, until_told
 from tvtf.core.primitive import Sample, export, primitive
@@ -54,7 +54,7 @@ def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     target = filled(x.shape, shape)
     have, asked = size_of(x.shape), size_of(target)
     if isinstance(have, int) and isinstance(asked, int) and have != asked:
-        raise Refused(_other_size(have, asked))
+        raise ArgumentError(_other_size(have, asked))
     return TensorType(target, x.dtype)
 
 
@@ -74,12 +74,12 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     for i, d in enumerate(target):
         if isinstance(d, int) and d < -1:
             wrong = f"Invalid value in tensor used for shape: {d}"
-            raise Refused(f"Size {i} must be non-negative, not {d}", ValueError, wrong)
+            raise ArgumentError(f"Size {i} must be non-negative, not {d}", ValueError, wrong)
     unknown = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
     if not unknown:
         return tuple(target)
     if len(unknown) > 1:
-        raise Refused(
+        raise ArgumentError(
             f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}: shape {show_shape(target)}"
         )
     given = [d for d in target if not (isinstance(d, int) and d < 0)]
@@ -87,7 +87,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
         source, given = ([d for d in dims if d != 0] for dims in (source, given))
     known, total = size_of(given), size_of(source)
     if isinstance(known, int) and isinstance(total, int) and total % known:
-        raise Refused(
+        raise ArgumentError(
             f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
     return tuple(simplify_dim(total // known) if i == unknown[0] else d for i, d in enumerate(target))
@@ -160,7 +160,7 @@ def _product(sizes: Tensor, but: Tensor | None = None) -> Tensor:
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     own = shape[len(shape) - len(x.shape) :]
     if len(own) < len(x.shape) or not all(_may_widen(a, b) for a, b in zip(x.shape, own)):
-        raise Refused(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
+        raise ArgumentError(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
     return TensorType(shape, x.dtype)
 
 
@@ -169,7 +169,7 @@ def _may_widen(own: Dim, wide: Dim) -> bool:
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):
-        state.trace.root.hopes.append((wide, own))
+        state.trace.root.speculated_equalities.append((wide, own))
     return may_be_same(own, wide)
 
 
@@ -342,17 +342,17 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
     rank = len(x.shape)
     if len(perm) != rank:
-        raise Refused(
+        raise ArgumentError(
             f"transpose expects a vector of size {rank}. But input(1) is a vector of size {len(perm)}",
             ValueError,
             f"Dimension must be {rank} but is {len(perm)} for the permutation {perm} of an input of shape {show_shape(x.shape)}",
         )
     for axis in perm:
         if not 0 <= axis < rank:
-            raise Refused(f"{axis} is out of range [0 .. {rank})")
+            raise ArgumentError(f"{axis} is out of range [0 .. {rank})")
     for axis in range(rank):
         if axis not in perm:
-            raise Refused(f"{axis} is missing from {{{','.join(map(str, perm))}}}.")
+            raise ArgumentError(f"{axis} is missing from {{{','.join(map(str, perm))}}}.")
     return TensorType(tuple(x.shape[axis] for axis in perm), x.dtype)
 
 
@@ -451,7 +451,9 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(input)
     index = static_int(_single(axis), "axis")
     if not -x.ndim - 1 <= index <= x.ndim:
-        raise Refused(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by("ExpandDims")
+        raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by(
+            "ExpandDims"
+        )
     index %= x.ndim + 1
     dims = x._type.shape
     return bind.reshape(x, shape=(*dims[:index], 1, *dims[index:]))
@@ -462,7 +464,7 @@ def _single(axis: Any) -> Any:
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
-            raise Refused("'dim' must be a tensor with a single value").told_by("ExpandDims")
+            raise ArgumentError("'dim' must be a tensor with a single value").told_by("ExpandDims")
         return _single(value[0])
     return axis
 
@@ -521,11 +523,11 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
     gone = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):
-            raise Refused(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
+            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
                 "Squeeze"
             )
         if isinstance(dims[axis], int) and dims[axis] != 1:
-            raise Refused(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
+            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
                 "Squeeze"
             )
         gone.add(axis % len(dims))
@@ -614,7 +616,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Any:
 def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     fits = len(x.shape) == len(shape)
     if not fits or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, shape)):
-        raise Refused(
+        raise ArgumentError(
             f"Shape of tensor input {brackets(x.shape)} is not compatible with expected shape {brackets(shape)}."
         )
     return TensorType(shape, x.dtype)
@@ -669,6 +671,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         told = (
             f"Shape of tensor input {brackets(tensor.shape)} is not compatible with expected shape {brackets(wanted)}."
         )
-        raise Refused(told).told_by("EnsureShape")
+        raise ArgumentError(told).told_by("EnsureShape")
     dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, wanted))
     return bind.ensure_shape(tensor, shape=dims)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, same_shape, show_shape, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -51,7 +51,7 @@ def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) ->
     require_same_dtype((x, mean), ("x", "mean"))
     found = reduction(FLOATING)(x, axis=axis, keepdims=True)
     if not same_shape(found.shape, mean.shape):
-        raise Refused(f"mean must have shape {show_shape(found.shape)}, but got {show_shape(mean.shape)}")
+        raise ArgumentError(f"mean must have shape {show_shape(found.shape)}, but got {show_shape(mean.shape)}")
     return found
 
 
@@ -257,12 +257,12 @@ def fused_batch_norm(
 
 def _fused_format(x: Tensor, data_format: str) -> bool:
     if x.ndim not in (4, 5):
-        raise Refused(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").told_by(
+        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").told_by(
             "FusedBatchNormV3"
         )
     try:
         require_dtype(x._type, FLOATING, "x")
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("FusedBatchNormV3") from None
     return is_channels_first(data_format, x.ndim - 2, "FusedBatchNormV3")
 
@@ -271,7 +271,7 @@ def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
     """A vector of channels, shaped to broadcast with x."""
     vector = _cast(convert_to_tensor(value), x.dtype)
     if vector.ndim != 1 or not agree_dim(vector._type.shape[0], x._type.shape[channel]):
-        raise Refused(
+        raise ArgumentError(
             f"{name} must have shape ({x._type.shape[channel]},): one value per channel, but got "
             f"{show_shape(vector._type.shape)}"
         ).told_by("FusedBatchNormV3")
@@ -353,7 +353,7 @@ def local_response_normalization(
     """
     x = defaulted(input, (float16, bfloat16, float32), float32)
     if x.ndim != 4:
-        raise Refused(
+        raise ArgumentError(
             "in must be 4-dimensional", ValueError, f"Shape must be rank 4 but is rank {x.ndim} for {{op}}"
         ).told_by("LRN")
     power = bind.pow(

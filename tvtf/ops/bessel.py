@@ -27,18 +27,26 @@ def scipy_op(
     derivative: Callable[[Tensor, Tensor], Tensor],
     **columns: Any,
 ) -> Any:
-    """A function of scipy.special of one variable, by name, with its derivative as ``derivative(y, x)``."""
-    return unary_op(
-        domain=FLOATING,
-        numpy=scipy(kernel) if isinstance(kernel, str) else widened(kernel),
-        lower=None,
-        host=True,
-        vjp=chain(derivative),
-        onnx=None,
-        why_not=NO_ONNX,
-        samples=samples,
-        **columns,
-    )
+    """A function of scipy.special of one variable, by name, with its derivative as ``derivative(y, x)``.
+
+    It is public as ``tf.math.special``'s where ``columns`` say nothing else.
+    """
+
+    def declare(front: Callable[..., Any]) -> Any:
+        columns.setdefault("public", (f"math.special.{front.__name__}",))
+        return unary_op(
+            domain=FLOATING,
+            numpy=scipy(kernel) if isinstance(kernel, str) else widened(kernel),
+            lower=None,
+            host=True,
+            vjp=chain(derivative),
+            onnx=None,
+            why_not=NO_ONNX,
+            samples=samples,
+            **columns,
+        )(front)
+
+    return declare
 
 
 def _over(y: Tensor, x: Tensor) -> Tensor:
@@ -131,7 +139,7 @@ def bessel_i1e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)), public=("math.special.bessel_j0",))
+@scipy_op("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)))
 def bessel_j0(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the first kind and order 0, elementwise.
 
@@ -144,7 +152,7 @@ def bessel_j0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("j1", (-3.0, 3.0), lambda y, x: _less(bind.bessel_j0(x), _over(y, x)), public=("math.special.bessel_j1",))
+@scipy_op("j1", (-3.0, 3.0), lambda y, x: _less(bind.bessel_j0(x), _over(y, x)))
 def bessel_j1(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the first kind and order 1, elementwise.
 
@@ -157,7 +165,7 @@ def bessel_j1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)), public=("math.special.bessel_y0",))
+@scipy_op("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)))
 def bessel_y0(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the second kind and order 0, elementwise.
 
@@ -170,9 +178,7 @@ def bessel_y0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    "y1", (0.5, 3.0), lambda y, x: _less(bind.bessel_y0(x), bind.divide(y, x)), public=("math.special.bessel_y1",)
-)
+@scipy_op("y1", (0.5, 3.0), lambda y, x: _less(bind.bessel_y0(x), bind.divide(y, x)))
 def bessel_y1(x: Any, name: str | None = None) -> Any:
     """The Bessel function of the second kind and order 1, elementwise.
 
@@ -185,7 +191,7 @@ def bessel_y1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)), public=("math.special.bessel_k0",))
+@scipy_op("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)))
 def bessel_k0(x: Any, name: str | None = None) -> Any:
     """The modified Bessel function of the second kind and order 0, elementwise.
 
@@ -198,7 +204,7 @@ def bessel_k0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k0e", (0.5, 3.0), lambda y, x: _less(y, bind.bessel_k1e(x)), public=("math.special.bessel_k0e",))
+@scipy_op("k0e", (0.5, 3.0), lambda y, x: _less(y, bind.bessel_k1e(x)))
 def bessel_k0e(x: Any, name: str | None = None) -> Any:
     """``exp(x)`` times :func:`bessel_k0`, elementwise.
 
@@ -211,12 +217,7 @@ def bessel_k0e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    "k1",
-    (0.5, 3.0),
-    lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))),
-    public=("math.special.bessel_k1",),
-)
+@scipy_op("k1", (0.5, 3.0), lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))))
 def bessel_k1(x: Any, name: str | None = None) -> Any:
     """The modified Bessel function of the second kind and order 1, elementwise.
 
@@ -229,12 +230,7 @@ def bessel_k1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    "k1e",
-    (0.5, 3.0),
-    lambda y, x: _less(_less(y, bind.divide(y, x)), bind.bessel_k0e(x)),
-    public=("math.special.bessel_k1e",),
-)
+@scipy_op("k1e", (0.5, 3.0), lambda y, x: _less(_less(y, bind.divide(y, x)), bind.bessel_k0e(x)))
 def bessel_k1e(x: Any, name: str | None = None) -> Any:
     """``exp(x)`` times :func:`bessel_k1`, elementwise.
 
@@ -247,7 +243,7 @@ def bessel_k1e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0), public=("math.special.dawsn",))
+@scipy_op("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0))
 def dawsn(x: Any, name: str | None = None) -> Any:
     """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise.
 
@@ -266,7 +262,7 @@ def _expint(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, np.nan, expi(x))  # type: ignore[no-any-return]
 
 
-@scipy_op(_expint, (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x), public=("math.special.expint",))
+@scipy_op(_expint, (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x))
 def expint(x: Any, name: str | None = None) -> Any:
     """The exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
 
@@ -279,12 +275,7 @@ def expint(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    partial(_fresnel, part=1),
-    (-2.0, 2.0),
-    lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)),
-    public=("math.special.fresnel_cos",),
-)
+@scipy_op(partial(_fresnel, part=1), (-2.0, 2.0), lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)))
 def fresnel_cos(x: Any, name: str | None = None) -> Any:
     """The integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
 
@@ -297,12 +288,7 @@ def fresnel_cos(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    partial(_fresnel, part=0),
-    (-2.0, 2.0),
-    lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)),
-    public=("math.special.fresnel_sin",),
-)
+@scipy_op(partial(_fresnel, part=0), (-2.0, 2.0), lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)))
 def fresnel_sin(x: Any, name: str | None = None) -> Any:
     """The integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
 
@@ -315,12 +301,7 @@ def fresnel_sin(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
-    "spence",
-    (1.2, 3.0),
-    lambda y, x: _spence_slope(x),
-    public=("math.special.spence",),
-)
+@scipy_op("spence", (1.2, 3.0), lambda y, x: _spence_slope(x))
 def spence(x: Any, name: str | None = None) -> Any:
     """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -55,7 +55,7 @@ def bincount(
     terms = None if weights is None else flattened(convert_to_tensor(weights))
     bounds = minlength, maxlength
     if axis == -1 and numbers.ndim > 2:
-        raise Refused(f"Shape must be at most rank 2 but is rank {numbers.ndim}").told_by("DenseBincount")
+        raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").told_by("DenseBincount")
     if axis != -1 or numbers.ndim < 2:
         return counts(flattened(numbers), terms, None, None, bounds, dtype, axis, binary_output)
     count, width = numbers._type.shape
@@ -108,7 +108,7 @@ def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
         return _computed_bins(numbers, low, high)
     array = numbers.eager_array()
     if array.size and array.min() < 0:
-        raise Refused("Input arr must be non-negative!").told_by("DenseBincount")
+        raise ArgumentError("Input arr must be non-negative!").told_by("DenseBincount")
     found = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
     return found if high is None else min(found, static_int(high, "maxlength"))
 

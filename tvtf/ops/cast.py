@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.primitive import Sample, export, exports, hooks, primitive
 from tvtf.core.shape import TensorType, same_dim, show_shape
@@ -184,7 +184,7 @@ def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
 def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
     for given in (x.dtype, dtype):
         if not given.is_numeric:
-            raise Refused(
+            raise ArgumentError(
                 f"Value for attr 'type' of {given.name} is not in the list of allowed values: numeric types", TypeError
             )
     wide, narrow = x.dtype.size, dtype.size
@@ -192,7 +192,9 @@ def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
         return TensorType(x.shape if wide == narrow else (*x.shape, wide // narrow), dtype)
     if not x.shape or not same_dim(x.shape[-1], narrow // wide):
         pair = f"{x.dtype.as_datatype_enum} to {dtype.as_datatype_enum}"
-        raise Refused(f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {narrow // wide}")
+        raise ArgumentError(
+            f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {narrow // wide}"
+        )
     return TensorType(x.shape[:-1], dtype)
 
 

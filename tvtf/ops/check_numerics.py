@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, as_tuple, export, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -25,7 +25,7 @@ MSG_GRADIENT = (
 
 def _type(x: TensorType, *, message: str) -> TensorType:
     if not x.dtype.is_floating:
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'T' of {x.dtype.name} is not in the list of allowed values: floating types", TypeError
         )
     return x
@@ -34,7 +34,7 @@ def _type(x: TensorType, *, message: str) -> TensorType:
 def _numpy(x: np.ndarray, *, message: str) -> np.ndarray:
     found = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
     if found:
-        raise Refused(f"{message} : Tensor had {found} values")
+        raise ArgumentError(f"{message} : Tensor had {found} values")
     return x
 
 

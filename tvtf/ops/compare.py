@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, broadcast_shapes
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
@@ -167,7 +167,7 @@ def _flags(*types: TensorType) -> TensorType:
 
 def _refuse_flag(position: int, dtype: DType) -> None:
     names = {"float32": "float", "float64": "double", "float16": "half"}
-    raise Refused(
+    raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
         f"{names.get(dtype.name, dtype.name)} tensor",
         TypeError,
@@ -274,7 +274,7 @@ def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorT
     for t in (condition, x, y):
         shape = None if shape is None else broadcast_shapes(shape, t.shape)
     if shape is None:
-        raise Refused(_show_select(condition, x, y))
+        raise ArgumentError(_show_select(condition, x, y))
     return TensorType(shape, x.dtype)
 
 
@@ -285,7 +285,7 @@ def _show_select(*types: TensorType) -> str:
 
 def _refuse_condition(dtype: DType) -> None:
     names = {"float32": "float", "float64": "double", "float16": "half"}
-    raise Refused(
+    raise ArgumentError(
         f"cannot compute {{op}} as input #0(zero-based) was expected to be a bool tensor but is a "
         f"{names.get(dtype.name, dtype.name)} tensor",
         TypeError,
@@ -376,7 +376,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
         found = convert_to_tensor(condition)
         if not found.ndim:
-            raise RefusedValue("WhereOp : Unhandled input dimensions: 0")
+            raise ArgumentValueError("WhereOp : Unhandled input dimensions: 0")
         return places(found)
     return select(condition, x, y)
 

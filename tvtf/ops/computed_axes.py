@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, until_told
 from tvtf.core.primitive import Primitive, hooks, teach
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -123,7 +123,9 @@ def _places_in_order(keys: Tensor) -> Tensor:
 def _count(x: Tensor) -> int:
     (count,) = x._type.shape
     if not isinstance(count, int):
-        raise until_told(Refused(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError))
+        raise until_told(
+            ArgumentError(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError)
+        )
     return count
 
 

@@ -8,14 +8,13 @@ or moves.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Primitive, Sample, primitive
 from tvtf.core.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -81,15 +80,10 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
         state.tapes = tapes
 
 
-def late(room: str, name: str) -> Callable[..., Any]:
-    """A rule of ``tvtf.frontend``, imported when first used: it traces functions, which the core does not."""
-    return lambda *args, **attrs: getattr(importlib.import_module(f"tvtf.frontend.{room}"), name)(*args, **attrs)
-
-
 def require_condition(pred: TensorType, what: str) -> None:
     """Refuses anything but a scalar boolean."""
     if not pred.dtype.is_bool or pred.shape:
-        raise Refused(
+        raise ArgumentError(
             f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
             f"{pred.dtype.name}; "
             "reduce it with tf.reduce_all or tf.reduce_any",
@@ -107,7 +101,7 @@ def _cond_type(
     types, others = result_types(then_branch, captured), result_types(else_branch, captured)
     for i, (mine, other) in enumerate(zip(types, others, strict=True)):
         if mine.dtype is not other.dtype or not (shapes or same_shape(mine.shape, other.shape)):
-            raise Refused(
+            raise ArgumentError(
                 f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but "
                 "shape "
                 f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
@@ -142,7 +136,7 @@ def _while_type(
     types = given[:carried]
     for i, (entry, left) in enumerate(zip(types, result_types(body, given), strict=True)):
         if entry.dtype is not left.dtype or not _same_but(varying_dims(inputs[i], shapes, i), entry.shape, left.shape):
-            raise Refused(
+            raise ArgumentError(
                 f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but "
                 "has shape "
                 f"{show_shape(left.shape)} and dtype {left.dtype.name} after one iteration; both must be the same"
@@ -202,15 +196,19 @@ def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tu
 
 
 class Flow(Primitive[Any]):
-    """Control flow: effects in it that give something are done once, whatever tapes are asked."""
+    """Control flow: effects in it that give something are done once, whatever tapes are asked.
+
+    Its gradients and its rules for batches trace functions: the frontend enters them when it is imported.
+    """
+
+    bind_once: ClassVar[Callable[..., Any]] = staticmethod(lambda *_: NotImplemented)
+    """Binds a call whose effects must not be done twice; NotImplemented where there are none. The frontend enters it."""
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         if state.trace is None or not state.tapes or (state.batches and any(x.is_batched for x in inputs)):
             return super().bind(*inputs, **attrs)
-        once: Any = importlib.import_module("tvtf.frontend.control_flow.effects_once")  # a room above
-        if once.told(inputs) and once.is_flow(self, attrs):
-            return once.bound_once(self, inputs, attrs)
-        return super().bind(*inputs, **attrs)
+        bound = Flow.bind_once(self, inputs, attrs)
+        return super().bind(*inputs, **attrs) if bound is NotImplemented else bound
 
 
 _COND: dict[str, Any] = {
@@ -218,8 +216,6 @@ _COND: dict[str, Any] = {
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
-    "vjp": late("control_flow.cond_grad", "cond_vjp"),
-    "batch": late("control_flow.batched_control_flow", "cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -229,8 +225,6 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "operands": _while_operands,
     "numpy": _while_numpy,
-    "vjp": late("control_flow.while_grad", "while_vjp"),
-    "batch": late("control_flow.batched_control_flow", "while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -279,7 +273,7 @@ def while_(
     }
 
 
-@primitive(name="effect_while", pure=False, **_WHILE | {"vjp": late("control_flow.while_grad", "effect_while_vjp")})
+@primitive(name="effect_while", pure=False, **_WHILE)
 def effect_while(
     *inputs: Tensor,
     condition: Any,
@@ -302,7 +296,7 @@ def effect_while(
 
 def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:
     if not ran:
-        raise Refused(message)
+        raise ArgumentError(message)
     return x
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import UnknownSizes, until_told
 from tvtf.core.primitive import Sample, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
@@ -34,11 +34,11 @@ def _conv_type(
     require_dtype(x, CONV_TYPES, "input")
     require_filter(w, len(strides))
     if len(x.shape) != len(strides) + 2:
-        raise Refused(f"convolution input must be {len(strides) + 2}-dimensional: {show_shape(x.shape)}")
+        raise ArgumentError(f"convolution input must be {len(strides) + 2}-dimensional: {show_shape(x.shape)}")
     if not agree_dim(x.shape[-1], w.shape[-2] * groups):
         raise _depth_refused(x.shape[-1], w.shape[-2])
     if w.shape[-1] % groups:
-        raise Refused(
+        raise ArgumentError(
             f"output depth must be evenly divisible by number of groups: {w.shape[-1]} vs {groups}",
             ValueError,
             f"Depth of output ({w.shape[-1]}) is not a multiple of the number of groups ({groups}) for {{op}}",
@@ -49,15 +49,15 @@ def _conv_type(
 
 def require_filter(w: TensorType, rank: int) -> None:
     if len(w.shape) != rank + 2:
-        raise Refused(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
+        raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
         raise until_told(
-            Refused(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
+            ArgumentError(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
         )
 
 
-def _depth_refused(depth: Dim, per_group: Dim) -> Refused:
-    return Refused(
+def _depth_refused(depth: Dim, per_group: Dim) -> ArgumentError:
+    return ArgumentError(
         f"input depth must be evenly divisible by filter depth: {depth} vs {per_group}", ValueError,
         f"Depth of input ({depth}) is not a multiple of input depth of filter ({per_group}) for {{op}}",
     )  # fmt: skip
@@ -68,7 +68,7 @@ def group_count(depth: Dim, per_group: int) -> int:
 
     Raises:
       UnknownSizes: calls tell the depth.
-      Refused: where the input's depth is no multiple of the filter's.
+      ArgumentError: where the input's depth is no multiple of the filter's.
     """
     if not isinstance(depth, int):
         may_be_several = not isinstance(per_group, int) or per_group == 1
@@ -143,7 +143,7 @@ def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], *
     strided = (d for d, step in zip((*shape[1:-1], *dy.shape[1:-1]), attrs["strides"] * 2) if step > 1)
     if not all(isinstance(d, int) for d in (shape[-1], *strided)):
         raise until_told(
-            Refused(
+            ArgumentError(
                 f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
             )
         )
@@ -157,7 +157,7 @@ def _filter_grad_type(x: TensorType, dy: TensorType, *, shape: Sizes, **attrs: A
 
 def _require_gradient(dy: TensorType, wanted: TensorType) -> None:
     if len(dy.shape) != len(wanted.shape) or not all(map(agree_dim, dy.shape, wanted.shape)):
-        raise Refused(f"out_backprop must have shape {show_shape(wanted.shape)}, but got {show_shape(dy.shape)}")
+        raise ArgumentError(f"out_backprop must have shape {show_shape(wanted.shape)}, but got {show_shape(dy.shape)}")
 
 
 # -- batching: an extra axis of the input joins the batch; one of the filter joins its results or its groups

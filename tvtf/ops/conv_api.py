@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import agree_dim, agree_shape, show_shape, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -16,7 +16,7 @@ from tvtf.ops.windows import channels_first, channels_last, is_channels_first, p
 
 def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> BaseException:
     shown = show_shape(value._type.shape)
-    return Refused(
+    return ArgumentError(
         f"{name} must be {rank}-dimensional, but got shape {shown}",
         ValueError,
         f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shown}",
@@ -54,7 +54,7 @@ def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, di
 def _groups(x: Tensor, w: Tensor, op: str) -> int:
     try:
         return group_count(x._type.shape[-1], w._type.shape[-2])
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
 
 
@@ -244,7 +244,7 @@ def depthwise_conv2d(
     *window, channels, multiplier = w._type.shape
     depth = x._type.shape[1 if first else -1]
     if not agree_dim(depth, channels):
-        raise Refused(
+        raise ArgumentError(
             f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
             ValueError,
             f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
@@ -257,9 +257,9 @@ def depthwise_conv2d(
 def _check_depthwise(strides: Any, first: bool) -> None:
     given = attribute_ints(strides, "strides", "depthwise_conv2d_native")
     if len(given) != 4:
-        raise Refused("Sliding window strides field must specify 4 dimensions")
+        raise ArgumentError("Sliding window strides field must specify 4 dimensions")
     if given[0] != 1 or given[1 if first else 3] != 1:
-        raise Refused("Current implementation does not yet support strides in the batch and depth dimensions.")
+        raise ArgumentError("Current implementation does not yet support strides in the batch and depth dimensions.")
 
 
 @export("nn.separable_conv2d")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -148,7 +148,7 @@ def histogram_fixed_width(
 
 def _checked_limits(limits: Tensor) -> Tensor:
     if limits._dims != (2,):
-        raise Refused("value_range should be a vector of 2 elements.")
+        raise ArgumentError("value_range should be a vector of 2 elements.")
     return required(limits, _check_order, lambda x: bind.less(x[0], x[1]), _RANGE)
 
 
@@ -157,7 +157,7 @@ _RANGE = "value_range should satisfy value_range[0] < value_range[1]"
 
 def _check_order(limits: np.ndarray) -> None:
     if not limits[0] < limits[1]:
-        raise RefusedValue(f"{_RANGE}, but got '{limits.tolist()}'")
+        raise ArgumentValueError(f"{_RANGE}, but got '{limits.tolist()}'")
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
@@ -38,7 +38,7 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
     dims = static_dims(shape, what)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
-            raise Refused(f"Dimension {dim} must be >= 0").told_by("Fill")
+            raise ArgumentError(f"Dimension {dim} must be >= 0").told_by("Fill")
     return dims
 
 
@@ -57,7 +57,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     """
     scalar = convert_to_tensor(value)
     if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
-        raise Refused(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
+        raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
 
 
@@ -278,7 +278,7 @@ def _number(bound: Any, kind: DType) -> Any:
 def _bound(value: Any, what: str, kind: DType) -> Any:
     shape = convert_to_tensor(value).shape
     if shape.rank:
-        raise Refused(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
+        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
@@ -289,7 +289,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
 
 def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
     if delta == 0:
-        raise Refused("Requires delta != 0: 0").told_by("Range")
+        raise ArgumentError("Requires delta != 0: 0").told_by("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
         return _static_size(start, limit, delta, kind)
     first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
@@ -299,7 +299,7 @@ def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
 def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
-        raise Refused(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
+        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
     if all(isinstance(b, int) for b in (start, limit, delta)):
         return -((start - limit) // delta)
     first, last, step = map(kind.np.type, (start, limit, delta))
@@ -331,7 +331,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
     count = size_argument(num, "num")
     if isinstance(count, int) and count < 0:
-        raise Refused(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
     axis = axis % (first.ndim + 1)
     first, last = (_expanded(x, axis) for x in (first, last))
     places = bind.range(size=count, start=0, delta=1, dtype=int64)
@@ -356,9 +356,9 @@ def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth
     require_same_dtype((on, off), ("on_value", "off_value"))
     rank = len(indices.shape)
     if not 0 <= axis <= rank:
-        raise Refused(f"Expected axis to be -1 or between [0, {rank + 1}).  But received: {axis}")
+        raise ArgumentError(f"Expected axis to be -1 or between [0, {rank + 1}).  But received: {axis}")
     if isinstance(depth, int) and depth < 0:
-        raise Refused(f"depth must be non-negative, got: {depth}")
+        raise ArgumentError(f"depth must be non-negative, got: {depth}")
     return TensorType((*indices.shape[:axis], depth, *indices.shape[axis:]), on.dtype)
 
 

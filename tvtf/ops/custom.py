@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.core.primitive import primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor
-from tvtf.ops.control import arity, call, call_numpy, late, result_types
+from tvtf.ops.control import arity, call, call_numpy, result_types
 from tvtf.ops.indexed_slices import rows_of
 
 
@@ -55,7 +55,6 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
     type=_type,
     numpy=_numpy,
     vjp=_vjp,
-    batch=late("control_flow.batched_control_flow", "custom_batch"),
     why_not={
         "lower": "the simplify pass replaces it by its first inputs",
         "onnx": "the exporter passes its first inputs on",
@@ -77,8 +76,6 @@ _RECOMPUTE: dict[str, Any] = {
     "tf_name": "RecomputeGrad",
     "type": lambda *inputs, forward, count: result_types(forward, inputs),
     "numpy": lambda *arrays, forward, count: call_numpy(forward, arrays),
-    "vjp": late("gradient.recompute_grad", "recompute_vjp"),
-    "batch": late("control_flow.batched_control_flow", "recompute_batch"),
     "why_not": {
         "lower": "the simplify pass replaces it by its function",
         "onnx": "the exporter inlines its function",

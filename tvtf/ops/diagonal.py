@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, public_names
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind, draw, kernel
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
     expected, got = x.shape[first], x.shape[second]
     if not agree_dim(expected, got):
-        raise Refused(
+        raise ArgumentError(
             f"Expected dimension {expected} at axis {second} of the input shaped {brackets(x.shape)} "
             f"but got dimension {got}",
             ValueError,
@@ -108,7 +108,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(x)
     if x.ndim < 2 or x.dtype not in NUMERIC:
-        raise Refused(
+        raise ArgumentError(
             f"input must be numeric and at least 2-dimensional, but got {x.dtype.name} shaped {brackets(x._type.shape)}"
         ).told_by("Trace")
     rows, columns = x._type.shape[-2:]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
@@ -35,7 +35,7 @@ def _either(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callabl
     def run(x: np.ndarray, y: np.ndarray) -> Any:
         if x.dtype.kind in "iu":
             if x.size and not y.all():
-                raise Refused(MSG_DIVISION)
+                raise ArgumentError(MSG_DIVISION)
             return integers(x, y)
         wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
         return floats(x.astype(wide), y.astype(wide))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -44,8 +44,8 @@ def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType
     return TensorType(tuple(extents[k] for k in result), a.dtype)
 
 
-def _dim_refused(expected: Dim, axis: int, x: TensorType, got: Dim) -> Refused:
-    return Refused(
+def _dim_refused(expected: Dim, axis: int, x: TensorType, got: Dim) -> ArgumentError:
+    return ArgumentError(
         f"Expected dimension {expected} at axis {axis} of the input shaped {brackets(x.shape)} but got dimension {got}",
         ValueError,
         f"Dimensions must be equal, but are {expected} and {got} for {{op}} with an input shaped {brackets(x.shape)}.",
@@ -158,7 +158,7 @@ def _labels_of(term: str, rank: int, position: int) -> Labels:
     before, dots, after = term.partition(ELLIPSIS)
     named = len(before) + len(after)
     if rank < named or (rank > named and not dots):
-        raise Refused(
+        raise ArgumentError(
             f"Expected input {position} to have rank {'at least ' * bool(dots)}{named} but got: {rank}", ValueError,
             f"Shape must be {'at least ' * bool(dots)}rank {named} but is rank {rank} for {position}th input of {{op}}",
         )  # fmt: skip
@@ -169,7 +169,7 @@ def _output_labels(output: str, inputs: list[Labels]) -> Labels:
     deep = max((sum(k.startswith(".") for k in labels) for labels in inputs), default=0)
     before, dots, after = output.partition(ELLIPSIS)
     if deep and not dots:
-        raise Refused(
+        raise ArgumentError(
             f"Output contains {deep} broadcasting dimension(s) but no ellipsis (...) was found in the output "
             "subscripts.",
             ValueError,
@@ -314,7 +314,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     terms, output = _parsed(equation, len(tensors))
     try:
         return _checked_evaluation(tensors, terms, output)
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("Einsum") from None
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import RefusedValue
+from tvtf.core.argument_error import ArgumentValueError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType
 from tvtf.core.thread_state import state
@@ -24,11 +24,11 @@ def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
     """Refuses known dims that the dtype can't hold, as TensorFlow's kernels do.
 
     Raises:
-      RefusedValue: one is larger.
+      ArgumentValueError: one is larger.
     """
     for axis, dim in enumerate(dims):
         if isinstance(dim, int) and dim > dtype.max:
-            raise RefusedValue(f"Shape output type is {8 * dtype.size}-bit but dim {axis} is {dim}")
+            raise ArgumentValueError(f"Shape output type is {8 * dtype.size}-bit but dim {axis} is {dim}")
 
 
 def _vector_type(*, dims: tuple[Dim, ...], dtype: DType) -> TensorType:

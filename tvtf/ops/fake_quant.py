@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import Sample, export
 from tvtf.core.shape import TensorType, brackets, same_shape, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -45,7 +45,7 @@ def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: 
 
 def _require_bits(bits: int) -> None:
     if not 2 <= bits <= 16:
-        raise RefusedValue(f"num_bits must be between 2 and 16, inclusive, but got {bits}")
+        raise ArgumentValueError(f"num_bits must be between 2 and 16, inclusive, but got {bits}")
 
 
 def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: bool) -> TensorType:
@@ -138,7 +138,7 @@ def fake_quant_with_min_max_args(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args
     """
     if not min < max:
-        raise RefusedValue(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by(
+        raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by(
             "FakeQuantWithMinMaxArgs"
         )
     limits = (convert_to_tensor(v, float32) for v in (min, max))
@@ -184,7 +184,7 @@ def fake_quant_with_min_max_vars_per_channel(
     low, high = (operand(v, float32, i) for i, v in ((1, min), (2, max)))
     for limit in (low, high):
         if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
-            raise Refused(
+            raise ArgumentError(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
             ).told_by("FakeQuantWithMinMaxVarsPerChannel")
     return bind.fake_quant(x, low, high, bits=num_bits, narrow=narrow_range)
@@ -214,7 +214,7 @@ def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) ->
     ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
     if not same_shape(ct._type.shape, x._type.shape):
         shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"
-        raise Refused(f"gradients and inputs must have one shape, but have {shapes}")
+        raise ArgumentError(f"gradients and inputs must have one shape, but have {shapes}")
     return _vjp(ct, x, x, low, high, bits=bits, narrow=narrow)
 
 

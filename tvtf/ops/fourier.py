@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample
 from tvtf.core.shape import Dim, TensorType, simplify_dim
@@ -33,7 +33,7 @@ def _scipy(name: str) -> Callable[..., np.ndarray]:
 def require_rank(x: TensorType, axes: Sequence[int]) -> None:
     least = -min(axes)
     if len(x.shape) < least:
-        raise Refused(
+        raise ArgumentError(
             f"Input must have rank of at least {least} but got: {len(x.shape)}",
             ValueError,
             f"Shape must be at least rank {least} but is rank {len(x.shape)}",

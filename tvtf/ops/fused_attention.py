@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
 from tvtf.core.tensor import Tensor
@@ -42,7 +42,7 @@ def _type(
     fits = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
     if not (fits and same_shape(v.shape[:-1], k.shape[:-1])) or not all(_fits(m, scores) for m in masks):
         shown = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
-        raise Refused(
+        raise ArgumentError(
             f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shown}"
         )
     return TensorType(_swapped((*q.shape[:-1], v.shape[-1])), q.dtype), TensorType(q.shape[:-1], _sums(q.dtype))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
-from tvtf.core.primitive import export, patient
+from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.shape import Dim, brackets, is_dim, same_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
@@ -34,14 +34,14 @@ class Taken(NamedTuple):
     checked: bool = False
 
 
-@patient
+@defer_unknown_rank
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
     if is_mask(key):
         return bind_mask(x, key)
     try:
         return _apply(*_cut(x, key))
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("StridedSlice") from None
 
 
@@ -148,7 +148,7 @@ def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...
         axis = len(taken_axes)
         if axis >= len(dims):
             told = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
-            raise Refused(told if len(dims) else "Attempting to slice scalar input.")
+            raise ArgumentError(told if len(dims) else "Attempting to slice scalar input.")
         one = (
             _sliced_axis(entry, dims[axis], axis)
             if isinstance(entry, builtins.slice)
@@ -164,7 +164,7 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
     """The spec with its ellipsis (or its missing end) written out as whole axes."""
     places = [i for i, e in enumerate(entries) if e is Ellipsis]
     if len(places) > 1:
-        raise Refused("Multiple ellipses in slice spec not allowed")
+        raise ArgumentError("Multiple ellipses in slice spec not allowed")
     used = sum(1 for e in entries if e is not None and e is not Ellipsis)
     missing = [builtins.slice(None)] * (rank - used)
     at = places[0] if places else len(entries)
@@ -176,7 +176,7 @@ def _indexed_axis(index: Any, extent: Dim, axis: int) -> Taken:
         return Taken(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
     if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
-        raise Refused(f"slice index {begin} of dimension {axis} out of bounds.")
+        raise ArgumentError(f"slice index {begin} of dimension {axis} out of bounds.")
     return Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
 
 
@@ -191,7 +191,7 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
             TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
         )
     if step == 0:
-        raise Refused(f"strides[{axis}] must be non-zero")
+        raise ArgumentError(f"strides[{axis}] must be non-zero")
     return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
 
 
@@ -294,7 +294,7 @@ def strided_slice(
     try:
         x = convert_to_tensor(input_)
         return _apply(*_cut(x, [entry(i) for i in range(len(first))]))
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("StridedSlice") from None
 
 
@@ -321,7 +321,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     starts = scalars_of(integers(begin, "begin"))
     sizes = scalars_of(integers(size, "size"))
     if not len(starts) == len(sizes) == x.ndim:
-        raise Refused(
+        raise ArgumentError(
             f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
             f"{brackets([len(starts)])} and {brackets([len(sizes)])} instead."
         ).told_by("Slice")
@@ -370,7 +370,7 @@ def _size_of(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
     if isinstance(size, int) and size == -1:
         size = extent - begin
     if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
-        raise Refused(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")
+        raise ArgumentError(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")
     if all(isinstance(d, int) for d in (extent, begin, size)) and not 0 <= size <= extent - begin:
-        raise Refused(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").told_by("Slice")
+        raise ArgumentError(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").told_by("Slice")
     return size

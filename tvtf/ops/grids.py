@@ -8,9 +8,18 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.allocation_check import require_room
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import Sample, export, primitive
-from tvtf.core.shape import Dim, TensorShape, TensorType, as_shape, brackets, show_shape, simplify_dim
+from tvtf.core.shape import (
+    Dim,
+    TensorShape,
+    TensorType,
+    as_shape,
+    brackets,
+    is_static_shape,
+    show_shape,
+    simplify_dim,
+)
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
@@ -21,7 +30,7 @@ from tvtf.ops.array import reshape
 from tvtf.ops.broadcast_dims import broadcast_dims
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.create import arange, checked_dims
-from tvtf.ops.dims import scalar_of
+from tvtf.ops.dims import dim_max, scalar_of
 from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.required import is_permutation, required
 from tvtf.ops.rules import (
@@ -72,11 +81,13 @@ def eye(
 
 def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
     if len(x.shape) < 2:
-        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
     for what, extent, given in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
         if isinstance(extent, int) and given > extent:
             side = "rows" if what == "lower" else "columns"
-            raise Refused(f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {given}")
+            raise ArgumentError(
+                f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {given}"
+            )
     return x
 
 
@@ -147,7 +158,9 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
     """The band whose widths only running the program tells."""
     if x.ndim < 2:
-        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixBandPart")
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
+            "MatrixBandPart"
+        )
     rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
     below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
     kept: Any = None
@@ -282,10 +295,12 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_dynamic_shape
     """
+    if _is_of_any_length(shape_x) or _is_of_any_length(shape_y):
+        return _broadcast_sizes(shape_x, shape_y)
     first, second = static_dims(shape_x), static_dims(shape_y)
     wide = broadcast_dims(first, second)
     if wide is None:
-        raise Refused(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
+        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
     kind = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
     if all(isinstance(d, int) for d in wide):
         return constant(np.array(wide, kind.np))
@@ -293,6 +308,34 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     if isinstance(vector, SymbolicTensor):
         vector.known = np.array([*wide], object)
     return vector
+
+
+def _is_of_any_length(sizes: Any) -> bool:
+    """Whether how many sizes there are is known only when the program runs, so that they are no dims while it is traced."""
+    return isinstance(sizes, SymbolicTensor) and sizes.known is None and not is_static_shape(sizes._type.shape)
+
+
+def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
+    """The same of numbers: short vectors are filled up with ones in front."""
+    kind = next(s.dtype for s in (shape_x, shape_y) if isinstance(s, SymbolicTensor))
+    vectors = [convert_to_tensor(s, kind) for s in (shape_x, shape_y)]
+    one = constant(np.array(1, kind.np))
+    size = dim_max(*(v._type.shape[0] for v in vectors))
+    lacking = [simplify_dim(size - v._type.shape[0]) for v in vectors]
+    first, second = (bind.concat(bind.broadcast_to(one, shape=(n,)), v, axis=0) for n, v in zip(lacking, vectors))
+    first = required(first, _check_broadcast, _broadcasts, "Incompatible shapes", second)
+    return bind.select(bind.equal(first, one), second, first)  # type: ignore[no-any-return]
+
+
+def _broadcasts(first: Tensor, second: Tensor) -> Tensor:
+    one = constant(np.array(1, first.dtype.np))
+    ones = bind.logical_or(bind.equal(first, one), bind.equal(second, one))
+    return bind.logical_or(ones, bind.equal(first, second))  # type: ignore[no-any-return]
+
+
+def _check_broadcast(first: np.ndarray, second: np.ndarray) -> None:
+    if not ((first == second) | (first == 1) | (second == 1)).all():
+        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
 
 
 # -- blocks of space
@@ -344,7 +387,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     b = _block(block_size, ())
     if isinstance(c, int) and c % (b * b):
         message = f"Input depth dimension {c} should be divisible by: {b * b}"
-        raise Refused(message).told_by("DepthToSpace")
+        raise ArgumentError(message).told_by("DepthToSpace")
     apart = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
     moved = bind.transpose(apart, perm=(0, 1, 3, 2, 4, 5))
     wide = bind.reshape(moved, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _over(c, b * b)))
@@ -358,11 +401,11 @@ def _over(dim: Dim, divisor: int) -> Dim:
 def _block(block_size: Any, extents: Sequence[Dim]) -> int:
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
-        raise Refused(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
+        raise ArgumentError(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
     for extent in extents:
         if isinstance(extent, int) and extent % size:
             message = f"Image height and width should be divisible by block_size {size}, but one is {extent}"
-            raise Refused(message).told_by("SpaceToDepth")
+            raise ArgumentError(message).told_by("SpaceToDepth")
     return size
 
 
@@ -370,7 +413,7 @@ def _channels_last(x: Tensor, data_format: str) -> Tensor:
     if data_format not in ("NHWC", "NCHW"):
         raise ValueError(f"Expected data_format 'NHWC' or 'NCHW', but got {data_format!r}")
     if x.ndim != 4:
-        raise Refused(f"Input rank should be 4 instead of: {x.ndim}").told_by("SpaceToDepth")
+        raise ArgumentError(f"Input rank should be 4 instead of: {x.ndim}").told_by("SpaceToDepth")
     return x if data_format == "NHWC" else bind.transpose(x, perm=(0, 2, 3, 1))
 
 
@@ -394,7 +437,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     places = convert_to_tensor(x, int32 if isinstance(x, float) else None)
     require_dtype(places._type, (int32, int64), "x")
     if places.ndim != 1:
-        raise Refused(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
+        raise ArgumentError(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
     told = "invert_permutation expects each of 0, ..., n - 1 once"
     places = required(places, _check_permutation, is_permutation, told)
     return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)
@@ -404,8 +447,8 @@ def _check_permutation(array: np.ndarray) -> None:
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
-        raise RefusedValue(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
+        raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
     seen, places = np.unique(array, return_index=True)
     if len(seen) < count:
         repeated = np.delete(array, places)[0]
-        raise RefusedValue(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")
+        raise ArgumentValueError(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")

@@ -25,7 +25,7 @@ from tvtf.core.shape import Dim, TensorType, fresh_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import Lock
-from tvtf.dtypes import ON_HOST, DType, as_dtype
+from tvtf.dtypes import ON_HOST, DType, as_dtype, int64
 from tvtf.ops.rules import bind, number, zeros_like
 
 _numbers = itertools.count(1)
@@ -378,8 +378,6 @@ def take_failure(text: str) -> Exception | None:
 
 
 def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[TensorType, ...]:
-    from tvtf.dtypes import int64
-
     return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, size_of
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
@@ -106,9 +106,9 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 def _contrast_type(images: TensorType, factor: TensorType) -> TensorType:
     require_dtype(images, FLOATING, "images")
     if len(images.shape) < 3:
-        raise Refused(f"input must be at least 3-D, got shape[{','.join(map(str, images.shape))}]")
+        raise ArgumentError(f"input must be at least 3-D, got shape[{','.join(map(str, images.shape))}]")
     if factor.shape:
-        raise Refused(f"contrast_factor must be scalar: [{','.join(map(str, factor.shape))}]")
+        raise ArgumentError(f"contrast_factor must be scalar: [{','.join(map(str, factor.shape))}]")
     return images
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, brackets, broadcast_shapes
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -68,7 +68,7 @@ def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: in
     found, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
     if (found > limit).any():
         first = np.argmax(found > limit)
-        raise Refused(f"max_index must be >= index, but {limit.flat[first]} < {found.flat[first]}")
+        raise ArgumentError(f"max_index must be >= index, but {limit.flat[first]} < {found.flat[first]}")
     cipher = _Cipher(_half_bits(limit), list(keys), rounds)
     found = cipher.of(found)
     while (outside := found > limit).any():
@@ -80,10 +80,12 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
     for given, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
         require_dtype(given, INTEGERS, role)
     if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:
-        raise Refused(f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}.")
+        raise ArgumentError(
+            f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}."
+        )
     shape = broadcast_shapes(broadcast_shapes(index.shape, last.shape) or (), seed.shape[:-1])
     if shape is None or len(shape) > 1:
-        raise Refused("Index, seed and max_index must be scalars or vectors of one size.")
+        raise ArgumentError("Index, seed and max_index must be scalars or vectors of one size.")
     return TensorType(shape, index.dtype)
 
 
@@ -91,7 +93,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
 def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
     """Places in a shuffled ``[0, ..., max_index]``."""
     if rounds < 4 or rounds % 2:
-        raise Refused(f"Rounds must be >= 4 and even but got {rounds}.")
+        raise ArgumentError(f"Rounds must be >= 4 and even but got {rounds}.")
     return (index, seed, max_index), {"rounds": rounds}
 
 

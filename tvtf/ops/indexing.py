@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
@@ -26,16 +26,16 @@ INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")
 def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -> None:
     if indices.dtype not in allowed:
         names = ", ".join(d.name for d in allowed)
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'Tindices' of {indices.dtype.name} is not in the list of allowed values: {names}",
             TypeError,
         )
 
 
-def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices") -> Refused:
+def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices") -> ArgumentError:
     """TensorFlow's words for an index out of range: ``indices[0,1] = 7 is not in [0, 3)``."""
     where_ = brackets([int(p) for p in place]) if len(place) else ""
-    return Refused(f"{what}{where_} = {value} is not in [0, {extent})")
+    return ArgumentError(f"{what}{where_} = {value} is not in [0, {extent})")
 
 
 def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None:
@@ -59,12 +59,14 @@ def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_di
     require_index(indices)
     rank, index_rank = len(params.shape), len(indices.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"Shape must be at least rank {axis + 1} but is rank {rank}")
+        raise ArgumentError(f"Shape must be at least rank {axis + 1} but is rank {rank}")
     if not 0 <= batch_dims <= min(axis, index_rank):
-        raise Refused(f"batch_dims ({batch_dims}) must be at most axis ({axis}) and the rank of indices ({index_rank})")
+        raise ArgumentError(
+            f"batch_dims ({batch_dims}) must be at most axis ({axis}) and the rank of indices ({index_rank})"
+        )
     for i in range(batch_dims):
         if not agree_dim(params.shape[i], indices.shape[i]):
-            raise Refused(
+            raise ArgumentError(
                 f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}"
             )
     return TensorType((*params.shape[:axis], *indices.shape[batch_dims:], *params.shape[axis + 1 :]), params.dtype)
@@ -235,7 +237,7 @@ def gather(
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
     if batch < 0:
-        raise Refused(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").told_by(
+        raise ArgumentError(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").told_by(
             "GatherV2"
         )
     along = batch_dims if axis is None else static_int(axis, "axis")
@@ -243,7 +245,7 @@ def gather(
         along += x.ndim
         x = x if along else without_rows(x)  # as TensorFlow, which sees no rows where the axis is negative
     if batch > along and batch <= at.ndim:
-        raise Refused(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
+        raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
     return bind.gather(x, at, axis=along, batch_dims=batch)
 
 
@@ -264,10 +266,12 @@ def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
 def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
     require_index(indices)
     if not indices.shape:
-        raise Refused("indices must be at least a vector")
+        raise ArgumentError("indices must be at least a vector")
     depth = index_depth(indices)
     if depth > len(params.shape):
-        raise Refused(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(params.shape)}")
+        raise ArgumentError(
+            f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(params.shape)}"
+        )
     return TensorType((*indices.shape[:-1], *params.shape[depth:]), params.dtype)
 
 
@@ -276,7 +280,7 @@ def index_depth(indices: TensorType) -> int:
     depth = indices.shape[-1]
     if not isinstance(depth, int):
         raise until_told(
-            Refused(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
+            ArgumentError(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
         )
     return depth
 
@@ -288,7 +292,7 @@ def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> 
         place = np.argwhere(wrong)[0]
         name = f"indices{brackets([int(p) for p in place])}" if len(place) else "indices"
         found = ", ".join(map(str, indices[tuple(place)]))
-        raise Refused(f"{name} = [{found}] does not index into {what} {brackets(shape)}")
+        raise ArgumentError(f"{name} = [{found}] does not index into {what} {brackets(shape)}")
 
 
 def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list[tuple[Tensor, str]]:
@@ -308,7 +312,7 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
     """Index vectors, and which of them count: None where those out of range are to be refused, as it is the default."""
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise RefusedValue(f"Unknown bad indices handling attribute: {policy}").told_by(op)
+        raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").told_by(op)
     if policy != "IGNORE" or not index_depth(indices._type):
         return indices, None
     fits = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)

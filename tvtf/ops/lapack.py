@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, WithoutKernel
+from tvtf.core.argument_error import ArgumentError, WithoutKernel
 from tvtf.core.primitive import Sample, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -55,7 +55,7 @@ def require_matrices(
         raise WithoutKernel(type_name(x.dtype), map(type_name, domain))
     require_dtype(x, domain, name)
     if len(x.shape) < 2:
-        raise Refused(
+        raise ArgumentError(
             f"Input tensor{index} must have rank >= 2, got {len(x.shape)}",
             ValueError,
             f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: {brackets(x.shape)}.",
@@ -64,7 +64,7 @@ def require_matrices(
 
 def require_square(x: TensorType, told: str = "Input matrix must be square.") -> None:
     if not agree_dim(*x.shape[-2:]):
-        raise Refused(told, ValueError, unequal(*x.shape[-2:], x))
+        raise ArgumentError(told, ValueError, unequal(*x.shape[-2:], x))
 
 
 def unequal(a: Dim, b: Dim, *types: TensorType) -> str:
@@ -81,7 +81,7 @@ def square_type(x: TensorType, **_: Any) -> TensorType:
 
 def require_same_batches(a: TensorType, b: TensorType) -> None:
     if not agree_shape(a.shape[:-2], b.shape[:-2]):
-        raise Refused(
+        raise ArgumentError(
             f"All input tensors must have the same outer dimensions, but got {brackets(a.shape)} and {brackets(b.shape)}.",
             ValueError,
             f"Shapes must be equal for {{op}} with input shapes: {brackets(a.shape)}, {brackets(b.shape)}.",
@@ -110,7 +110,7 @@ def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return function(*args)
     except np.linalg.LinAlgError:
-        raise Refused(text) from None
+        raise ArgumentError(text) from None
 
 
 def singled(x: np.ndarray) -> np.ndarray:

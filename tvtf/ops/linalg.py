@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -56,7 +56,7 @@ def _matmul_type(
     require_dtype(a, MATMUL_TYPES, "a")
     for i, x in enumerate((a, b)):
         if len(x.shape) < 2:
-            raise Refused(
+            raise ArgumentError(
                 f"In[{i}] ndims must be >= 2",
                 ValueError,
                 f"Shape must be at least rank 2 but is rank {len(x.shape)}: {'ab'[i]} is shaped {brackets(x.shape)}",
@@ -65,14 +65,14 @@ def _matmul_type(
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
     shown = f"{brackets(a.shape)}, {brackets(b.shape)}"
     if not agree_dim(inner, inner_b):
-        raise Refused(
+        raise ArgumentError(
             f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
             ValueError,
             f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shown}.",
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if batch is None:
-        raise Refused(
+        raise ArgumentError(
             f"In[0] and In[1] must have compatible batch dimensions: {brackets(a.shape)} vs. {brackets(b.shape)}",
             ValueError,
             f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shown}.",

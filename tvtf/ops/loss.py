@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, hooks, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -23,7 +23,7 @@ def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
     require_same_dtype((logits, labels), ("features", "labels"))
     fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
     if not logits.shape or not fits:
-        raise Refused(
+        raise ArgumentError(
             "logits and labels must be broadcastable: "
             f"logits_size={brackets(logits.shape)} labels_size={brackets(labels.shape)}"
         )
@@ -175,7 +175,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
     if shape is not None:
         if not same_shape(shape[:-1], x._type.shape[:-1]):
             shapes = f"logits_size={show_shape(x._type.shape)} labels_size={show_shape(y._type.shape)}"
-            raise Refused(f"logits and labels must be broadcastable: {shapes}")
+            raise ArgumentError(f"logits and labels must be broadcastable: {shapes}")
         x, y = _widened(x, shape), _widened(y, shape)
     return bind.softmax_cross_entropy(y, x)
 
@@ -184,7 +184,7 @@ def require_front(x: Tensor, op: str, name: str = "features") -> None:
     """Refuses a tensor that is not floating, in an op's name."""
     try:
         require_dtype(x._type, FLOATING, name)
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
 
 
@@ -234,7 +234,7 @@ def _require_labels(labels: np.ndarray, classes: int) -> None:
         return
     wrong = labels.max() if labels.max() >= classes else labels.min()
     every = " ".join(map(str, labels.ravel().tolist()))
-    raise Refused(f"{label_message(classes, f' of {wrong}')}  Label values: {every}")
+    raise ArgumentError(f"{label_message(classes, f' of {wrong}')}  Label values: {every}")
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, table
 from tvtf.core.shape import TensorType, agree_dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
+from tvtf.ops.dims import dim_min
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import (
@@ -57,7 +58,7 @@ def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
         factors, pivots = scipy.linalg.lu_factor(x, check_finite=False)
     if not np.all(np.diagonal(factors)):
-        raise Refused(NOT_INVERTIBLE)
+        raise ArgumentError(NOT_INVERTIBLE)
     order = np.arange(len(x), dtype=np.int32)
     for i, k in enumerate(pivots):
         order[[i, k]] = order[[k, i]]
@@ -75,7 +76,7 @@ def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
         return None
     rows, columns = x._type.shape[-2:]
     factors, order = y
-    small = min(rows, columns)
+    small = dim_min(rows, columns)
     lower, upper = _unit_lower(factors[..., :small, :small]), upper_part(factors[..., :small, :small])
     beside, below = ct[0][..., :small, small:], ct[0][..., small:, :small]
     right = bind.matrix_triangular_solve(adjoint(lower), beside, lower=False)
@@ -155,7 +156,7 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
     """
     factors, order = _factors(lower_upper, perm)
     rows, columns = factors._type.shape[-2:]
-    small = min(rows, columns)
+    small = dim_min(rows, columns)
     lower, upper = _unit_lower(factors[..., :, :small]), upper_part(factors[..., :small, :])
     places = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
     return gather(product(lower, upper), places, batch_dims=factors.ndim - 2)
@@ -171,7 +172,7 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
         raise ValueError("`lower_upper` must be square.")
     if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
         told = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
-        raise Refused(told, ValueError)
+        raise ArgumentError(told, ValueError)
     return factors, order
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import as_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -248,7 +248,7 @@ def minimum(x: Any, y: Any, name: str | None = None) -> Any:
 
 def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if y.dtype.kind == "i" and (y < 0).any():
-        raise Refused(MSG_NEGATIVE_POWER)
+        raise ArgumentError(MSG_NEGATIVE_POWER)
     return np.power(x, y)
 
 

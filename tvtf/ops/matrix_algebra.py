@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import brackets, same_shape, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -55,9 +55,9 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     require_same_dtype((x._type, y._type), "ab")
     shape = x._type.shape
     if not same_shape(shape, y._type.shape):
-        raise Refused(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
+        raise ArgumentError(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
     if not shape or shape[-1] != 3:
-        raise Refused(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
+        raise ArgumentError(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
     ahead, behind = bind.multiply(_rolled(x, 1), _rolled(y, 2)), bind.multiply(_rolled(x, 2), _rolled(y, 1))
     return bind.subtract(ahead, behind)
 
@@ -80,7 +80,7 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(diagonal)
     shape = x._type.shape
     if not shape:
-        raise Refused("Input must be at least rank 1, got 0")
+        raise ArgumentError("Input must be at least rank 1, got 0")
     flat = bind.reshape(x, shape=(size_of(shape),))
     return bind.reshape(diagonal_matrix(flat), shape=(*shape, *shape))
 
@@ -105,11 +105,11 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     shape, half = x._type.shape, x.ndim // 2
     require_dtype(x._type, _OF_DIAGONALS, "input")
     if x.ndim % 2 or not (half or state.trace is None):
-        raise Refused(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
+        raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
             "DiagPart"
         )
     if not same_shape(shape[:half], shape[half:]):
-        raise Refused(f"Invalid shape {brackets(shape)}: its halves do not match").told_by("DiagPart")
+        raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").told_by("DiagPart")
     size = size_of(shape[:half])
     flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
     return bind.reshape(flat, shape=shape[:half])

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, brackets, simplify_dim
+from tvtf.core.shape import Dim, brackets, is_static_shape, same_dim, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
+from tvtf.ops.dims import at_least_zero, dim_min, scalar_of
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 
@@ -61,16 +62,20 @@ class Band(NamedTuple):
 
 def _bounds(k: Any, align: str) -> tuple[int, int]:
     if align not in ALIGNMENTS:
-        raise Refused(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by(
+            "MatrixDiagPartV3"
+        )
     given = static_value(convert_to_tensor(k))
     if given is None or given.ndim > 1 or given.size not in (1, 2):
-        raise Refused(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by(
+            "MatrixDiagPartV3"
+        )
     return int(given.reshape(-1)[0]), int(given.reshape(-1)[-1])
 
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
     if low > high:
-        raise Refused(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
+        raise ArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
             "MatrixDiagV3"
         )
     return low, high
@@ -92,7 +97,9 @@ def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwis
 
 def _known_dims(x: Tensor) -> tuple[int, int]:
     if x.ndim < 2:
-        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixDiagPartV3")
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
+            "MatrixDiagPartV3"
+        )
     rows, columns = x._type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise until_told(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
@@ -108,7 +115,7 @@ def _band(x: Tensor, k: Any, align: str) -> Band:
     band = Band(*_bounds(k, align), *_known_dims(x), align)
     for name, bound in (("lower", band.low), ("upper", band.high)):
         if bound and not -band.rows < bound < band.columns:
-            raise Refused(
+            raise ArgumentError(
                 f"{name}_diag_index is out of bound: {bound}. It must be between {-band.rows} and {band.columns}"
             ).told_by("MatrixDiagPartV3")
     _ordered(band.low, band.high)
@@ -149,6 +156,8 @@ def diag_part(
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
     """
     x = convert_to_tensor(input)
+    if (line := _line_of_any_size(x, k, align)) is not None:
+        return _line(x, line)
     band = _band(x, k, align)
     flat = bind.reshape(x, shape=(*x._type.shape[:-2], band.rows * band.columns))
     return _picked(flat, band.places(), _shape_of(band), _padding(padding_value, x))
@@ -199,24 +208,25 @@ def diag(
 
 def _sized_late(x: Tensor, k: int, outside: Tensor) -> Tensor:
     """One diagonal of a length that only a call tells, in a square matrix."""
-    size = x._type.shape[-1]
-    wide = bind.pad(x, outside, paddings=(*((0, 0),) * (x.ndim - 1), (max(k, 0), max(-k, 0))))
-    total = simplify_dim(size + abs(k))
+    wide = _widened(x, outside, k)
+    return bind.select(_is_on_line(wide._type.shape[-1], k), wide, outside)  # type: ignore[no-any-return]
+
+
+def _is_on_line(size: Dim, k: int) -> Tensor:
     on, off = (EagerTensor(np.array(v)) for v in (True, False))
-    mask = bind.one_hot(bind.range(size=total, start=k, delta=1, dtype=int64), on, off, depth=total, axis=1)
-    return bind.select(mask, bind.reshape(wide, shape=(*x._type.shape[:-1], 1, total)), outside)
+    return bind.one_hot(_counted(size, k), on, off, depth=size, axis=1)  # type: ignore[no-any-return]
 
 
 def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
     least_rows, least_columns = size - min(high, 0), size + max(low, 0)
     for name, given, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
         if given != NOWHERE and given < least:
-            raise Refused(f"The number of {name} is too small.").told_by("MatrixDiagV3")
+            raise ArgumentError(f"The number of {name} is too small.").told_by("MatrixDiagV3")
     if rows == columns == NOWHERE:
         rows = columns = max(least_rows, least_columns)
     rows, columns = (least_rows if rows == NOWHERE else rows), (least_columns if columns == NOWHERE else columns)
     if rows != least_rows and columns != least_columns:
-        raise Refused(
+        raise ArgumentError(
             "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
         ).told_by("MatrixDiagV3")
     return rows, columns
@@ -230,7 +240,7 @@ def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
     """``matrix`` with its diagonals replaced."""
     shape = _shape_of(band)
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
-        raise Refused(
+        raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
         ).told_by(op)
     flat = bind.reshape(diagonals, shape=(*_lead(diagonals, band), int(np.prod(shape))))
@@ -258,5 +268,41 @@ def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, alig
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
     """
-    x = convert_to_tensor(input)
-    return _placed(convert_to_tensor(diagonal, x.dtype), _band(x, k, align), x, "MatrixSetDiagV3")
+    x, diagonals = convert_to_tensor(input), convert_to_tensor(diagonal, convert_to_tensor(input).dtype)
+    if (line := _line_of_any_size(x, k, align)) is not None and diagonals.ndim:
+        rows, columns = x._type.shape[-2:]
+        if same_dim(rows, columns) and same_dim(diagonals._type.shape[-1], simplify_dim(rows - abs(line))):
+            return _on_line(diagonals, x, line)
+    return _placed(diagonals, _band(x, k, align), x, "MatrixSetDiagV3")
+
+
+def _line_of_any_size(x: Tensor, k: Any, align: str) -> int | None:
+    """The one diagonal that is meant of matrices whose size only a call tells: it needs no places known before."""
+    if x.ndim < 2 or is_static_shape(x._type.shape[-2:]):
+        return None
+    low, high = _bounds(k, align)
+    return low if low == high else None
+
+
+def _line(x: Tensor, k: int) -> Tensor:
+    *lead, rows, columns = x._type.shape
+    flat = bind.reshape(x, shape=(*lead, simplify_dim(rows * columns)))
+    length = at_least_zero(dim_min(simplify_dim(rows + min(k, 0)), simplify_dim(columns - max(k, 0))))
+    steps = bind.multiply(_counted(length), scalar_of(simplify_dim(columns + 1)))
+    places = bind.add(steps, scalar_of(simplify_dim(max(-k, 0) * columns + max(k, 0))))
+    return bind.gather(flat, places, axis=x.ndim - 2, batch_dims=0)  # type: ignore[no-any-return]
+
+
+def _counted(size: Dim, start: int = 0) -> Tensor:
+    return bind.range(size=size, start=start, delta=1, dtype=int64)  # type: ignore[no-any-return]
+
+
+def _on_line(diagonals: Tensor, x: Tensor, k: int) -> Tensor:
+    mask = _is_on_line(x._type.shape[-1], k)
+    return bind.select(mask, _widened(diagonals, _padding(0, x), k), x)  # type: ignore[no-any-return]
+
+
+def _widened(diagonals: Tensor, outside: Tensor, k: int) -> Tensor:
+    """A diagonal as a row of its matrix: each element in its column."""
+    wide = bind.pad(diagonals, outside, paddings=(*((0, 0),) * (diagonals.ndim - 1), (max(k, 0), max(-k, 0))))
+    return bind.reshape(wide, shape=(*wide._type.shape[:-1], 1, wide._type.shape[-1]))  # type: ignore[no-any-return]

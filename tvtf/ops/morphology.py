@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import is_static_shape
@@ -40,7 +40,7 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
     """The windows of images (n, rows, columns, channels) of known size; what lies outside is the least number there is."""
     if x.ndim != 4:
-        raise Refused(f"the images must be 4-dimensional, but have shape {x.shape}")
+        raise ArgumentError(f"the images must be 4-dimensional, but have shape {x.shape}")
     if not is_static_shape(x._type.shape[1:]):
         raise until_told(ValueError(f"the images must be of known size, but have shape {x.shape}"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
@@ -144,14 +144,14 @@ def max_pool_with_argmax(
 def _four(value: Any, what: str) -> list[int]:
     found = attribute_ints([] if value is None else value, what, "dilation2d")
     if len(found) < 4:
-        raise Refused(f"Length for attr '{what}' of {len(found)} must be at least minimum 4")
+        raise ArgumentError(f"Length for attr '{what}' of {len(found)} must be at least minimum 4")
     if found[0] != 1 or found[3] != 1:
         name = "Stride" if what == "strides" else "Rate"
         raise UnimplementedError(
             None, "Dilation2D", f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
         )
     if min(found) < 1:
-        raise Refused(f"{what} must be positive, but are {found}")
+        raise ArgumentError(f"{what} must be positive, but are {found}")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -22,20 +22,20 @@ def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
 def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
     shapes = f"{brackets(x.shape)}, {brackets(bias.shape)}"
     if len(x.shape) < 2:
-        raise Refused(
+        raise ArgumentError(
             f"Input tensor must be at least 2D: {brackets(x.shape)}",
             ValueError,
             f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: {shapes}.",
         )
     if len(bias.shape) != 1:
-        raise Refused(
+        raise ArgumentError(
             f"Biases must be 1D: {brackets(bias.shape)}",
             ValueError,
             f"Shape must be rank 1 but is rank {len(bias.shape)} for {{op}} with input shapes: {shapes}.",
         )
     if not agree_dim(x.shape[axis], bias.shape[0]):
         which = "last" if axis == len(x.shape) - 1 else "channel"
-        raise Refused(
+        raise ArgumentError(
             f"Must provide as many biases as the {which} dimension of the input tensor: "
             f"{brackets(bias.shape)} vs. {brackets(x.shape)}", ValueError,
             f"Dimensions must be equal, but are {x.shape[axis]} and {bias.shape[0]} for {{op}} with input shapes: "
@@ -109,6 +109,6 @@ def _bias_add_first(x: Tensor, bias: Tensor) -> Tensor:
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("BiasAdd") from None
     return bind.add(x, bind.reshape(bias, shape=(bias._type.shape[0], *(1,) * (x.ndim - 2))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -34,7 +34,9 @@ def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, e
     require_same_dtype((x, scale, offset), ("x", "scale", "offset"))
     for value, name in ((scale, "scale"), (offset, "offset")):
         if len(value.shape) != len(x.shape) - first or not all(map(agree_dim, value.shape, x.shape[first:])):
-            raise Refused(f"{name} must have shape {show_shape(x.shape[first:])}, but got {show_shape(value.shape)}")
+            raise ArgumentError(
+                f"{name} must have shape {show_shape(x.shape[first:])}, but got {show_shape(value.shape)}"
+            )
     return x
 
 

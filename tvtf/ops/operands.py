@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorShape, is_dim, show_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
@@ -24,13 +24,13 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
     """An op's input ``index``, whose dtype the op fixes: Python and NumPy values become it, tensors must have it.
 
     Raises:
-      Refused: a tensor of another dtype.
+      ArgumentError: a tensor of another dtype.
     """
     if not is_tensor(value):
         return of_fixed_dtype(value, dtype)
     found = convert_to_tensor(value)
     if found.dtype is not dtype:
-        raise Refused(
+        raise ArgumentError(
             f"cannot compute {{op}} as input #{index}(zero-based) was expected to be a {type_name(dtype)} tensor but is a "
             f"{type_name(found.dtype)} tensor",
             TypeError,
@@ -72,11 +72,11 @@ def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
     Raises:
       TypeError: a Python value that is no integer.
       ValueError: a tensor of another dtype.
-      Refused: no scalar.
+      ArgumentError: no scalar.
     """
     found = converted(value, dtype)
     if found.ndim:
-        raise Refused(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
+        raise ArgumentError(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
     return static_int(found, what)
 
 
@@ -85,7 +85,7 @@ def integers(value: Any, what: str) -> Any:
 
     Raises:
       ValueError: no tensor can be made of it.
-      Refused: they are no integers.
+      ArgumentError: they are no integers.
     """
     if _is_known(value) and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
         found = convert_to_tensor(value, dtype_hint=int32)
@@ -133,7 +133,7 @@ def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DTy
 
     Raises:
       TypeError: it names none.
-      Refused: it is none of those ``allowed``.
+      ArgumentError: it is none of those ``allowed``.
     """
     try:
         found = as_dtype(value)

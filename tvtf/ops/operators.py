@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.composite import CompositeTensor
-from tvtf.core.primitive import patient, table
+from tvtf.core.primitive import defer_unknown_rank, table
 from tvtf.core.shape import broadcast_shapes, may_be_same
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
@@ -45,16 +45,24 @@ def _named(name: str) -> Operator:
     return lambda x, y: table[name](x, y)
 
 
-@patient
+@defer_unknown_rank
 def equals(x: Any, y: Any) -> Any:
-    """``x == y``: elementwise; False for None and for shapes that don't broadcast."""
-    return _matching(compare.equal, x, y, False)
+    """``x == y``: elementwise; False for None and for shapes that don't broadcast; in graphs whether they are one object."""
+    return x is y if _is_in_graph() else _matching(compare.equal, x, y, False)
 
 
-@patient
+@defer_unknown_rank
 def differs(x: Any, y: Any) -> Any:
-    """``x != y``: elementwise; True for None and for shapes that don't broadcast."""
-    return _matching(compare.not_equal, x, y, True)
+    """``x != y``: elementwise; True for None and for shapes that don't broadcast; in graphs whether they are two objects."""
+    return x is not y if _is_in_graph() else _matching(compare.not_equal, x, y, True)
+
+
+def _is_in_graph() -> bool:
+    """Whether what is traced belongs to a graph of TensorFlow 1, whose tensors are keys: also in a function, or a branch."""
+    trace = state.trace
+    while trace is not None and not trace.has_keys:
+        trace = trace.parent or trace.caller
+    return trace is not None
 
 
 def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -39,12 +39,12 @@ Pairs = tuple[tuple[Dim, Dim], ...]
 def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
     require_same_dtype((x, value), ("input", "constant_values"))
     if len(paddings) != len(x.shape):
-        raise Refused(
+        raise ArgumentError(
             f"The first dimension of paddings must be the rank of inputs[{len(paddings)},2] {brackets(x.shape)}"
         )
     for low, high in paddings:
         if any(isinstance(p, int) and p < 0 for p in (low, high)):
-            raise Refused(f"Paddings must be non-negative: {low} {high}")
+            raise ArgumentError(f"Paddings must be non-negative: {low} {high}")
     return TensorType(tuple(simplify_dim(d + a + b) for d, (a, b) in zip(x.shape, paddings)), x.dtype)
 
 
@@ -136,10 +136,10 @@ def pad(
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
-        raise Refused(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
+        raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
     pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
     if len(pairs) != x.ndim:
-        raise Refused(
+        raise ArgumentError(
             f"The first dimension of paddings must be the rank of inputs[{len(pairs)},2] {brackets(x.shape)}"
         ).told_by("Pad")
     return pairs
@@ -151,7 +151,7 @@ def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
     if known and (low > extent - edge or high > extent - edge):
         words = ("less than", "not less than") if edge else ("no greater than", "greater than")
         message = f"paddings must be {words[0]} the dimension size: {low}, {high} {words[1]} {extent}"
-        raise Refused(message).told_by("MirrorPad")
+        raise ArgumentError(message).told_by("MirrorPad")
     parts = [x]
     if not (isinstance(low, int) and low == 0):
         parts.insert(0, part(x, axis, low - 1 + edge, low, -1))
@@ -177,12 +177,12 @@ def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
 
 def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
     if len(multiples) != len(x.shape):
-        raise Refused(
+        raise ArgumentError(
             f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
         )
     for i, m in enumerate(multiples):
         if isinstance(m, int) and m < 0:
-            raise Refused(f"Expected multiples[{i}] >= 0, but got {m}")
+            raise ArgumentError(f"Expected multiples[{i}] >= 0, but got {m}")
     return TensorType(tuple(simplify_dim(d * m) for d, m in zip(x.shape, multiples)), x.dtype)
 
 
@@ -322,10 +322,10 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
     for i, a in enumerate(axes):
         if not -x.ndim <= a < x.ndim:
-            raise Refused(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").told_by("ReverseV2")
+            raise ArgumentError(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").told_by("ReverseV2")
         axes[i] = a % x.ndim
         if axes[i] in axes[:i]:
-            raise Refused(f"axis {axes[i]} specified more than once.").told_by("ReverseV2")
+            raise ArgumentError(f"axis {axes[i]} specified more than once.").told_by("ReverseV2")
     shape = x._type.shape
     begin = tuple(d - 1 if i in axes else 0 for i, d in enumerate(shape))
     strides = tuple(-1 if i in axes else 1 for i in range(x.ndim))
@@ -364,10 +364,10 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     if np.ndim(places) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
         axes
     ) != len(shifts):
-        raise Refused("shift and axis must have the same size")
+        raise ArgumentError("shift and axis must have the same size")
     for a, s in zip(axes, shifts):
         if not -x.ndim <= a < x.ndim:
-            raise Refused(f"axis {a} is out of range").told_by("Roll")
+            raise ArgumentError(f"axis {a} is out of range").told_by("Roll")
         x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_as_computed(x, s, a % x.ndim)
     return x
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, same_shape, show_shape
 from tvtf.core.tensor import Tensor
@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind, draw, kernel, reduction, require_same_dtype, st
 def _type(x: TensorType, y: TensorType, *, axis: tuple[int, ...]) -> tuple[TensorType, TensorType]:
     require_same_dtype((x, y))
     if not same_shape(x.shape, y.shape):
-        raise Refused(f"x and y must have one shape, but got {show_shape(x.shape)} and {show_shape(y.shape)}")
+        raise ArgumentError(f"x and y must have one shape, but got {show_shape(x.shape)} and {show_shape(y.shape)}")
     total = reduction((float32, float64))(x, axis=axis, keepdims=False)
     return total, total
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
@@ -61,7 +61,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
     x, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
     shape, lead = x._type.shape, numbers._type.shape
     if not same_shape(shape[: len(lead)], lead):
-        raise Refused(
+        raise ArgumentError(
             f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
         ).told_by("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
@@ -77,7 +77,7 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
     if len(wrong):
         at = tuple(int(i) for i in wrong[0])
         place = f"[{','.join(map(str, at))}]" if at else ""
-        raise Refused(f"partitions{place} = {numbers[at]} is not in [0, {count})").told_by("DynamicPartition")
+        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").told_by("DynamicPartition")
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
     require_same_dtype(data, [f"data{i}" for i in range(half)])
     for i, (at, x) in enumerate(zip(indices, data)):
         if not same_shape(x.shape[: len(at.shape)], at.shape):
-            raise Refused(
+            raise ArgumentError(
                 f"data[{i}].shape = {brackets(x.shape)} does not start with indices[{i}].shape = {brackets(at.shape)}",
                 ValueError,
             )
@@ -164,7 +164,7 @@ _BEYOND = "index is out of bound as with dims"
 
 def _require_places(places: np.ndarray, count: int) -> None:
     if np.any((places < 0) | (places >= count)):
-        raise Refused(_BEYOND).told_by("UnravelIndex")
+        raise ArgumentError(_BEYOND).told_by("UnravelIndex")
 
 
 @export("unravel_index")
@@ -228,13 +228,13 @@ def reverse_sequence(
     shape = x._type.shape
     for axis, what in ((along, "seq_dim"), (batch, "batch_dim")):
         if not 0 <= axis < x.ndim:
-            raise Refused(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").told_by(
+            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").told_by(
                 "ReverseSequence"
             )
     if along == batch:
-        raise Refused(f"batch_dim == seq_dim == {along}").told_by("ReverseSequence")
+        raise ArgumentError(f"batch_dim == seq_dim == {along}").told_by("ReverseSequence")
     if lengths.ndim != 1 or not agree_dim(lengths._type.shape[0], shape[batch]):
-        raise Refused(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").told_by(
+        raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").told_by(
             "ReverseSequence"
         )
     check = partial(_require_lengths, size=shape[along], along=along)
@@ -253,7 +253,7 @@ def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
             told = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
-            raise Refused(told).told_by("ReverseSequence")
+            raise ArgumentError(told).told_by("ReverseSequence")
 
 
 # -- blocks
@@ -292,16 +292,18 @@ def _blocks(x: Tensor, block_shape: Any, pairs: Any, what: str) -> tuple[list[in
     blocks = [int(b) for b in static_value(_vector(block_shape, "block_shape"), "block_shape")]
     edges = np.array(static_value(integers(pairs, what), what))
     if edges.shape != (len(blocks), 2):
-        raise Refused(f"{what} should have shape [{len(blocks)}, 2] instead of {brackets(edges.shape)}", ValueError)
+        raise ArgumentError(
+            f"{what} should have shape [{len(blocks)}, 2] instead of {brackets(edges.shape)}", ValueError
+        )
     if x.ndim < 1 + len(blocks):
-        raise Refused(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
+        raise ArgumentError(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
     return blocks, [(int(a), int(b)) for a, b in edges]
 
 
 def _vector(value: Any, what: str) -> Any:
     rank = np.ndim(static_value(integers(value, what), what))
     if rank != 1:
-        raise Refused(f"{what} rank should be 1 instead of {rank}")
+        raise ArgumentError(f"{what} rank should be 1 instead of {rank}")
     return value
 
 
@@ -413,12 +415,12 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     sizes, steps = (attribute_ints(each, what, "extract_volume_patches") for what, each in given)
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     if len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
-        raise Refused(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
+        raise ArgumentError(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
     if {sizes[0], sizes[4], steps[0], steps[4]} != {1}:
         message = f"Only support ksizes and strides across space, but they are {ksizes} and {strides}"
         raise UnimplementedError(None, "ExtractVolumePatches", f"{message} [Op:ExtractVolumePatches]")
     if min(*sizes, *steps) < 1:
-        raise Refused(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
+        raise ArgumentError(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
         outs = [-(-d // s) for d, s in zip(dims, steps[1:4])]

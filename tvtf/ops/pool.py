@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive, table
 from tvtf.core.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
 from tvtf.core.tensor import Tensor
@@ -30,11 +30,11 @@ def _pool_type(domain: Any) -> Any:
     def rule(x: TensorType, *, window: Sizes, strides: Sizes, padding: Padding) -> TensorType:
         require_dtype(x, domain, "input")
         if len(x.shape) != len(window) + 2:
-            raise Refused(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
+            raise ArgumentError(f"Input must be {len(window) + 2}-dimensional, but got shape {show_shape(x.shape)}")
         for size, pads in zip(window, padding):
             if max(pads) >= size:
                 side = "Left" if pads[0] >= size else "Right"
-                raise Refused(f"{side} padding {max(pads)} needs to be smaller than the window size {size}")
+                raise ArgumentError(f"{side} padding {max(pads)} needs to be smaller than the window size {size}")
         places = result_sizes(x.shape[1:-1], window, strides, padding, _ones(strides))
         return TensorType((x.shape[0], *places, x.shape[-1]), x.dtype)
 
@@ -46,7 +46,7 @@ _max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 def _require_shape(x: TensorType, wanted: TensorType, name: str) -> None:
     if not same_shape(x.shape, wanted.shape):
-        raise Refused(f"{name} must have shape {show_shape(wanted.shape)}, but got {show_shape(x.shape)}")
+        raise ArgumentError(f"{name} must have shape {show_shape(wanted.shape)}, but got {show_shape(x.shape)}")
 
 
 def _max_grad_type(ct: TensorType, x: TensorType, y: TensorType, **attrs: Any) -> TensorType:

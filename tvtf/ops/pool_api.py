@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -28,7 +28,7 @@ def pooled(
     if op == "MaxPool3D":
         require_dtype(x._type, (float16, bfloat16, float32), "input")
     if x.ndim != rank + 2:
-        raise Refused(
+        raise ArgumentError(
             f"Input must be {rank + 2}-dimensional, but got shape {show_shape(x._type.shape)}",
             ValueError,
             f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input {show_shape(x._type.shape)}",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -32,16 +32,16 @@ def check_seed(seed: TensorType) -> None:
     if seed.shape == (3,) and seed.dtype in STATE:
         return
     if seed.dtype not in (int32, int64):
-        raise Refused(f"seed must have dtype int32 or int64, but got {seed.dtype.name}", TypeError)
+        raise ArgumentError(f"seed must have dtype int32 or int64, but got {seed.dtype.name}", TypeError)
     if not agree_shape(seed.shape, (2,)):
-        raise Refused(f"seed must have shape [2], not {show_shape(seed.shape)}: give two integers")
+        raise ArgumentError(f"seed must have shape [2], not {show_shape(seed.shape)}: give two integers")
 
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
         if dtype not in domain:
-            raise Refused(f"dtype must be one of {', '.join(d.name for d in domain)}, but got {dtype.name}")
+            raise ArgumentError(f"dtype must be one of {', '.join(d.name for d in domain)}, but got {dtype.name}")
         return TensorType(shape, dtype)
 
     return rule
@@ -135,9 +135,9 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
     check_seed(seed)
     for name, end in (("minval", low), ("maxval", high)):
         if end.shape:
-            raise Refused(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
+            raise ArgumentError(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
         if end.dtype not in (int32, int64) or end.dtype is not low.dtype:
-            raise Refused(
+            raise ArgumentError(
                 f"minval and maxval must both be int32 or int64, but got {low.dtype.name} and {high.dtype.name}"
             )
     return TensorType(shape, low.dtype)
@@ -146,7 +146,7 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     count = prod(shape)
     if low >= high and count:
-        raise Refused(MSG_EMPTY_RANGE.format(low, high))
+        raise ArgumentError(MSG_EMPTY_RANGE.format(low, high))
     unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
@@ -299,7 +299,7 @@ def stateless_random_permutation(seed: Any, size: Dim) -> Any:
 
 def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
     if state.dtype not in STATE or state.shape != (3,):
-        raise Refused(
+        raise ArgumentError(
             f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}"
         )
     return state
@@ -553,7 +553,7 @@ def stateless_categorical(
 def sample_count(num_samples: Any) -> Dim:
     count = size_argument(num_samples, "num_samples")
     if isinstance(count, int) and count < 0:
-        raise Refused(f"num_samples should be non-negative, got {count}")
+        raise ArgumentError(f"num_samples should be non-negative, got {count}")
     return count
 
 
@@ -562,9 +562,11 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
-        raise Refused(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").told_by("Multinomial")
+        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").told_by(
+            "Multinomial"
+        )
     if logits._type.shape[1] == 0:
-        raise Refused("num_classes should be positive, got 0").told_by("Multinomial")
+        raise ArgumentError("num_classes should be positive, got 0").told_by("Multinomial")
     count = sample_count(num_samples)
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -110,7 +110,7 @@ def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
         check_seed(seed)
         require_dtype(parameter, domain, "parameter")
         if not _fits(parameter.shape, shape):
-            raise Refused(
+            raise ArgumentError(
                 "Shape passed in must end with broadcasted shape.",
                 ValueError,
                 f"Shape passed in must end with broadcasted shape: {brackets(shape)} and {brackets(parameter.shape)}",
@@ -280,7 +280,7 @@ def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim,
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
         if not _fits(parameter.shape, shape):
-            raise Refused(
+            raise ArgumentError(
                 f"the shape {brackets(shape)} does not fit a parameter of shape {brackets(parameter.shape)}", ValueError
             )
     return TensorType(shape, dtype)
@@ -413,7 +413,7 @@ class _Limits:
 
     def __init__(self, mean: Any, deviation: Any, low: Any, high: Any) -> None:
         if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
-            raise RefusedValue("Invalid parameters")
+            raise ArgumentValueError("Invalid parameters")
         turned = (np.isinf(low) and low < 0) or high < mean
         low, high = (high, low) if turned else (low, high)
         self.mean, self.deviation = mean, -deviation if turned else deviation

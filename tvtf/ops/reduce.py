@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
-from tvtf.core.primitive import Sample, primitive
+from tvtf.core.argument_error import ArgumentError
+from tvtf.core.primitive import Primitive, Sample, primitive
 from tvtf.core.shape import TensorType, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int16, int32, int64, uint16
@@ -30,6 +30,8 @@ from tvtf.ops.rules import (
     static_value,
 )
 from tvtf.ops.scan import conjugate, wide_type
+
+P = ParamSpec("P")
 
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -56,6 +58,26 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
     return make
 
 
+def _reduction_op(
+    name: str, domain: Sequence[DType], *, numpy: Callable[..., Any], **columns: Any
+) -> Callable[[Callable[P, Any]], Primitive[P]]:
+    """A reduction by TensorFlow's name: ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``."""
+    own = f"reduce_{name.lower()}"
+
+    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+        e.reduce(f"Reduce{name}", inputs, outputs, axis, keepdims)
+
+    columns = {"onnx": nodes, "samples": reduction_samples(domain), "public": (own, f"math.{own}")} | columns
+    return primitive(
+        tf_name=name,
+        type=reduction(domain),
+        numpy=numpy,
+        lower=kernel(f"reduce.{name.lower()}"),
+        batch=batch_axes(own),
+        **columns,
+    )
+
+
 def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
     """The inputs and attributes shared by all reductions."""
     x = convert_to_tensor(input_tensor)
@@ -68,7 +90,7 @@ def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 def _refuse_repeated(axes: Any, rank: int) -> None:
     seen = [int(a) % rank for a in axes]
     twice = next(a for i, a in enumerate(seen) if a in seen[:i])
-    raise Refused(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
+    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
 
 
 _LONG_ROW = 4096
@@ -94,16 +116,11 @@ def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.sum(wide.reshape(group, columns), 0, dtype) + np.sum(x[whole:], 0, dtype)
 
 
-@primitive(
-    tf_name="Sum",
-    type=reduction(NUMERIC),
+@_reduction_op(
+    "Sum",
+    NUMERIC,
     numpy=_sum_array,
-    lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
-    batch=batch_axes("reduce_sum"),
-    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceSum", inputs, outputs, axis, keepdims),
-    samples=reduction_samples(NUMERIC),
-    public=("reduce_sum", "math.reduce_sum"),
 )
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Sum over axes; all of them where ``axis`` is None.
@@ -162,16 +179,12 @@ def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[in
     e.node("Identity" if x.dtype.is_integer else "Div", [total] if x.dtype.is_integer else [total, total], outputs)
 
 
-@primitive(
-    tf_name="Mean",
-    type=reduction(NUMERIC),
+@_reduction_op(
+    "Mean",
+    NUMERIC,
     numpy=_mean_array,
-    lower=kernel("reduce.mean"),
     vjp=_mean_vjp,
-    batch=batch_axes("reduce_mean"),
     onnx=_mean_nodes,
-    samples=reduction_samples(NUMERIC),
-    public=("reduce_mean", "math.reduce_mean"),
 )
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Mean over axes; integers are divided towards zero, as in TensorFlow.
@@ -218,16 +231,11 @@ def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], kee
     return bind.multiply(best, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
 
 
-@primitive(
-    tf_name="Max",
-    type=reduction(REAL),
+@_reduction_op(
+    "Max",
+    REAL,
     numpy=_extreme(np.maximum, lowest),
-    lower=kernel("reduce.max"),
     vjp=_extreme_vjp,
-    batch=batch_axes("reduce_max"),
-    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMax", inputs, outputs, axis, keepdims),
-    samples=reduction_samples(REAL),
-    public=("reduce_max", "math.reduce_max"),
 )
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """The largest element over axes; NaN where there is one, -inf (or the smallest integer) where there are none.
@@ -249,16 +257,11 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return front(input_tensor, axis, keepdims)
 
 
-@primitive(
-    tf_name="Min",
-    type=reduction(REAL),
+@_reduction_op(
+    "Min",
+    REAL,
     numpy=_extreme(np.minimum, highest),
-    lower=kernel("reduce.min"),
     vjp=_extreme_vjp,
-    batch=batch_axes("reduce_min"),
-    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMin", inputs, outputs, axis, keepdims),
-    samples=reduction_samples(REAL),
-    public=("reduce_min", "math.reduce_min"),
 )
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """The smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
@@ -297,19 +300,14 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=back))
 
 
-@primitive(
-    tf_name="Prod",
-    type=reduction(NUMERIC),
+@_reduction_op(
+    "Prod",
+    NUMERIC,
     numpy=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=wide_type(x)),
-    lower=kernel("reduce.prod"),
     vjp=_prod_vjp,
-    batch=batch_axes("reduce_prod"),
-    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceProd", inputs, outputs, axis, keepdims),
     value=lambda x, *, axis, keepdims: (
         None if x.known is None else np.asarray(np.prod(x.known, axis=axis, keepdims=keepdims), object)
     ),
-    samples=reduction_samples(NUMERIC),
-    public=("reduce_prod", "math.reduce_prod"),
 )
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Product over axes; 1 where there are no elements.
@@ -352,15 +350,12 @@ def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int
     e.node("Not", [found], outputs)
 
 
-@primitive(
-    tf_name="Any",
-    type=reduction((boolean,)),
+@_reduction_op(
+    "Any",
+    (boolean,),
     numpy=lambda x, *, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
-    lower=kernel("reduce.any"),
-    batch=batch_axes("reduce_any"),
     onnx=_any_nodes,
     samples=reduction_samples((boolean,), gradient=False),
-    public=("reduce_any", "math.reduce_any"),
 )
 def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Whether any element over axes is True; False where there are none.
@@ -377,15 +372,12 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     return _flag_front(input_tensor, axis, keepdims)
 
 
-@primitive(
-    tf_name="All",
-    type=reduction((boolean,)),
+@_reduction_op(
+    "All",
+    (boolean,),
     numpy=lambda x, *, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
-    lower=kernel("reduce.all"),
-    batch=batch_axes("reduce_all"),
     onnx=_all_nodes,
     samples=reduction_samples((boolean,), gradient=False),
-    public=("reduce_all", "math.reduce_all"),
 )
 def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """Whether all elements over axes are True; True where there are none.
@@ -409,10 +401,10 @@ def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
     require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+        raise ArgumentError(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
     rest = (*x.shape[:axis], *x.shape[axis + 1 :])
     if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(rest) != 0:
-        raise Refused(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
+        raise ArgumentError(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
     return TensorType(rest, output_type)
 
 
@@ -462,17 +454,23 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
     return (x,), {"axis": along + x.ndim if -x.ndim <= along < 0 else along, "output_type": as_dtype(output_type)}
 
 
-@primitive(
-    tf_name="ArgMax",
-    type=_arg_type,
-    numpy=_arg_array(np.argmax, lowest),
-    lower=kernel("reduce.argmax"),
-    guard=_arg_guard,
-    batch=batch_axes("argmax"),
-    onnx=_arg_nodes("ArgMax"),
-    samples=_arg_samples,
-    public=("argmax", "math.argmax"),
-)
+def _place_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
+    """The place of an extreme, by the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``."""
+    own = name.lower()
+    return primitive(
+        tf_name=name,
+        type=_arg_type,
+        numpy=_arg_array(find, worst),
+        lower=kernel(f"reduce.{own}"),
+        guard=_arg_guard,
+        batch=batch_axes(own),
+        onnx=_arg_nodes(name),
+        samples=_arg_samples,
+        public=(own, f"math.{own}"),
+    )
+
+
+@_place_op("ArgMax", np.argmax, lowest)
 @attributes(output_type=one_of(int16, uint16, int32, int64))
 def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """The place of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
@@ -497,17 +495,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     return _arg_front(input, axis, output_type)
 
 
-@primitive(
-    tf_name="ArgMin",
-    type=_arg_type,
-    numpy=_arg_array(np.argmin, highest),
-    lower=kernel("reduce.argmin"),
-    guard=_arg_guard,
-    batch=batch_axes("argmin"),
-    onnx=_arg_nodes("ArgMin"),
-    samples=_arg_samples,
-    public=("argmin", "math.argmin"),
-)
+@_place_op("ArgMin", np.argmin, highest)
 @attributes(output_type=one_of(int32, int64))
 def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """The place of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, static_value
 from tvtf.core.thread_state import state
@@ -51,7 +51,7 @@ def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
     outer, state.trace = state.trace, None
     try:
         check(*known)
-    except (Refused, OpError, TypeError, ValueError):
+    except (ArgumentError, OpError, TypeError, ValueError):
         if outer is None:
             raise
         return False

@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, of_any_rank, unknown, until_told
-from tvtf.core.primitive import Sample, patient, table
-from tvtf.core.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
+from tvtf.core.primitive import Sample, defer_unknown_rank, table
+from tvtf.core.shape import (
+    Dim,
+    TensorType,
+    broadcast_shapes,
+    fresh_dim,
+    is_dim,
+    is_static_shape,
+    same_dim,
+    same_shape,
+    show_shape,
+)
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import Dimension
@@ -58,11 +68,13 @@ def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
     """A possibly negative axis as 0 <= axis < rank.
 
     Raises:
-      Refused: when it is out of range.
+      ArgumentError: when it is out of range.
     """
     index = static_int(axis, what)
     if not -rank <= index < rank:
-        raise Refused(f"Expected {what} in the range [{-rank}, {rank}), but got {index}: the input has rank {rank}")
+        raise ArgumentError(
+            f"Expected {what} in the range [{-rank}, {rank}), but got {index}: the input has rank {rank}"
+        )
     return index % rank
 
 
@@ -115,7 +127,7 @@ def static_int(value: Any, what: str) -> int:
 
     Raises:
       TypeError: when it is none.
-      Refused: when it is a tensor of floats.
+      ArgumentError: when it is a tensor of floats.
     """
     if isinstance(value, EagerTensor) and value.dtype.is_floating:
         raise not_among(value.dtype, (int32, int64), "Tidx", what)
@@ -131,7 +143,7 @@ def static_int(value: Any, what: str) -> int:
 
 def _no_int(value: Any, what: str) -> Exception:
     if isinstance(value, (list, tuple)):
-        return Refused(f"{what} must be a scalar, but got {value!r}")
+        return ArgumentError(f"{what} must be a scalar, but got {value!r}")
     if not isinstance(value, (float, complex, str, bytes)):
         to_array(value, None)
     return TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}")
@@ -142,7 +154,7 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
 
     Raises:
       ValueError: what is no tensor.
-      Refused: a tensor of something else than integers, of higher rank, or a scalar where a vector is needed.
+      ArgumentError: a tensor of something else than integers, of higher rank, or a scalar where a vector is needed.
     """
     if hasattr(value, "as_list"):
         value = value.as_list()
@@ -154,7 +166,7 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
     if not isinstance(value, (list, tuple)):
         _require_sizes([value], what)
         if is_vector:
-            raise Refused(f"{what} must be a vector of int32 or int64, but got the scalar {value}")
+            raise ArgumentError(f"{what} must be a vector of int32 or int64, but got the scalar {value}")
         return (value,)
     _require_sizes(value, what)
     return tuple(int(dim) if isinstance(dim, bool) else dim for dim in value)
@@ -165,7 +177,7 @@ def _require_scalars(dims: Sequence[Any], what: str) -> None:
         is_row = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
         is_vector = isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape
         if is_row or is_vector:
-            raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+            raise ArgumentError(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
 
 
 def _require_integers(shape: Any) -> None:
@@ -179,7 +191,7 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     """The shape of random numbers.
 
     Raises:
-      Refused: also where a dim is negative.
+      ArgumentError: also where a dim is negative.
     """
     if _is_array(shape):
         require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
@@ -187,7 +199,7 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     dims = static_dims(shape, "shape", is_vector=True)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
-            raise Refused(f"Dimension {dim} must be >= 0")
+            raise ArgumentError(f"Dimension {dim} must be >= 0")
     return dims
 
 
@@ -197,7 +209,7 @@ def _require_sizes(dims: Sequence[Any], what: str) -> None:
     has_rows = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
     found = to_array([] if has_rows else list(dims), None)
     if has_rows or found.ndim != 1:
-        raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+        raise ArgumentError(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
     require_dtype(TensorType(found.shape, from_array(found)), (int32, int64), what)
 
 
@@ -213,7 +225,7 @@ def as_dims(value: Any, what: str) -> Any:
 
     Raises:
       TypeError: a tensor's own shape is unknown.
-      Refused: it is no tensor of int32 or int64.
+      ArgumentError: it is no tensor of int32 or int64.
     """
     if type(value) in (list, tuple):
         return type(value)(as_dims(_whole(each), what) for each in value)
@@ -254,7 +266,7 @@ def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
     """
     found = dims_value(value, what)
     if isinstance(found, (list, tuple)):
-        raise Refused(f"{what} must be a scalar, but got {value!r}")
+        raise ArgumentError(f"{what} must be a scalar, but got {value!r}")
     if of_any_dtype:
         _require_sizes([found], what)
     return found if is_dim(found) else static_int(found, what)
@@ -265,14 +277,14 @@ def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
 
     Raises:
       TypeError: it is no string.
-      Refused: it is none of them.
+      ArgumentError: it is none of them.
     """
     if not isinstance(value, (str, bytes)):
         raise TypeError(f"Expected string for argument '{what}' not {value!r}.")
     text = value if isinstance(value, str) else value.decode("utf-8", "replace")
     if allowed and text not in allowed:
         listed = ", ".join(f'"{each}"' for each in allowed)
-        raise Refused(f"Value for attr '{what}' of \"{text}\" is not in the list of allowed values: {listed}")
+        raise ArgumentError(f"Value for attr '{what}' of \"{text}\" is not in the list of allowed values: {listed}")
     return text
 
 
@@ -281,16 +293,16 @@ def attribute_int(value: Any, what: str, least: float = 0, bits: float = 32) -> 
 
     Raises:
       TypeError: it is no number.
-      Refused: it is out of range.
+      ArgumentError: it is out of range.
     """
     try:
         found = int(math.nan if isinstance(value, (str, bytes)) else value)
     except (TypeError, ValueError):
         raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
     if found < least:
-        raise Refused(f"Value for attr '{what}' of {found} must be at least minimum {least}")
+        raise ArgumentError(f"Value for attr '{what}' of {found} must be at least minimum {least}")
     if found >= 2 ** (bits - 1):
-        raise Refused(f"Attr {what} has value {found} out of range for an int{bits}")
+        raise ArgumentError(f"Attr {what} has value {found} out of range for an int{bits}")
     return found
 
 
@@ -299,7 +311,7 @@ def attribute_ints(value: Any, what: str, op: str, least: int = -(2**31)) -> lis
 
     Raises:
       TypeError: it is no list, or something in it is no number.
-      Refused: one is out of range.
+      ArgumentError: one is out of range.
     """
     return [attribute_int(each, what, least) for each in listed(value, what, op)]
 
@@ -352,10 +364,21 @@ def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
         raise until_told(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
     count = math.prod(shape)
     if count > MOST_SIZES:
-        raise Refused(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
+        raise ArgumentError(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
     flat = bind.reshape(values, shape=(count,))
-    dims = importlib.import_module("tvtf.ops.runtime_dims").dims_of(flat)
-    return np.array(dims, object).reshape(shape)
+    return np.array(dims_of(flat), object).reshape(shape)
+
+
+def dims_of(vector: Tensor) -> tuple[Dim, ...]:
+    """The dims that an integer vector holds: ints where they are known by now, else symbols that running it binds."""
+    if isinstance(vector, EagerTensor):
+        return tuple(vector.eager_array().tolist())
+    if isinstance(vector, SymbolicTensor) and vector.known is not None:
+        return tuple(vector.known.tolist())
+    names = vector._trace.root.unique  # type: ignore[attr-defined]
+    dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
+    found = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
+    return tuple(found._type.shape[:-1])
 
 
 # -- type rules
@@ -366,9 +389,9 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
         raise not_among(x.dtype, domain, "T", name)
 
 
-def not_among(found: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> Refused:
+def not_among(found: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> ArgumentError:
     """A dtype refused in the words of TensorFlow's ops: kernels call dtypes by other names."""
-    return Refused(
+    return ArgumentError(
         f"Value for attr '{attribute}' of {type_name(found)} is not in the list of allowed values: "
         + ", ".join(map(type_name, allowed)),
         TypeError,
@@ -381,7 +404,7 @@ def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x",
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
-            raise Refused(
+            raise ArgumentError(
                 f"cannot compute {{op}} as input #{i}(zero-based) was expected to be a {type_name(first)} tensor "
                 f"but is a {type_name(other.dtype)} tensor",
                 TypeError,
@@ -392,7 +415,7 @@ def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x",
 
 def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
     if len(x.shape) != rank:
-        raise Refused(f"{name} must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
+        raise ArgumentError(f"{name} must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
 
 
 def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
@@ -405,9 +428,9 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
     return shape
 
 
-def _incompatible(types: Sequence[TensorType]) -> Refused:
+def _incompatible(types: Sequence[TensorType]) -> ArgumentError:
     shown = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
-    return Refused(
+    return ArgumentError(
         f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}"
     )
 
@@ -447,7 +470,7 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
         rank = len(x.shape)
         for a in axis:
             if not -rank <= a < rank:
-                raise Refused(f"Invalid reduction dimension ({a} for input with {rank} dimension(s)")
+                raise ArgumentError(f"Invalid reduction dimension ({a} for input with {rank} dimension(s)")
         return TensorType(reduced_shape(x.shape, axis, keepdims), result or x.dtype)
 
     return rule
@@ -489,7 +512,7 @@ def full_like(x: Tensor, value: float) -> Tensor:
     return filled_like(x, value)
 
 
-@patient
+@defer_unknown_rank
 def filled_like(x: Tensor, value: float) -> Tensor:
     return bind.broadcast_to(number(value, x), shape=x._type.shape)
 

@@ -6,25 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
-from tvtf.core.shape import Dim, TensorType, fresh_dim
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import bool as bool_dtype
-from tvtf.dtypes import int64
 from tvtf.ops.rules import bind, number, stretch
-
-
-def dims_of(vector: Tensor) -> tuple[Dim, ...]:
-    """The dims that an integer vector holds: ints where they are known by now, else symbols that running it binds."""
-    if isinstance(vector, EagerTensor):
-        return tuple(vector.eager_array().tolist())
-    if isinstance(vector, SymbolicTensor) and vector.known is not None:
-        return tuple(vector.known.tolist())
-    names = vector._trace.root.unique  # type: ignore[attr-defined]
-    dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
-    found = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
-    return tuple(found._type.shape[:-1])
 
 
 def _type(vector: TensorType, *, dims: tuple[Dim, ...]) -> TensorType:
@@ -33,7 +20,7 @@ def _type(vector: TensorType, *, dims: tuple[Dim, ...]) -> TensorType:
 
 def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
     if (vector < 0).any():
-        raise Refused(f"Dimension {vector.min()} must be >= 0")
+        raise ArgumentError(f"Dimension {vector.min()} must be >= 0")
     return np.empty((*vector.tolist(), 0), bool)
 
 

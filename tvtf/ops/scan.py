@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -28,7 +28,7 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
     require_dtype(x, NUMERIC)
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise RefusedValue(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+        raise ArgumentValueError(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
     return x
 
 
@@ -178,7 +178,7 @@ def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) 
     require_same_dtype((a, b), ("a", "b"))
     require_dtype(a, NUMERIC)
     if len(a.shape) != len(b.shape) or not all(map(agree_dim, a.shape, b.shape)):
-        raise Refused(f"Expected a and b of one shape, but got {show_shape(a.shape)} and {show_shape(b.shape)}")
+        raise ArgumentError(f"Expected a and b of one shape, but got {show_shape(a.shape)} and {show_shape(b.shape)}")
     return b
 
 
@@ -227,7 +227,7 @@ def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
     require_dtype(x, FLOATING)
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise RefusedValue(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+        raise ArgumentValueError(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
     return x
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -33,6 +33,7 @@ from tvtf.ops.rules import (
     number,
     require_dtype,
     require_same_dtype,
+    size_argument,
     static_dims,
     stretch,
     zeros_like,
@@ -45,11 +46,11 @@ def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> Te
     require_index(ids)
     rank = len(ids.shape)
     if len(data.shape) < rank or not all(map(agree_dim, data.shape, ids.shape)):
-        raise Refused(
+        raise ArgumentError(
             f"data.shape = {brackets(data.shape)} does not start with segment_ids.shape = {brackets(ids.shape)}"
         )
     if isinstance(num_segments, int) and num_segments < 0:
-        raise Refused(f"Input num_segments == {num_segments} must not be negative.")
+        raise ArgumentError(f"Input num_segments == {num_segments} must not be negative.")
     return TensorType((num_segments, *data.shape[rank:]), data.dtype)
 
 
@@ -58,7 +59,7 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
     if len(wrong):
         place = tuple(wrong[0])
         shown = brackets([int(p) for p in place]) if ids.ndim else ""
-        raise Refused(f"segment_ids{shown} = {ids[place]} is out of range [0, {num_segments})")
+        raise ArgumentError(f"segment_ids{shown} = {ids[place]} is out of range [0, {num_segments})")
 
 
 def segment_numpy(update: Any, empty: Any) -> Any:
@@ -183,8 +184,6 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    from tvtf.ops.rules import size_argument
-
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
         "num_segments": size_argument(num_segments, "num_segments", of_any_dtype=True)
     }
@@ -314,18 +313,18 @@ def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> Te
     require_index(indices)
     require_same_dtype((x, updates), ("tensor", "updates"))
     if not indices.shape:
-        raise Refused("indices must be at least a vector")
+        raise ArgumentError("indices must be at least a vector")
     depth, lead = index_depth(indices), indices.shape[:-1]
     if depth > len(x.shape):
-        raise Refused(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
+        raise ArgumentError(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
     if len(updates.shape) < len(lead) or not all(map(agree_dim, lead, updates.shape)):
-        raise Refused(
+        raise ArgumentError(
             f"Outer dimensions of indices and update must match. Indices shape: {brackets(indices.shape)}, "
             f"updates shape:{brackets(updates.shape)}"
         )
     rest, inner = x.shape[depth:], updates.shape[len(lead) :]
     if len(rest) != len(inner) or not all(map(agree_dim, rest, inner)):
-        raise Refused(
+        raise ArgumentError(
             f"Inner dimensions of output shape must match inner dimensions of updates shape. "
             f"Output: {brackets(x.shape)} updates: {brackets(updates.shape)}"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, agree_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -62,7 +62,7 @@ def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segm
     """Holds the dtype of ids, which TensorFlow looks at before any shape.
 
     Raises:
-      Refused: it is neither int32 nor int64.
+      ArgumentError: it is neither int32 nor int64.
     """
     if ids.dtype not in _IDS:
         raise not_among(ids.dtype, _IDS, attribute, parameter)
@@ -80,13 +80,13 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
         return x, *_sorted_when_run(ids)
     array = ids.eager_array()
     if array.ndim != 1 or not agree_dim(x._type.shape[0], len(array)):
-        raise Refused("segment_ids should be the same size as dimension 0 of input.").told_by(op)
+        raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").told_by(op)
     if (np.diff(array) < 0).any():
-        raise Refused("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").told_by(op)
     if len(array) and array[0] < 0:
         seen = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
         message = f"{seen}, possibly because 'segment_ids' input is not sorted."
-        raise Refused(message).told_by(op)
+        raise ArgumentError(message).told_by(op)
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 

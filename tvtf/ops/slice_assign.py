@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import Dim, brackets, broadcast_shapes, same_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
@@ -56,10 +56,10 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
     try:
         axes, shape = taken_by(x._type.shape, key)
         if broadcast_shapes(shape, value._type.shape) != shape:
-            raise Refused(
+            raise ArgumentError(
                 f"Cannot broadcast input shape {brackets(value._type.shape)} into final shape {brackets(shape)}"
             )
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("ResourceStridedSliceAssign") from None
     if not same_shape(value._type.shape, shape):
         value = bind.broadcast_to(value, shape=shape)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, is_static_shape, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -34,7 +34,7 @@ def _numpy_slice(begin: int, size: int, step: int) -> builtins.slice:
 def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checked: Any) -> np.ndarray:
     for axis in checked:
         if not 0 <= begin[axis] <= x.shape[axis] - size[axis]:
-            raise Refused(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
+            raise ArgumentError(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
     return x[taken(begin, size, strides)].copy()
 
 
@@ -196,7 +196,7 @@ def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wra
     for axis, size in zip(axes, sizes):
         extent = x.shape[axis]
         if isinstance(extent, int) and isinstance(size, int) and size > extent:
-            raise Refused(f"Expected size[{axis}] in [0, {extent}], but got {size}")
+            raise ArgumentError(f"Expected size[{axis}] in [0, {extent}], but got {size}")
     return TensorType(_windowed(x.shape, axes, sizes), x.dtype)
 
 
@@ -210,7 +210,7 @@ def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes
     for start, axis, size in zip(starts, axes, sizes):
         at = int(start) + (shape[axis] if wrap and start < 0 else 0)
         if not 0 <= at <= shape[axis] - size:
-            raise Refused(f"slice index {int(start)} of dimension {axis} out of bounds.")
+            raise ArgumentError(f"slice index {int(start)} of dimension {axis} out of bounds.")
         place[axis] = builtins.slice(at, at + size)
     return tuple(place)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float64
-from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int
+from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 
 
 def wide(x: np.ndarray) -> np.ndarray:
@@ -22,10 +22,10 @@ def wide(x: np.ndarray) -> np.ndarray:
 def _type(x: TensorType, *, axis: int) -> TensorType:
     require_dtype(x, FLOATING, "logits")
     if not x.shape:
-        raise Refused("logits must be at least 1-dimensional, but got a scalar", ValueError)
+        raise ArgumentError("logits must be at least 1-dimensional, but got a scalar", ValueError)
     if not 0 <= axis < len(x.shape):
         rank = len(x.shape)
-        raise Refused(
+        raise ArgumentError(
             f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. "
             f"Received: dim={axis}"
         )
@@ -103,8 +103,6 @@ def batch_rows(name: str) -> Any:
 
 
 def _stretched(size: Any, inputs: Any, batched: Any) -> list[Tensor]:
-    from tvtf.ops.rules import stretch
-
     return [stretch(size, x, b) for x, b in zip(inputs, batched)]
 
 

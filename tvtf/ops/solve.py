@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export
 from tvtf.core.shape import TensorType, agree_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -203,7 +203,9 @@ def _solve_type(a: TensorType, b: TensorType) -> TensorType:
 
 def _require_fitting(a: TensorType, b: TensorType) -> None:
     if not agree_dim(a.shape[-1], b.shape[-2]):
-        raise Refused("Input matrix and rhs are incompatible.", ValueError, unequal(a.shape[-1], b.shape[-2], a, b))
+        raise ArgumentError(
+            "Input matrix and rhs are incompatible.", ValueError, unequal(a.shape[-1], b.shape[-2], a, b)
+        )
 
 
 def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
@@ -268,7 +270,7 @@ def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
     import scipy.linalg
 
     if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
-        raise Refused(SINGULAR)
+        raise ArgumentError(SINGULAR)
     if 0 in a.shape or 0 in b.shape:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     return each(lambda x, y: scipy.linalg.solve_triangular(x, y, lower=lower, check_finite=False), a, b)

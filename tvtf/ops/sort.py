@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -25,6 +25,7 @@ from tvtf.ops.rules import (
     require_dtype,
     require_rank,
     require_same_dtype,
+    size_argument,
     static_int,
     static_value,
     stretch,
@@ -44,7 +45,7 @@ def _order(x: np.ndarray, descending: bool) -> np.ndarray:
 def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
     require_dtype(x, REAL, "values")
     if not x.shape:
-        raise Refused("input must be >= 1-D, got shape []")
+        raise ArgumentError("input must be >= 1-D, got shape []")
     return TensorType(x.shape, result or x.dtype)
 
 
@@ -127,7 +128,7 @@ def _moved(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tenso
     x = convert_to_tensor(values)
     try:
         along = canonical_axis(axis, x.ndim)
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
     if along == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
@@ -196,11 +197,11 @@ class TopKV2(NamedTuple):
 def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
     require_dtype(x, REAL, "input")
     if not x.shape:
-        raise Refused("input must be >= 1-D, got shape []")
+        raise ArgumentError("input must be >= 1-D, got shape []")
     if isinstance(k, int) and k < 0:
-        raise Refused(f"Need k >= 0, got {k}")
+        raise ArgumentError(f"Need k >= 0, got {k}")
     if isinstance(k, int) and isinstance(x.shape[-1], int) and x.shape[-1] < k:
-        raise Refused(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
+        raise ArgumentError(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
     shape = (*x.shape[:-1], k)
     return TensorType(shape, x.dtype), TensorType(shape, index_type)
 
@@ -282,8 +283,6 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
 
 
 def _count(k: Any) -> Dim:
-    from tvtf.ops.rules import size_argument
-
     return size_argument(k, "k")
 
 
@@ -308,7 +307,9 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     require_rank(wanted._type, 1, "targets")
     rows, classes = scores._type.shape
     if not agree_dim(rows, wanted._type.shape[0]):
-        raise Refused(f"First dimension of predictions {rows} must match length of targets {wanted._type.shape[0]}")
+        raise ArgumentError(
+            f"First dimension of predictions {rows} must match length of targets {wanted._type.shape[0]}"
+        )
     on, off = (EagerTensor(np.array(v)) for v in (True, False))
     hot = bind.one_hot(bind.cast(wanted, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))
@@ -328,7 +329,7 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
     require_dtype(sequence, REAL, "sorted_sequence")
     rows = len(sequence.shape) - 1
     if len(values.shape) - 1 != rows or not all(map(agree_dim, sequence.shape[:rows], values.shape[:rows])):
-        raise Refused(
+        raise ArgumentError(
             f"Leading dim_size of both tensors must match: {brackets(sequence.shape)} vs. {brackets(values.shape)}"
         )
     return TensorType(values.shape, out_type)
@@ -412,7 +413,7 @@ def searchsorted(
     flat = bind.reshape(edges, shape=(count, extent))
     rows = size_of(shape[:-1])
     if isinstance(count, int) and isinstance(rows, int) and count != rows:
-        told = Refused("Leading dim_size of both tensors must match.")
+        told = ArgumentError("Leading dim_size of both tensors must match.")
         raise told.told_by("LowerBound" if side == "left" else "UpperBound")
     each = bind.reshape(wanted, shape=(count, shape[-1]))
     found = bind.searchsorted(flat, each, side=side, out_type=as_dtype(out_type))
@@ -440,7 +441,9 @@ class UniqueWithCounts(NamedTuple):
 def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     vector, kind = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
-        raise Refused(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by("Unique")
+        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by(
+            "Unique"
+        )
     return bind.distinct(vector, axis=0, out_idx=kind, count=unknown_dim())
 
 

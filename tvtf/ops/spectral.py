@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType
@@ -298,7 +298,7 @@ def _eigh_types(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     text = "Self-adjoint eigen decomposition was not successful."
     if not np.isfinite(np.tril(x)).all():  # of which LAPACK may search for eigenvalues for ever
-        raise Refused(f"{text} The input might not be valid.")
+        raise ArgumentError(f"{text} The input might not be valid.")
     values, vectors = refusing(text, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, simplify_dim
@@ -46,7 +46,7 @@ def _lengths(fft_length: Any, count: int) -> list[int] | None:
         return None
     given = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
     if len(given) != count:
-        raise Refused(f"fft_length must have shape [{count}]").told_by("RFFT")
+        raise ArgumentError(f"fft_length must have shape [{count}]").told_by("RFFT")
     return given
 
 

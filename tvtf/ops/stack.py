@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -19,6 +19,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
+from tvtf.ops.scatter import gathered
 
 INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/control_flow/tensor_array_traced.py)"
 EXPORT = "loops are exported as a whole"
@@ -26,7 +27,7 @@ EXPORT = "loops are exported as a whole"
 
 def _require_index(index: TensorType) -> None:
     if index.shape or not index.dtype.is_integer:
-        raise Refused(
+        raise ArgumentError(
             f"index must be an integer scalar, but has shape {show_shape(index.shape)}, dtype {index.dtype.name}"
         )
 
@@ -34,14 +35,14 @@ def _require_index(index: TensorType) -> None:
 def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
     _require_index(index)
     if not buffer.shape:
-        raise Refused("Cannot iterate over a scalar tensor.", TypeError)
+        raise ArgumentError("Cannot iterate over a scalar tensor.", TypeError)
     return TensorType(buffer.shape[1:], buffer.dtype)
 
 
 def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
     _require_index(index)
     if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
-        raise Refused(
+        raise ArgumentError(
             f"a stack of {show_shape(buffer.shape[1:])} {buffer.dtype.name} can't take a value of shape "
             f"{show_shape(value.shape)} and dtype {value.dtype.name}"
         )
@@ -186,11 +187,11 @@ def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
     count = values.shape[:1]
     if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
-        raise Refused(
+        raise ArgumentError(
             f"places must be an integer for each of {show_shape(count)} rows, but are {show_shape(places.shape)}"
         )
     if buffer.dtype is not values.dtype or not same_shape(buffer.shape[1:], values.shape[1:]):
-        raise Refused(f"rows of shape {show_shape(buffer.shape[1:])} can't take {show_shape(values.shape[1:])}")
+        raise ArgumentError(f"rows of shape {show_shape(buffer.shape[1:])} can't take {show_shape(values.shape[1:])}")
     return buffer
 
 
@@ -201,8 +202,6 @@ def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> n
 
 
 def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
-    from tvtf.ops.scatter import gathered
-
     return ct, None, gathered(ct, places)
 
 

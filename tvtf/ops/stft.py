@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import size_of
@@ -51,7 +51,7 @@ def frame(
     along = canonical_axis(axis, x.ndim)
     length, step = _samples(frame_length, "frame_length"), _samples(frame_step, "frame_step")
     if length < 0 or step <= 0:
-        raise Refused(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
+        raise ArgumentError(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     size = x._type.shape[along]
     if not isinstance(size, int):
         return _frames_of_unknown(x, along, length, step, convert_to_tensor(pad_value, x.dtype) if pad_end else None)
@@ -93,13 +93,13 @@ def _samples(value: Any, what: str) -> int:
 
     Raises:
       ValueError: no scalar.
-      Refused: no int32.
+      ArgumentError: no int32.
     """
     found = convert_to_tensor(value)
     if found.ndim:
         raise ValueError(f"Shape {found.shape} must have rank 0")
     if found.dtype is not int32:
-        raise Refused(f"{what} must be int32, but is {found.dtype.name}", TypeError)
+        raise ArgumentError(f"{what} must be int32, but is {found.dtype.name}", TypeError)
     return static_int(found, what)
 
 
@@ -265,7 +265,7 @@ def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
     if norm not in (None, "ortho"):
         raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
     if x.dtype not in FLOATING:
-        raise Refused(f"input must be floating, but is {x.dtype.name}", TypeError).told_by("DCT")
+        raise ArgumentError(f"input must be floating, but is {x.dtype.name}", TypeError).told_by("DCT")
 
 
 @export("signal.idct")
@@ -344,7 +344,7 @@ def inverse_mdct(
     half = int(x.shape[-1])  # type: ignore[arg-type]
     if half % 2:
         told = f"got split_dim {x.ndim - 1} (size = {half}) and num_split 2"
-        raise Refused(f"Number of ways to split should evenly divide the split dimension, but {told}")
+        raise ArgumentError(f"Number of ways to split should evenly divide the split dimension, but {told}")
     back: Any = dct(x, type=4, norm=norm)
     if norm is None:
         back = bind.multiply(back, number(0.5 / half, back))

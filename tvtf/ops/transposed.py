@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -18,7 +18,9 @@ def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
     w = convert_to_tensor(w, dtype_hint=x.dtype)
     for value, what in ((x, "input"), (w, "filter")):
         if value.ndim != rank + 2:
-            raise Refused(f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}").told_by(op)
+            raise ArgumentError(
+                f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}"
+            ).told_by(op)
     return x, w
 
 
@@ -46,7 +48,7 @@ def transposed(
     pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
     try:
         groups = group_count(shape[-1], w._type.shape[-2])
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
     y = bind.conv_input_grad(x, w, shape=shape, strides=hops, padding=pads, dilations=holes, groups=groups)
     return channels_first(y) if first else y

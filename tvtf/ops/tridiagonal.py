@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample, export, public_names
 from tvtf.core.shape import TensorType, agree_dim, brackets
@@ -39,10 +39,10 @@ def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
     require_matrices(rhs, " 1", name="rhs")
     require_same_batches(diagonals, rhs)
     if diagonals.shape[-2] != 3:
-        raise Refused(f"Expected 3 diagonals got {diagonals.shape[-2]}", ValueError)
+        raise ArgumentError(f"Expected 3 diagonals got {diagonals.shape[-2]}", ValueError)
     if not agree_dim(diagonals.shape[-1], rhs.shape[-2]):
         told = f"The length of diagonals and right-hand sides should be equal, got {diagonals.shape[-1]} and {rhs.shape[-2]}"
-        raise Refused(told, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
+        raise ArgumentError(told, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
     return rhs
 
 
@@ -331,7 +331,7 @@ def banded_triangular_solve(
             ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
         )
     if count > size:
-        raise Refused(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
+        raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
             "BandedTriangularSolve"
         )
     return public_names()["linalg.triangular_solve"](_dense(x, count, size, lower), right, lower=lower, adjoint=adjoint)
@@ -359,7 +359,7 @@ def _eigen_types(
     require_same_dtype((alpha, beta), ("alpha", "beta"))
     require_dtype(alpha, (float32, float64), "alpha")
     if len(alpha.shape) != 1 or len(beta.shape) != 1:
-        raise Refused(
+        raise ArgumentError(
             f"alpha and beta must be vectors, but got shapes {brackets(alpha.shape)} and {brackets(beta.shape)}"
         )
     return TensorType((count,), alpha.dtype), TensorType((alpha.shape[0], count), alpha.dtype)

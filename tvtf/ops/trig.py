@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,19 @@ _HALF_TURN = ("Where", _has_sign(0), float(-np.pi), float(np.pi))
 _ATAN2 = ("Where", _has_sign(1), ("Add", ("Atan", _SLOPE), _HALF_TURN), ("Atan", _SLOPE))
 
 
-@unary_op(
-    numpy=np.sin,
-    lower=lambda t, x: t.sin(x),
-    vjp=chain(lambda y, x: bind.cos(x)),
-    onnx="Sin",
-    public=("sin", "math.sin"),
-)
+def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], **columns: Any) -> Any:
+    """A function that the scalar library, ONNX and ``tf.math`` have under one name, with its derivative as ``derivative(y, x)``."""
+
+    def declare(front: Callable[..., Any]) -> Any:
+        name = front.__name__
+        columns.setdefault("public", (name, f"math.{name}"))
+        columns.update(lower=lambda t, x: getattr(t, name)(x), onnx=name.capitalize())
+        return unary_op(numpy=numpy, vjp=chain(derivative), **columns)(front)
+
+    return declare
+
+
+@_circular(np.sin, lambda y, x: bind.cos(x))
 def sin(x: Any, name: str | None = None) -> Any:
     """Sine of ``x`` in radians, elementwise.
 
@@ -47,13 +54,7 @@ def sin(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.cos,
-    lower=lambda t, x: t.cos(x),
-    vjp=chain(lambda y, x: bind.negative(bind.sin(x))),
-    onnx="Cos",
-    public=("cos", "math.cos"),
-)
+@_circular(np.cos, lambda y, x: bind.negative(bind.sin(x)))
 def cos(x: Any, name: str | None = None) -> Any:
     """Cosine of ``x`` in radians, elementwise.
 
@@ -66,13 +67,7 @@ def cos(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.tanh,
-    lower=lambda t, x: t.tanh(x),
-    vjp=chain(lambda y, x: bind.subtract(number(1, y), bind.square(y))),
-    onnx="Tanh",
-    public=("tanh", "math.tanh", "nn.tanh"),
-)
+@_circular(np.tanh, lambda y, x: bind.subtract(number(1, y), bind.square(y)), public=("tanh", "math.tanh", "nn.tanh"))
 def tanh(x: Any, name: str | None = None) -> Any:
     """Hyperbolic tangent of ``x``, elementwise; exact near 0.
 
@@ -85,17 +80,7 @@ def tanh(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.tan,
-    lower=lambda t, x: t.tan(x),
-    vjp=chain(lambda y, x: shifted(bind.square(y), 1)),
-    onnx="Tan",
-    samples=(-1.2, 1.2),
-    public=(
-        "tan",
-        "math.tan",
-    ),
-)
+@_circular(np.tan, lambda y, x: shifted(bind.square(y), 1), samples=(-1.2, 1.2))
 def tan(x: Any, name: str | None = None) -> Any:
     """Tangent of ``x`` in radians, elementwise.
 
@@ -108,17 +93,7 @@ def tan(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arcsin,
-    lower=lambda t, x: t.asin(x),
-    vjp=chain(lambda y, x: bind.rsqrt(_one_minus_square(x))),
-    onnx="Asin",
-    samples=(-0.9, 0.9),
-    public=(
-        "asin",
-        "math.asin",
-    ),
-)
+@_circular(np.arcsin, lambda y, x: bind.rsqrt(_one_minus_square(x)), samples=(-0.9, 0.9))
 def asin(x: Any, name: str | None = None) -> Any:
     """Arc sine in radians, elementwise; NaN outside [-1, 1].
 
@@ -131,17 +106,7 @@ def asin(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arccos,
-    lower=lambda t, x: t.acos(x),
-    vjp=chain(lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x)))),
-    onnx="Acos",
-    samples=(-0.9, 0.9),
-    public=(
-        "acos",
-        "math.acos",
-    ),
-)
+@_circular(np.arccos, lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x))), samples=(-0.9, 0.9))
 def acos(x: Any, name: str | None = None) -> Any:
     """Arc cosine in radians, elementwise; NaN outside [-1, 1].
 
@@ -154,16 +119,7 @@ def acos(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arctan,
-    lower=lambda t, x: t.atan(x),
-    vjp=chain(lambda y, x: bind.reciprocal(shifted(bind.square(x), 1))),
-    onnx="Atan",
-    public=(
-        "atan",
-        "math.atan",
-    ),
-)
+@_circular(np.arctan, lambda y, x: bind.reciprocal(shifted(bind.square(x), 1)))
 def atan(x: Any, name: str | None = None) -> Any:
     """Arc tangent in radians, elementwise.
 
@@ -176,16 +132,7 @@ def atan(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.sinh,
-    lower=lambda t, x: t.sinh(x),
-    vjp=chain(lambda y, x: bind.cosh(x)),
-    onnx="Sinh",
-    public=(
-        "sinh",
-        "math.sinh",
-    ),
-)
+@_circular(np.sinh, lambda y, x: bind.cosh(x))
 def sinh(x: Any, name: str | None = None) -> Any:
     """Hyperbolic sine, elementwise.
 
@@ -198,16 +145,7 @@ def sinh(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.cosh,
-    lower=lambda t, x: t.cosh(x),
-    vjp=chain(lambda y, x: bind.sinh(x)),
-    onnx="Cosh",
-    public=(
-        "cosh",
-        "math.cosh",
-    ),
-)
+@_circular(np.cosh, lambda y, x: bind.sinh(x))
 def cosh(x: Any, name: str | None = None) -> Any:
     """Hyperbolic cosine, elementwise.
 
@@ -220,16 +158,7 @@ def cosh(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arcsinh,
-    lower=lambda t, x: t.asinh(x),
-    vjp=chain(lambda y, x: bind.reciprocal(bind.cosh(y))),
-    onnx="Asinh",
-    public=(
-        "asinh",
-        "math.asinh",
-    ),
-)
+@_circular(np.arcsinh, lambda y, x: bind.reciprocal(bind.cosh(y)))
 def asinh(x: Any, name: str | None = None) -> Any:
     """Inverse hyperbolic sine, elementwise.
 
@@ -242,17 +171,7 @@ def asinh(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arccosh,
-    lower=lambda t, x: t.acosh(x),
-    vjp=chain(lambda y, x: bind.reciprocal(bind.sinh(y))),
-    onnx="Acosh",
-    samples=(1.2, 4.0),
-    public=(
-        "acosh",
-        "math.acosh",
-    ),
-)
+@_circular(np.arccosh, lambda y, x: bind.reciprocal(bind.sinh(y)), samples=(1.2, 4.0))
 def acosh(x: Any, name: str | None = None) -> Any:
     """Inverse hyperbolic cosine, elementwise; NaN below 1.
 
@@ -265,17 +184,7 @@ def acosh(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    numpy=np.arctanh,
-    lower=lambda t, x: t.atanh(x),
-    vjp=chain(lambda y, x: bind.reciprocal(_one_minus_square(x))),
-    onnx="Atanh",
-    samples=(-0.9, 0.9),
-    public=(
-        "atanh",
-        "math.atanh",
-    ),
-)
+@_circular(np.arctanh, lambda y, x: bind.reciprocal(_one_minus_square(x)), samples=(-0.9, 0.9))
 def atanh(x: Any, name: str | None = None) -> Any:
     """Inverse hyperbolic tangent, elementwise; infinite at -1 and 1, NaN beyond.
 

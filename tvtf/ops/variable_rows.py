@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.shape import brackets, same_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -49,7 +49,7 @@ def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -
     if isinstance(indices, EagerTensor):
         try:
             check(indices.eager_array(), *args)
-        except Refused as refusal:
+        except ArgumentError as refusal:
             raise InvalidArgumentError(None, op, f"{refusal.message} [Op:{op}] name: ") from None
 
 
@@ -91,7 +91,7 @@ def _require_rows(op: str, variable: Variable, places: Tensor, new: Tensor) -> N
     inner = given[places.ndim - 1 :]
     if isinstance(depth, int) and not same_shape(dims[depth:], inner):
         first = places.ndim - 1
-        raise Refused(
+        raise ArgumentError(
             f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
             f"[{first},{len(given)}) of updates[shape={brackets(given)}]"
         ).told_by(op)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor
@@ -51,9 +51,9 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 def _expect(data: bytes, at: int, wanted: bytes) -> None:
     found = data[at : at + 4]
     if len(found) < 4:
-        raise Refused("Data too short when trying to read string")
+        raise ArgumentError("Data too short when trying to read string")
     if found != wanted:
-        raise Refused(f"Header mismatch: Expected {wanted.decode()} but found {found.decode(errors='replace')}")
+        raise ArgumentError(f"Header mismatch: Expected {wanted.decode()} but found {found.decode(errors='replace')}")
 
 
 def _samples(data: bytes) -> tuple[np.ndarray, int]:
@@ -62,14 +62,14 @@ def _samples(data: bytes) -> tuple[np.ndarray, int]:
     _expect(data, 8, b"WAVE")
     chunks = dict(reversed(list(_chunks(data))))
     if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
-        raise Refused("Data too short when trying to read string")
+        raise ArgumentError("Data too short when trying to read string")
     found = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
     if found.kind not in (_PCM, _EXTENSIBLE):
-        raise Refused(f"Bad audio format for WAV: Expected 1 (PCM), but got{found.kind}")
+        raise ArgumentError(f"Bad audio format for WAV: Expected 1 (PCM), but got{found.kind}")
     if found.bits != 16:
-        raise Refused(f"Can only read 16-bit WAV files, but received {found.bits}")
+        raise ArgumentError(f"Can only read 16-bit WAV files, but received {found.bits}")
     if b"data" not in chunks:
-        raise Refused("Data too short when trying to read string")
+        raise ArgumentError("Data too short when trying to read string")
     row = 2 * found.channels
     whole = len(chunks[b"data"]) // row * row
     values = np.frombuffer(chunks[b"data"][:whole], "<i2").reshape(-1, found.channels)
@@ -91,7 +91,7 @@ def _decoded(
 def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
     require_dtype(contents, (string,), "contents")
     if contents.shape:
-        raise Refused(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
+        raise ArgumentError(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
     return TensorType(sizes, float32), TensorType((), int32)
 
 
@@ -136,7 +136,7 @@ def decode_wav(
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
     if rate <= 0:
-        raise RefusedValue(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
+        raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
     scaled = audio * np.float32(_SCALE)
     whole = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
     data = np.clip(whole, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
@@ -151,9 +151,9 @@ def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
     require_dtype(audio, (float32,), "audio")
     require_dtype(rate, (int32,), "sample_rate")
     if len(audio.shape) != 2:
-        raise Refused(f"audio must be 2-dimensional[{','.join(map(str, audio.shape))}]")
+        raise ArgumentError(f"audio must be 2-dimensional[{','.join(map(str, audio.shape))}]")
     if rate.shape:
-        raise Refused(f"sample_rate should be a scalar, got shape [{','.join(map(str, rate.shape))}]")
+        raise ArgumentError(f"sample_rate should be a scalar, got shape [{','.join(map(str, rate.shape))}]")
     return TensorType((), string)
 
 

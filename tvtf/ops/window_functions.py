@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export, refusing
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -27,7 +27,7 @@ def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
         raise ValueError(f"window_length: Shape {given.shape} must have rank 0")
     length = static_int(given, "window_length")
     if length < 0:
-        raise Refused(f"Requires start <= limit when delta > 0: 0/{length}")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{length}")
     return length, kind
 
 
@@ -105,7 +105,7 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     """
     length, kind = _checked(window_length, dtype)
     if not length:
-        raise Refused("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
+        raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
     return _made(np.kaiser(length, float(static_value(beta, "beta"))), kind)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import table
 from tvtf.core.shape import Dim, simplify_dim
 from tvtf.core.tensor import Tensor
-from tvtf.errors import InvalidArgumentError
+from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.ops.rules import attribute_int, static_value
 
 Padding = tuple[tuple[int, int], ...]
@@ -29,7 +29,7 @@ def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
     last, first = FORMATS[rank]
     if data_format not in (None, last, first):
         allowed = f'"{last}", "{first}"'
-        refused = Refused(
+        refused = ArgumentError(
             f"Value for attr 'data_format' of \"{data_format}\" is not in the list of allowed values: {allowed}",
             ValueError,
             f"Attr 'data_format' of '{{op}}' Op passed string '{data_format}' not in: {allowed}.",
@@ -73,8 +73,6 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
 
 
 def _no_steps_there(name: str, op: str) -> Exception:
-    from tvtf.errors import UnimplementedError
-
     return UnimplementedError(
         None, op, f"Current implementation does not yet support {name} in the batch and depth dimensions. [Op:{op}]"
     )
@@ -85,7 +83,7 @@ def spatial_steps(value: Any, rank: int, first: bool, name: str, op: str) -> tup
     found = steps(value, rank, 1 if first else rank + 1, name, op)
     if any(s < 1 for s in found):
         what = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
-        raise Refused(f"{what} must be > 0, but got {min(found)}", ValueError).told_by(op)
+        raise ArgumentError(f"{what} must be > 0, but got {min(found)}", ValueError).told_by(op)
     return found
 
 
@@ -114,7 +112,7 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
         return ((0, 0),) * len(window)
     if padding.upper() != "SAME":
         allowed = '"SAME", "VALID", "EXPLICIT"'
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'padding' of \"{padding}\" is not in the list of allowed values: {allowed}",
             ValueError,
             f"Attr 'padding' of '{{op}}' Op passed string '{padding}' not in: {allowed}.",
@@ -171,7 +169,7 @@ def result_sizes(
     """How many places the window has along each spatial axis.
 
     Raises:
-      Refused: where it has none.
+      ArgumentError: where it has none.
     """
     return tuple(map(_result_size, sizes, window, strides, padding, dilations))
 
@@ -180,7 +178,7 @@ def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], 
     extent = extent_of(window, dilation)
     room = size + sum(padding) - extent
     if isinstance(room, int) and room < 0:
-        raise Refused(
+        raise ArgumentError(
             f"Computed output size would be negative: {room // stride} [input_size: {size}, "
             f"effective_filter_size: {extent}, stride: {stride}]", ValueError,
             f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export
 from tvtf.core.shape import brackets, broadcast_shapes
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType, float32, int64
+from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
@@ -377,7 +378,7 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
         return
     wide = broadcast_shapes(wanted, given)
     if wide is None or len(wide) != len(wanted):
-        raise Refused(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
+        raise ArgumentError(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
@@ -386,7 +387,7 @@ def _require_rows(indices: Tensor, variable: Variable) -> None:
         return
     for at in indices.eager_array().ravel().tolist():
         if not 0 <= at < rows:
-            raise Refused(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
+            raise ArgumentError(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
 
 
 def _cast(grad: Any, dtype: DType) -> Any:
@@ -397,8 +398,6 @@ def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
     """The loss and its tape; a function is recorded now."""
     if not callable(loss):
         return loss, tape
-    from tvtf.frontend.gradient.tape import GradientTape
-
     with GradientTape() as recorded:
         value = loss()
     return value, recorded

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import precision, state
+from tvtf.frontend.function.polymorphic_function import function, functions_run_eagerly
 from tvtf.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.state.variable import Variable
 
@@ -44,8 +45,6 @@ class Repeated:
         return _is_own(optimizer.update_step) and _rate_is_known(optimizer._learning_rate)
 
     def _function(self, variables: list[Variable]) -> Any:
-        from tvtf.frontend.function.polymorphic_function import function
-
         return function(lambda *grads: self.update(list(grads), variables), autograph=False)
 
 
@@ -71,8 +70,6 @@ def _rate_is_known(rate: Any) -> bool:
 
 
 def _runs_eagerly() -> bool:
-    from tvtf.frontend.function.polymorphic_function import functions_run_eagerly
-
     return functions_run_eagerly()
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.private import framework, messages, nest, ops, platform, test_util, util
+from tvtf.private import framework, keras2, messages, nest, ops, platform, test_util, util
 
 
 def names() -> dict[str, dict[str, Any]]:
     """The names of private modules that are no public functions, by the modules' paths."""
     found: dict[str, dict[str, Any]] = {}
-    for area in (framework, messages, nest, ops, platform, test_util, util):
+    for area in (framework, keras2, messages, nest, ops, platform, test_util, util):
         for path, own in area.NAMES.items():
             found.setdefault(path, {}).update(own)
     return found
@@ -103,6 +103,8 @@ _OPS = {
 }
 
 BEHIND: dict[str, list[str]] = {
+    "distribute.experimental": ["distribute.experimental"],
+    "raw_ops": ["raw_ops"],
     **{f"python.ops.{path}": places for path, places in _OPS.items()},
     "python.autograph": ["autograph"],
     "python.checkpoint.checkpoint": ["train"],

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.tensorboard_protos import proto
 from tvtf.public.tensorflow_view import View
-from tvtf.summary.protos import proto
 
 
 class _Messages(View):

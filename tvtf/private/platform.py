@@ -25,6 +25,11 @@ def load_resource(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
+def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
+    """What an attribute is to hold: containers that are tracked, in place of lists and dictionaries."""
+    return wrap_and_track(trackable, name, value)
+
+
 NAMES: dict[str, dict[str, Any]] = {
     "python.platform.resource_loader": {
         "get_data_files_path": get_data_files_path,
@@ -34,7 +39,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.trackable.base": {"no_automatic_dependency_tracking": no_automatic_dependency_tracking},
     "python.trackable.data_structures": {
         "NoDependency": NoDependency,
-        "sticky_attribute_assignment": wrap_and_track,
+        "sticky_attribute_assignment": sticky_attribute_assignment,
         "wrap_or_unwrap": wrap,
     },
 }

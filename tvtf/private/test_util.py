@@ -108,6 +108,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "TensorFlowTestCase": TestCase,
         "build_as_function_and_v1_graph": run_in_graph_and_eager_modes,
         "deprecated_graph_mode_only": deprecated_graph_mode_only,
+        "disable_cudnn_autotune": _as_it_is,
         "disable_xla": disable_all,
         "enable_control_flow_v2": _as_it_is,
         "enable_eager_op_as_function": _as_it_is,

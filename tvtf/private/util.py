@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tvtf.core import nest
 from tvtf.core.log import logger
@@ -202,11 +202,28 @@ def make_decorator(
     return made
 
 
-def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
+class Decorator(NamedTuple):
+    """One of the decorators of a function: what it gave, and what it was given."""
+
+    decorator_func: Any
+    decorated_target: Any
+
+    @property
+    def decorator_argspec(self) -> Any:
+        """None: what it gave has the arguments of what it was given."""
+        return None
+
+    @property
+    def decorator_name(self) -> str:
+        return getattr(self.decorator_func, "__name__", type(self.decorator_func).__name__)
+
+
+def unwrap(maybe_tf_decorator: Any) -> tuple[list[Decorator], Any]:
     """The decorators of a function, and what they wrap."""
-    layers, found = [], maybe_tf_decorator
+    layers: list[Decorator] = []
+    found = maybe_tf_decorator
     while (inner := _wrapped(found)) is not None:
-        layers.append(found)
+        layers.append(Decorator(found, inner))
         found = inner
     return layers, found
 
@@ -239,9 +256,16 @@ def getfullargspec(obj: Any) -> inspect.FullArgSpec:
 # -- the rest
 
 
-def tf_export(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+class Export:
     """Decorates what TensorFlow has in public; here it does nothing."""
-    return lambda symbol: symbol
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def __call__(self, symbol: Any) -> Any:
+        return symbol
+
+    def export_constant(self, module_name: str, name: str) -> None:
+        """The same of a constant."""
 
 
 def get_canonical_name_for_symbol(
@@ -329,8 +353,8 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.util.tf_decorator": {"make_decorator": make_decorator, "unwrap": unwrap},
     "python.util.tf_export": {
         "get_canonical_name_for_symbol": get_canonical_name_for_symbol,
-        "keras_export": tf_export,
-        "tf_export": tf_export,
+        "keras_export": Export,
+        "tf_export": Export,
     },
     "python.util.tf_inspect": {
         **_inspect_names(),

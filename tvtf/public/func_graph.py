@@ -6,6 +6,7 @@ Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any
 
 from tvtf.api.namespaces import install as _install
@@ -40,6 +41,14 @@ class FuncGraph:
     def as_default(self) -> AbstractContextManager[Any]:
         """Builds what is called inside in this graph."""
         return tracing(self.trace)
+
+    def __getattr__(self, name: str) -> Any:
+        """Names, collections, ops: what the graph of any function has."""
+        if name.startswith("__") or "trace" not in vars(self):
+            raise AttributeError(name)
+        if "_as_graph" not in vars(self):
+            self._as_graph = import_module("tvtf.v1.graph").FunctionGraph(self.trace)
+        return getattr(self._as_graph, name)
 
     def placeholder(self, dtype: DType, shape: Any, name: str | None) -> SymbolicTensor:
         """What ``tf.compat.v1.placeholder`` gives inside."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.core.primitive import export, exports
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import as_dtype
 
 
 @export("experimental.dlpack.to_dlpack")
@@ -95,7 +96,6 @@ def make_ndarray(tensor: Any) -> np.ndarray:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/make_ndarray
     """
-    from tvtf.dtypes import as_dtype
     from tvtf.ops.strings.tensor_proto import read
 
     return read(tensor.SerializeToString(), as_dtype(tensor.dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import reduce
+from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -40,6 +41,10 @@ class View(ModuleType):
             if hasattr(module, name):
                 return self._seen(name, getattr(module, name))
         return self._seen(name, getattr(last, name))
+
+    def __reduce__(self) -> Any:
+        """Pickled by its name, as programs that pickle functions with their globals do with modules."""
+        return import_module, (self.__name__,)
 
     def forget(self) -> None:
         """Looks names up anew that were found in other modules."""

@@ -18,6 +18,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
+from tvtf.dtypes import as_dtype
 from tvtf.errors import OpError
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.state.seeds import set_seed
@@ -92,9 +93,9 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """A session of TensorFlow 1 for the graph around; None outside graphs, where programs are eager."""
+        """A session of TensorFlow 1 for the graph around; outside graphs, where programs are eager, what looks like one."""
         if state.trace is None:
-            yield None
+            yield _EagerSession(self)
         else:
             with _v1().Session(graph=graph, config=config) as session:
                 yield session
@@ -103,7 +104,7 @@ class TestCase(_Case):  # type: ignore[misc]
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
         """The same session each time in a test."""
         if state.trace is None:
-            yield None
+            yield _EagerSession(self)
             return
         if not hasattr(self, "_cached_session"):
             self._cached_session = _v1().Session(graph=graph, config=config)
@@ -192,16 +193,16 @@ class TestCase(_Case):  # type: ignore[misc]
         raise AssertionError(f"{otherwise} {msg or ''}".rstrip())
 
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
-        self._assert_all(a, lambda x: x > comparison_target, f"greater than {comparison_target}")
+        self._assert_all(np.greater, "greater than {}", a, comparison_target)
 
     def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
-        self._assert_all(a, lambda x: x >= comparison_target, f"{comparison_target} or greater")
+        self._assert_all(np.greater_equal, "{} or greater", a, comparison_target)
 
     def assertAllLess(self, a: Any, comparison_target: Any) -> None:
-        self._assert_all(a, lambda x: x < comparison_target, f"less than {comparison_target}")
+        self._assert_all(np.less, "less than {}", a, comparison_target)
 
     def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
-        self._assert_all(a, lambda x: x <= comparison_target, f"{comparison_target} or less")
+        self._assert_all(np.less_equal, "{} or less", a, comparison_target)
 
     def assertAllInRange(
         self, target: Any, lower_bound: Any, upper_bound: Any,
@@ -209,27 +210,27 @@ class TestCase(_Case):  # type: ignore[misc]
     ) -> None:  # fmt: skip
         """Every element lies between the bounds."""
 
-        def inside(x: Any) -> Any:
-            above = x > lower_bound if open_lower_bound else x >= lower_bound
-            return above & (x < upper_bound if open_upper_bound else x <= upper_bound)
+        def inside(x: Any, lower: Any, upper: Any) -> Any:
+            above = x > lower if open_lower_bound else x >= lower
+            return above & (x < upper if open_upper_bound else x <= upper)
 
-        self._assert_all(target, inside, f"between {lower_bound} and {upper_bound}")
+        self._assert_all(inside, "between {} and {}", target, lower_bound, upper_bound)
 
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:
-        self._assert_all(target, lambda x: np.isin(x, list(expected_set)), f"one of {expected_set}")
+        self._assert_all(np.isin, "one of {}", target, list(expected_set))
 
-    def _assert_all(self, a: Any, holds: Callable[[np.ndarray], Any], wanted: str) -> None:
-        array = self._GetNdArray(a)
-        bad = array[~np.broadcast_to(holds(array), array.shape)]
+    def _assert_all(self, holds: Callable[..., Any], wanted: str, a: Any, *operands: Any) -> None:
+        """Holds each element to operands, which may be tensors of the graph, too."""
+        array, *others = map(self._GetNdArray, self._values([a, *operands]))
+        bad = array[~np.broadcast_to(holds(array, *others), array.shape)]
         if bad.size:
+            wanted = wanted.format(*others)
             self.fail(f"{bad.size} of {array.size} elements should be {wanted}, but are not: {bad[:10]}")
 
     def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
         self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
-        from tvtf.dtypes import as_dtype
-
         self.assertEqual(as_dtype(convert_to_tensor(target).dtype), as_dtype(expected_dtype))
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
@@ -281,6 +282,19 @@ class TestCase(_Case):  # type: ignore[misc]
         self, exception_type: Any = OpError, expected_err_re_or_predicate: str = "Incompatible shapes"
     ) -> Any:
         return self.assertRaisesWithPredicateMatch((exception_type, ValueError), expected_err_re_or_predicate)
+
+
+class _EagerSession:
+    """What a test that is for both finds in place of a session where programs are eager."""
+
+    def __init__(self, case: TestCase) -> None:
+        self._case = case
+
+    def run(self, fetches: Any, feed_dict: Any = None, **_: Any) -> Any:
+        """Raises RuntimeError where something is fed: there are no placeholders."""
+        if feed_dict:
+            raise RuntimeError("sess.run() for eager mode does not support feed_dict")
+        return self._case.evaluate(fetches)
 
 
 def _value(tensor: Any) -> Any:
@@ -345,7 +359,8 @@ def _is_array_like(value: Any) -> bool:
 
 
 def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
-    first, second = case._GetNdArray(a), case._GetNdArray(b)
+    """Two arrays; of a graph's tensors in one run, since those that draw numbers have others in each."""
+    first, second = map(case._GetNdArray, case._values([a, b]))
     case.assertEqual(first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}.")
     return first, second
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -160,7 +160,7 @@ def _sampled(
 def _check_within(true: np.ndarray, limit: int) -> None:
     for each in true.ravel().tolist():
         if not 0 <= each < limit:
-            raise Refused(f"`true_candidate` out of range [0, {limit}), received {each}")
+            raise ArgumentError(f"`true_candidate` out of range [0, {limit}), received {each}")
 
 
 def _check_candidates(_: np.ndarray, true: np.ndarray, limit: int) -> None:
@@ -189,13 +189,13 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
     classes = operand(true, int64)
     if classes.ndim != 2:
-        raise Refused("true_classes must be a matrix").told_by(kind)
+        raise ArgumentError("true_classes must be a matrix").told_by(kind)
     columns = classes.shape[1]
     if columns is not None and columns != num_true:
         told = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
-        raise Refused(told).told_by(kind)
+        raise ArgumentError(told).told_by(kind)
     if unique and limit < count:
-        raise Refused("Sampler's range is too small.").told_by(kind)
+        raise ArgumentError("Sampler's range is too small.").told_by(kind)
     return classes  # type: ignore[no-any-return]
 
 
@@ -366,12 +366,12 @@ def fixed_unigram_candidate_sampler(
             if vocab_file
             else "Must provide either vocab_file or unigrams."
         )
-        raise Refused(told).told_by(kind)
+        raise ArgumentError(told).told_by(kind)
     counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
     weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
     weights = weights[shard::num_shards]
     if len(weights) != range_max:
-        raise Refused(f"range_max is {range_max} instead of {len(weights)}").told_by(kind)
+        raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").told_by(kind)
     return _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, weights)
 
 

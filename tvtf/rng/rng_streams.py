@@ -22,7 +22,7 @@ from tvtf.ops import philox
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import attribute_int, bind
 from tvtf.state.seeds import MAX_INT32, seeds
-from tvtf.state.variable import Variable
+from tvtf.state.variable import ResourceVariable
 
 DEFAULT_SEED = 87654321
 """TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""
@@ -36,7 +36,8 @@ class Stream:
         self.position = position
         trace, thread.trace = thread.trace, None
         try:
-            self.variable = Variable(self._start(), trainable=False, name="random_state")
+            # nobody's own: creators of Variables are not asked
+            self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
         finally:
             thread.trace = trace
         seeds.functions.add(self)

@@ -1,435 +1,446 @@
-; Threads that share the tasks of parallel kernels: what stands behind TVM's TVMBackendParallelLaunch (see pool.py).
-;
-; A job lies in one of a few slots. Its tasks are dealt in one range to each thread; a thread takes its own first, then
-; what others have not begun, so a thread that the system keeps waiting delays nobody. A range is one word, generation in
-; the upper half, then end, then next: taking a task is one compare-and-swap, which fails for a job that has ended.
-; Whoever waits looks for a moment, then sleeps; nobody yields, which costs a whole time slice beside busy neighbours.
-; Source of the waiting protocol: U. Drepper, Futexes Are Tricky (2011).
+; Written by `make pool` from pool.c of sha256 ee5ffd447475dd2f370b8ca7c8bde080a6bfc08b9e71a323fd2c5ea7fe2f87b6: change that file, not this one.
 
-%Environment = type { ptr, i32 }                                        ; TVMParallelGroupEnv: sync_handle, num_task
-%Slot = type { i32, i32, ptr, ptr, %Environment, ptr, [16 x i8], i32, i32, [56 x i8] }
-; a slot: taken, generation, kernel, data, environment, error; pending, waited for
-%Range = type { i64, [56 x i8] }
+%struct.Slot = type { i32, i32, ptr, ptr, %struct.Environment, ptr, [16 x i8], i32, i32, [56 x i8] }
+%struct.Environment = type { ptr, i32 }
+%struct.__sigset_t = type { [16 x i64] }
+%struct.Range = type { i64, [56 x i8] }
+%struct.timespec = type { i64, i64 }
 
-@threads = internal global i32 1
-@started = internal global i32 0
-@slots = internal global [8 x %Slot] zeroinitializer, align 64
-@ranges = internal global ptr null
-@epoch = internal global i32 0, align 64
+@threads = internal global i32 1, align 4
+@spin = internal global i64 0, align 8
+@futex = internal global i64 0, align 8
+@ranges = internal global ptr null, align 8
+@slots = internal global [8 x %struct.Slot] zeroinitializer, align 64
+@started = internal global i32 0, align 4
 @sleepers = internal global i32 0, align 64
+@epoch = internal global i32 0, align 64
 
-declare i64 @syscall(i64, ...)
-declare i32 @clock_gettime(i32, ptr)
+define void @tvtf_pool_configure(i32 %thread_count, i64 %spin_nanoseconds, i64 %futex_number) {
+entry:
+  store i32 %thread_count, ptr @threads, align 4
+  store i64 %spin_nanoseconds, ptr @spin, align 8
+  store i64 %futex_number, ptr @futex, align 8
+  %conv = sext i32 %thread_count to i64
+  %mul = shl nsw i64 %conv, 3
+  %call = tail call ptr @calloc(i64 %mul, i64 64)
+  store ptr %call, ptr @ranges, align 8
+  ret void
+}
+
 declare ptr @calloc(i64, i64)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(i64)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i32 @sigfillset(ptr)
-declare void @TVMFFIErrorMoveFromRaised(ptr)
-declare void @TVMFFIErrorSetRaised(ptr)
-declare i32 @TVMFFIObjectDecRef(ptr)
+
+define void @tvtf_pool_forked() {
+entry:
+  %0 = load ptr, ptr @ranges, align 8
+  %1 = load i32, ptr @threads, align 4
+  %conv = sext i32 %1 to i64
+  %mul1 = shl nsw i64 %conv, 9
+  tail call void @llvm.memset.p0.i64(ptr align 64 %0, i8 0, i64 %mul1, i1 false)
+  tail call void @llvm.memset.p0.i64(ptr align 64 @slots, i8 0, i64 1024, i1 false)
+  store atomic i32 0, ptr @started seq_cst, align 4
+  store atomic i32 0, ptr @sleepers seq_cst, align 64
+  store atomic i32 0, ptr @epoch seq_cst, align 64
+  ret void
+}
+
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-; How many threads a kernel runs on, the caller among them; called once.
-define void @tvtf_pool_configure(i32 %threads) {
-  %count = zext i32 %threads to i64
-  %ranges_of_all = mul i64 %count, 8
-  %ranges = call ptr @calloc(i64 %ranges_of_all, i64 64)
-  store ptr %ranges, ptr @ranges
-  store i32 %threads, ptr @threads
-  ret void
-}
-
-; In a forked child: the threads are gone, and so are the jobs of other callers.
-define void @tvtf_pool_forked() {
-  %threads = load i32, ptr @threads
-  %count = zext i32 %threads to i64
-  %bytes = mul i64 %count, 512
-  %ranges = load ptr, ptr @ranges
-  call void @llvm.memset.p0.i64(ptr %ranges, i8 0, i64 %bytes, i1 false)
-  call void @llvm.memset.p0.i64(ptr @slots, i8 0, i64 1024, i1 false)
-  store i32 0, ptr @epoch
-  store i32 0, ptr @sleepers
-  store i32 0, ptr @started
-  ret void
-}
-
-; TVMBackendParallelLaunch: 0, or -1 with TVM's error set.
 define i32 @tvtf_pool_launch(ptr %kernel, ptr %data, i32 %asked) {
-  %threads = load i32, ptr @threads
-  %by_default = icmp eq i32 %asked, 0
-  %tasks = select i1 %by_default, i32 %threads, i32 %asked
-  %one = icmp eq i32 %tasks, 1
-  %alone = icmp eq i32 %threads, 1
-  %many = icmp ugt i32 %tasks, 65535
-  %some = or i1 %one, %alone
-  %serial = or i1 %some, %many
-  br i1 %serial, label %here, label %search
+entry:
+  %environment.i = alloca %struct.Environment, align 8
+  %all.i.i = alloca %struct.__sigset_t, align 8
+  %before.i.i = alloca %struct.__sigset_t, align 8
+  %handle.i.i = alloca i64, align 8
+  %tobool.not = icmp eq i32 %asked, 0
+  %0 = load i32, ptr @threads, align 4
+  %cond = select i1 %tobool.not, i32 %0, i32 %asked
+  %1 = add i32 %cond, -2
+  %or.cond = icmp ult i32 %1, 65534
+  %cmp3 = icmp sgt i32 %0, 1
+  %or.cond18 = select i1 %or.cond, i1 %cmp3, i1 false
+  br i1 %or.cond18, label %for.cond.preheader, label %if.end8
 
-search:
-  %index = phi i64 [ 0, %0 ], [ %following, %next ]
-  %slot = getelementptr [8 x %Slot], ptr @slots, i64 0, i64 %index
-  %swap = cmpxchg ptr %slot, i32 0, i32 1 acquire monotonic
-  %free = extractvalue { i32, i1 } %swap, 1
-  br i1 %free, label %found, label %next
+for.cond.preheader:
+  %2 = ptrtoint ptr %kernel to i64
+  %3 = ptrtoint ptr %data to i64
+  %sub.i.i = add nsw i32 %cond, -1
+  br label %for.body
 
-next:
-  %following = add i64 %index, 1
-  %more = icmp ult i64 %following, 8
-  br i1 %more, label %search, label %here
+for.body:
+  %slot.0.idx35 = phi i64 [ 0, %for.cond.preheader ], [ %slot.0.add, %for.inc ]
+  %slot.0.ptr37 = getelementptr inbounds i8, ptr @slots, i64 %slot.0.idx35
+  %4 = cmpxchg ptr %slot.0.ptr37, i32 0, i32 1 acquire monotonic, align 64
+  %5 = extractvalue { i32, i1 } %4, 1
+  br i1 %5, label %if.then5, label %for.inc
 
-here:
-  %status = call i32 @serial(ptr %kernel, ptr %data, i32 %asked)
-  ret i32 %status
+if.then5:
+  %6 = cmpxchg ptr @started, i32 0, i32 1 acq_rel monotonic, align 4
+  %7 = extractvalue { i32, i1 } %6, 1
+  br i1 %7, label %if.end.i.i, label %start.exit.i
 
-found:
-  call void @start()
-  call void @publish(ptr %slot, i64 %index, ptr %kernel, ptr %data, i32 %tasks)
-  call void @work(ptr %slot, i64 %index, i32 0)
-  call void @await(ptr %slot)
-  %error_at = getelementptr %Slot, ptr %slot, i32 0, i32 5
-  %error = load ptr, ptr %error_at
-  store ptr null, ptr %error_at
-  store atomic i32 0, ptr %slot release, align 4
-  %well = icmp eq ptr %error, null
-  br i1 %well, label %done, label %failed
+if.end.i.i:
+  %call.i.i = call i32 @sigfillset(ptr %all.i.i)
+  %call1.i.i = call i32 @pthread_sigmask(i32 2, ptr %all.i.i, ptr %before.i.i)
+  %8 = load i32, ptr @threads, align 4
+  %cmp11.i.i = icmp sgt i32 %8, 1
+  br i1 %cmp11.i.i, label %for.body.i.i, label %for.cond.cleanup.i.i
 
-done:
-  ret i32 0
+for.cond.cleanup.i.i:
+  %call7.i.i = call i32 @pthread_sigmask(i32 2, ptr %before.i.i, ptr null)
+  br label %start.exit.i
 
-failed:
-  call void @TVMFFIErrorSetRaised(ptr %error)
-  %_ = call i32 @TVMFFIObjectDecRef(ptr %error)
-  ret i32 -1
+for.body.i.i:
+  %number.012.i.i = phi i64 [ %inc.i.i, %if.end6.i.i ], [ 1, %if.end.i.i ]
+  %9 = inttoptr i64 %number.012.i.i to ptr
+  %call3.i.i = call i32 @pthread_create(ptr %handle.i.i, ptr null, ptr @thread, ptr %9)
+  %tobool.not.i.i = icmp eq i32 %call3.i.i, 0
+  br i1 %tobool.not.i.i, label %if.then4.i.i, label %if.end6.i.i
+
+if.then4.i.i:
+  %10 = load i64, ptr %handle.i.i, align 8
+  %call5.i.i = call i32 @pthread_detach(i64 %10)
+  br label %if.end6.i.i
+
+if.end6.i.i:
+  %inc.i.i = add nuw nsw i64 %number.012.i.i, 1
+  %11 = load i32, ptr @threads, align 4
+  %conv.i.i = sext i32 %11 to i64
+  %cmp.i.i = icmp slt i64 %inc.i.i, %conv.i.i
+  br i1 %cmp.i.i, label %for.body.i.i, label %for.cond.cleanup.i.i
+
+start.exit.i:
+  %generation1.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 4
+  %12 = load i32, ptr %generation1.i.i, align 4
+  %inc.i9.i = add i32 %12, 1
+  store i32 %inc.i9.i, ptr %generation1.i.i, align 4
+  %kernel2.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 8
+  store atomic i64 %2, ptr %kernel2.i.i monotonic, align 8
+  %data3.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 16
+  store atomic i64 %3, ptr %data3.i.i monotonic, align 16
+  %tasks5.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 32
+  store i32 %cond, ptr %tasks5.i.i, align 8
+  %pending.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 64
+  store atomic i32 %cond, ptr %pending.i.i monotonic, align 64
+  %13 = load i32, ptr @threads, align 4
+  %cmp26.not.i.i = icmp eq i32 %13, 0
+  br i1 %cmp26.not.i.i, label %for.cond.cleanup.i13.i, label %for.body.lr.ph.i.i
+
+for.body.lr.ph.i.i:
+  %conv.i10.i = zext i32 %inc.i9.i to i64
+  %sub.ptr.div.i.i.i = lshr exact i64 %slot.0.idx35, 7
+  %shl.i.i = shl nuw i64 %conv.i10.i, 32
+  %.pre.i.i = load ptr, ptr @ranges, align 8
+  %conv.i.i.i = sext i32 %13 to i64
+  %mul.i.i.i = mul nsw i64 %sub.ptr.div.i.i.i, %conv.i.i.i
+  %14 = getelementptr %struct.Range, ptr %.pre.i.i, i64 %mul.i.i.i
+  br label %for.body.i11.i
+
+for.cond.cleanup.i13.i:
+  %15 = atomicrmw add ptr @epoch, i32 1 seq_cst, align 64
+  %atomic-load.i.i = load atomic i32, ptr @sleepers seq_cst, align 64
+  %tobool.not.i14.i = icmp eq i32 %atomic-load.i.i, 0
+  br i1 %tobool.not.i14.i, label %publish.exit.i, label %if.then.i.i
+
+for.body.i11.i:
+  %owner.028.i.i = phi i32 [ 0, %for.body.lr.ph.i.i ], [ %add.i.i, %for.body.i11.i ]
+  %first.027.i.i = phi i32 [ 0, %for.body.lr.ph.i.i ], [ %div.i.i, %for.body.i11.i ]
+  %add.i.i = add nuw i32 %owner.028.i.i, 1
+  %mul.i.i = mul i32 %add.i.i, %cond
+  %div.i.i = udiv i32 %mul.i.i, %13
+  %conv1.i.i.i = sext i32 %owner.028.i.i to i64
+  %arrayidx.i.i.i = getelementptr %struct.Range, ptr %14, i64 %conv1.i.i.i
+  %shl9.i.i = shl i32 %div.i.i, 16
+  %conv10.i.i = zext i32 %shl9.i.i to i64
+  %or.i.i = or disjoint i64 %shl.i.i, %conv10.i.i
+  %conv11.i.i = zext i32 %first.027.i.i to i64
+  %or12.i.i = or i64 %or.i.i, %conv11.i.i
+  store atomic i64 %or12.i.i, ptr %arrayidx.i.i.i release, align 64
+  %exitcond.not.i = icmp eq i32 %add.i.i, %13
+  br i1 %exitcond.not.i, label %for.cond.cleanup.i13.i, label %for.body.i11.i
+
+if.then.i.i:
+  %16 = load i64, ptr @futex, align 8
+  %call.i.i.i = call i64 (i64, ...) @syscall(i64 %16, ptr @epoch, i32 129, i32 %sub.i.i, ptr null, ptr null, i32 0)
+  br label %publish.exit.i
+
+publish.exit.i:
+  call fastcc void @work(ptr %slot.0.ptr37, i32 0)
+  %17 = load atomic i32, ptr %pending.i.i acquire, align 64
+  %tobool.not10.i.i = icmp eq i32 %17, 0
+  br i1 %tobool.not10.i.i, label %await.exit.i, label %while.body.lr.ph.i.i
+
+while.body.lr.ph.i.i:
+  %awaited.i.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 68
+  br label %while.body.i.i
+
+while.body.i.i:
+  %18 = phi i32 [ %17, %while.body.lr.ph.i.i ], [ %20, %while.cond.backedge.i.i ]
+  %call.i16.i = call fastcc zeroext i1 @watch(ptr %pending.i.i, i32 %18)
+  br i1 %call.i16.i, label %while.cond.backedge.i.i, label %if.end.i17.i
+
+if.end.i17.i:
+  store atomic i32 1, ptr %awaited.i.i seq_cst, align 4
+  %19 = load i64, ptr @futex, align 8
+  %call.i.i18.i = call i64 (i64, ...) @syscall(i64 %19, ptr %pending.i.i, i32 128, i32 %18, ptr null, ptr null, i32 0)
+  store atomic i32 0, ptr %awaited.i.i seq_cst, align 4
+  br label %while.cond.backedge.i.i
+
+while.cond.backedge.i.i:
+  %20 = load atomic i32, ptr %pending.i.i acquire, align 64
+  %tobool.not.i19.i = icmp eq i32 %20, 0
+  br i1 %tobool.not.i19.i, label %await.exit.i, label %while.body.i.i
+
+await.exit.i:
+  %error1.i = getelementptr inbounds i8, ptr %slot.0.ptr37, i64 40
+  %21 = atomicrmw xchg ptr %error1.i, i64 0 monotonic, align 8
+  store atomic i32 0, ptr %slot.0.ptr37 release, align 64
+  %tobool.not.i = icmp eq i64 %21, 0
+  br i1 %tobool.not.i, label %cleanup15, label %if.end.i
+
+if.end.i:
+  %22 = inttoptr i64 %21 to ptr
+  call void @TVMFFIErrorSetRaised(ptr %22)
+  %call.i = call i32 @TVMFFIObjectDecRef(ptr %22)
+  br label %cleanup15
+
+for.inc:
+  %slot.0.add = add nuw nsw i64 %slot.0.idx35, 128
+  %cmp4 = icmp ugt i64 %slot.0.idx35, 895
+  br i1 %cmp4, label %if.end8, label %for.body
+
+if.end8:
+  %cond13 = tail call i32 @llvm.umax.i32(i32 %asked, i32 1)
+  store ptr null, ptr %environment.i, align 8
+  %tasks1.i = getelementptr inbounds i8, ptr %environment.i, i64 8
+  store i32 %cond13, ptr %tasks1.i, align 8
+  %cmp6.i = icmp sgt i32 %cond13, 0
+  br i1 %cmp6.i, label %for.body.i, label %run_alone.exit
+
+for.body.i:
+  %task.07.i = phi i32 [ %inc.i, %for.body.i ], [ 0, %if.end8 ]
+  %call.i30 = call i32 %kernel(i32 %task.07.i, ptr %environment.i, ptr %data)
+  %inc.i = add nuw nsw i32 %task.07.i, 1
+  %cmp.i = icmp slt i32 %inc.i, %cond13
+  %tobool.not.i31 = icmp eq i32 %call.i30, 0
+  %23 = select i1 %cmp.i, i1 %tobool.not.i31, i1 false
+  br i1 %23, label %for.body.i, label %run_alone.exit
+
+run_alone.exit:
+  %status.0.lcssa.i = phi i32 [ 0, %if.end8 ], [ %call.i30, %for.body.i ]
+  br label %cleanup15
+
+cleanup15:
+  %retval.3 = phi i32 [ %status.0.lcssa.i, %run_alone.exit ], [ -1, %if.end.i ], [ 0, %await.exit.i ]
+  ret i32 %retval.3
 }
 
-; All tasks in the calling thread.
-define internal i32 @serial(ptr %kernel, ptr %data, i32 %asked) {
-  %environment = alloca %Environment
-  %by_default = icmp eq i32 %asked, 0
-  %tasks = select i1 %by_default, i32 1, i32 %asked
-  store %Environment zeroinitializer, ptr %environment
-  %tasks_at = getelementptr %Environment, ptr %environment, i32 0, i32 1
-  store i32 %tasks, ptr %tasks_at
-  br label %loop
+define internal fastcc void @work(ptr %slot, i32 %self) {
+entry:
+  %error.i = alloca ptr, align 8
+  %0 = load i32, ptr @threads, align 4
+  %cmp47 = icmp sgt i32 %0, 0
+  br i1 %cmp47, label %for.body.lr.ph, label %for.cond.cleanup
 
-loop:
-  %task = phi i32 [ 0, %0 ], [ %following, %well ]
-  %status = call i32 %kernel(i32 %task, ptr %environment, ptr %data)
-  %failed = icmp ne i32 %status, 0
-  br i1 %failed, label %end, label %well
+for.body.lr.ph:
+  %sub.ptr.lhs.cast.i = ptrtoint ptr %slot to i64
+  %sub.ptr.sub.i = sub i64 %sub.ptr.lhs.cast.i, ptrtoint (ptr @slots to i64)
+  %sub.ptr.div.i = ashr exact i64 %sub.ptr.sub.i, 7
+  %kernel8 = getelementptr inbounds i8, ptr %slot, i64 8
+  %data10 = getelementptr inbounds i8, ptr %slot, i64 16
+  %environment = getelementptr inbounds i8, ptr %slot, i64 24
+  %error1.i = getelementptr inbounds i8, ptr %slot, i64 40
+  %pending.i = getelementptr inbounds i8, ptr %slot, i64 64
+  %awaited.i = getelementptr inbounds i8, ptr %slot, i64 68
+  br label %for.body
 
-well:
-  %following = add i32 %task, 1
-  %more = icmp ult i32 %following, %tasks
-  br i1 %more, label %loop, label %end
-
-end:
-  ret i32 %status
-}
-
-; Writes a job into a slot, deals its tasks, and wakes who sleeps.
-define internal void @publish(ptr %slot, i64 %index, ptr %kernel, ptr %data, i32 %tasks) {
-  %generation_at = getelementptr %Slot, ptr %slot, i32 0, i32 1
-  %last = load i32, ptr %generation_at
-  %generation = add i32 %last, 1
-  store i32 %generation, ptr %generation_at
-  %kernel_at = getelementptr %Slot, ptr %slot, i32 0, i32 2
-  store atomic ptr %kernel, ptr %kernel_at monotonic, align 8
-  %data_at = getelementptr %Slot, ptr %slot, i32 0, i32 3
-  store atomic ptr %data, ptr %data_at monotonic, align 8
-  %tasks_at = getelementptr %Slot, ptr %slot, i32 0, i32 4, i32 1
-  store i32 %tasks, ptr %tasks_at
-  %pending_at = getelementptr %Slot, ptr %slot, i32 0, i32 7
-  store atomic i32 %tasks, ptr %pending_at monotonic, align 4
-  %wide_generation = zext i32 %generation to i64
-  %mark = shl i64 %wide_generation, 32
-  %threads = load i32, ptr @threads
-  br label %deal
-
-deal:
-  %owner = phi i32 [ 0, %0 ], [ %next_owner, %deal ]
-  %first = phi i32 [ 0, %0 ], [ %end, %deal ]
-  %next_owner = add i32 %owner, 1
-  %product = mul i32 %tasks, %next_owner
-  %end = udiv i32 %product, %threads
-  %wide_end = zext i32 %end to i64
-  %shifted_end = shl i64 %wide_end, 16
-  %wide_first = zext i32 %first to i64
-  %bounds = or i64 %shifted_end, %wide_first
-  %word = or i64 %mark, %bounds
-  %range = call ptr @range(i64 %index, i32 %owner)
-  store atomic i64 %word, ptr %range release, align 8
-  %dealt = icmp eq i32 %next_owner, %threads
-  br i1 %dealt, label %tell, label %deal
-
-tell:
-  %_ = atomicrmw add ptr @epoch, i32 1 seq_cst
-  %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
-  %nobody = icmp eq i32 %asleep, 0
-  br i1 %nobody, label %end_of_publish, label %wake
-
-wake:
-  %others = sub i32 %tasks, 1
-  call void @wake(ptr @epoch, i32 %others)
+for.cond.cleanup:
   ret void
 
-end_of_publish:
-  ret void
+for.body:
+  %1 = phi i32 [ %0, %for.body.lr.ph ], [ %21, %for.end ]
+  %visited.048 = phi i32 [ 0, %for.body.lr.ph ], [ %inc, %for.end ]
+  %add = add nsw i32 %visited.048, %self
+  %rem = srem i32 %add, %1
+  %2 = load ptr, ptr @ranges, align 8
+  %conv.i = sext i32 %1 to i64
+  %mul.i = mul nsw i64 %sub.ptr.div.i, %conv.i
+  %conv1.i = sext i32 %rem to i64
+  %3 = getelementptr %struct.Range, ptr %2, i64 %mul.i
+  %arrayidx.i = getelementptr %struct.Range, ptr %3, i64 %conv1.i
+  %4 = load atomic i64, ptr %arrayidx.i acquire, align 64
+  %conv43 = trunc i64 %4 to i32
+  %5 = lshr i32 %conv43, 16
+  %conv444 = and i32 %conv43, 65535
+  %cmp6.not45 = icmp ult i32 %conv444, %5
+  br i1 %cmp6.not45, label %if.end, label %for.end
+
+if.end:
+  %conv446 = phi i32 [ %conv4, %cleanup21 ], [ %conv444, %for.body ]
+  %6 = phi i64 [ %19, %cleanup21 ], [ %4, %for.body ]
+  %7 = load atomic i64, ptr %kernel8 monotonic, align 8
+  %8 = load atomic i64, ptr %data10 monotonic, align 16
+  %add13 = add i64 %6, 1
+  %9 = cmpxchg ptr %arrayidx.i, i64 %6, i64 %add13 acq_rel monotonic, align 64
+  %10 = extractvalue { i64, i1 } %9, 1
+  br i1 %10, label %if.end15, label %cleanup21
+
+if.end15:
+  %11 = inttoptr i64 %8 to ptr
+  %12 = inttoptr i64 %7 to ptr
+  %call17 = call i32 %12(i32 %conv446, ptr %environment, ptr %11)
+  %tobool.not = icmp eq i32 %call17, 0
+  br i1 %tobool.not, label %if.end19, label %if.then18
+
+if.then18:
+  store ptr null, ptr %error.i, align 8
+  call void @TVMFFIErrorMoveFromRaised(ptr %error.i)
+  %13 = load ptr, ptr %error.i, align 8
+  %14 = ptrtoint ptr %13 to i64
+  %15 = atomicrmw xchg ptr %error1.i, i64 %14 acq_rel, align 8
+  %tobool.not.i = icmp eq i64 %15, 0
+  br i1 %tobool.not.i, label %keep_error.exit, label %if.then.i
+
+if.then.i:
+  %16 = inttoptr i64 %15 to ptr
+  %call.i = call i32 @TVMFFIObjectDecRef(ptr %16)
+  br label %keep_error.exit
+
+keep_error.exit:
+  br label %if.end19
+
+if.end19:
+  %17 = atomicrmw sub ptr %pending.i, i32 1 seq_cst, align 64
+  %cmp.i = icmp eq i32 %17, 1
+  br i1 %cmp.i, label %land.lhs.true.i, label %cleanup21
+
+land.lhs.true.i:
+  %atomic-load.i = load atomic i32, ptr %awaited.i seq_cst, align 4
+  %tobool.not.i38 = icmp eq i32 %atomic-load.i, 0
+  br i1 %tobool.not.i38, label %cleanup21, label %if.then.i39
+
+if.then.i39:
+  %18 = load i64, ptr @futex, align 8
+  %call.i.i = call i64 (i64, ...) @syscall(i64 %18, ptr %pending.i, i32 129, i32 1, ptr null, ptr null, i32 0)
+  br label %cleanup21
+
+cleanup21:
+  %19 = load atomic i64, ptr %arrayidx.i acquire, align 64
+  %conv = trunc i64 %19 to i32
+  %20 = lshr i32 %conv, 16
+  %conv4 = and i32 %conv, 65535
+  %cmp6.not = icmp ult i32 %conv4, %20
+  br i1 %cmp6.not, label %if.end, label %for.end
+
+for.end:
+  %inc = add nuw nsw i32 %visited.048, 1
+  %21 = load i32, ptr @threads, align 4
+  %cmp = icmp slt i32 %inc, %21
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
 }
 
-define internal ptr @range(i64 %index, i32 %owner) {
-  %threads = load i32, ptr @threads
-  %wide_threads = zext i32 %threads to i64
-  %row = mul i64 %index, %wide_threads
-  %wide_owner = zext i32 %owner to i64
-  %at = add i64 %row, %wide_owner
-  %ranges = load ptr, ptr @ranges
-  %range = getelementptr %Range, ptr %ranges, i64 %at
-  ret ptr %range
+declare void @TVMFFIErrorSetRaised(ptr)
+
+declare i32 @TVMFFIObjectDecRef(ptr)
+
+declare i32 @sigfillset(ptr)
+
+declare i32 @pthread_sigmask(i32, ptr, ptr)
+
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+
+define internal ptr @thread(ptr %self) {
+entry:
+  %0 = ptrtoint ptr %self to i64
+  %conv = trunc i64 %0 to i32
+  br label %for.cond
+
+for.cond:
+  %1 = load atomic i32, ptr @epoch acquire, align 64
+  br label %for.body
+
+for.cond.cleanup:
+  %call = tail call fastcc zeroext i1 @watch(ptr @epoch, i32 %1)
+  br i1 %call, label %for.cond.backedge, label %if.end
+
+for.cond.backedge:
+  br label %for.cond
+
+for.body:
+  %slot.0.idx5 = phi i64 [ 0, %for.cond ], [ %slot.0.add, %for.body ]
+  %slot.0.ptr = getelementptr inbounds i8, ptr @slots, i64 %slot.0.idx5
+  tail call fastcc void @work(ptr %slot.0.ptr, i32 %conv)
+  %slot.0.add = add nuw nsw i64 %slot.0.idx5, 128
+  %cmp = icmp ult i64 %slot.0.idx5, 896
+  br i1 %cmp, label %for.body, label %for.cond.cleanup
+
+if.end:
+  %2 = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 64
+  %3 = load i64, ptr @futex, align 8
+  %call.i = tail call i64 (i64, ...) @syscall(i64 %3, ptr @epoch, i32 128, i32 %1, ptr null, ptr null, i32 0)
+  %4 = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 64
+  br label %for.cond.backedge
 }
 
-; Runs tasks of a slot, those of `self` first, until nobody has one left to begin.
-define internal void @work(ptr %slot, i64 %index, i32 %self) {
-  %threads = load i32, ptr @threads
-  br label %visit
+declare i32 @pthread_detach(i64)
 
-visit:
-  %visited = phi i32 [ 0, %0 ], [ %count, %leave ]
-  %sum = add i32 %self, %visited
-  %owner = urem i32 %sum, %threads
-  %range = call ptr @range(i64 %index, i32 %owner)
-  br label %look
+define internal fastcc zeroext i1 @watch(ptr %word, i32 %known) {
+entry:
+  %time.i6 = alloca %struct.timespec, align 8
+  %time.i = alloca %struct.timespec, align 8
+  %call.i = call i32 @clock_gettime(i32 1, ptr %time.i)
+  %0 = load i64, ptr %time.i, align 8
+  %mul.i = mul nsw i64 %0, 1000000000
+  %tv_nsec.i = getelementptr inbounds i8, ptr %time.i, i64 8
+  %1 = load i64, ptr %tv_nsec.i, align 8
+  %add.i = add nsw i64 %mul.i, %1
+  %2 = load i64, ptr @spin, align 8
+  %add = add nsw i64 %add.i, %2
+  %tv_nsec.i9 = getelementptr inbounds i8, ptr %time.i6, i64 8
+  br label %do.body
 
-look:
-  %word = load atomic i64, ptr %range acquire, align 8
-  %next = and i64 %word, 65535
-  %upper = lshr i64 %word, 16
-  %end = and i64 %upper, 65535
-  %left = icmp ult i64 %next, %end
-  br i1 %left, label %take, label %leave
+do.body:
+  %3 = load atomic i32, ptr %word acquire, align 4
+  %cmp1.not22 = icmp eq i32 %3, %known
+  br i1 %cmp1.not22, label %if.end, label %cleanup4
 
-take:
-  %kernel_at = getelementptr %Slot, ptr %slot, i32 0, i32 2
-  %kernel = load atomic ptr, ptr %kernel_at monotonic, align 8
-  %data_at = getelementptr %Slot, ptr %slot, i32 0, i32 3
-  %data = load atomic ptr, ptr %data_at monotonic, align 8
-  %taken = add i64 %word, 1
-  %swap = cmpxchg ptr %range, i64 %word, i64 %taken acq_rel monotonic
-  %mine = extractvalue { i64, i1 } %swap, 1
-  br i1 %mine, label %run, label %look
+for.body:
+  %4 = load atomic i32, ptr %word acquire, align 4
+  %cmp1.not = icmp eq i32 %4, %known
+  br i1 %cmp1.not, label %if.end, label %cleanup4.loopexit
 
-run:
-  %task = trunc i64 %next to i32
-  %environment = getelementptr %Slot, ptr %slot, i32 0, i32 4
-  %status = call i32 %kernel(i32 %task, ptr %environment, ptr %data)
-  %well = icmp eq i32 %status, 0
-  br i1 %well, label %finish, label %fail
+if.end:
+  %look.01423 = phi i32 [ %inc, %for.body ], [ 0, %do.body ]
+  call void asm sideeffect "SPIN_PAUSE", ""()
+  %inc = add nuw nsw i32 %look.01423, 1
+  %exitcond.not = icmp eq i32 %inc, 16
+  br i1 %exitcond.not, label %do.cond, label %for.body
 
-fail:
-  call void @keep_error(ptr %slot)
-  br label %finish
+do.cond:
+  %call.i7 = call i32 @clock_gettime(i32 1, ptr %time.i6)
+  %5 = load i64, ptr %time.i6, align 8
+  %mul.i8 = mul nsw i64 %5, 1000000000
+  %6 = load i64, ptr %tv_nsec.i9, align 8
+  %add.i10 = add nsw i64 %mul.i8, %6
+  %cmp3 = icmp slt i64 %add.i10, %add
+  br i1 %cmp3, label %do.body, label %cleanup4.loopexit25.split.loop.exit30
 
-finish:
-  call void @finish(ptr %slot)
-  br label %look
+cleanup4.loopexit:
+  %cmp.le = icmp ult i32 %look.01423, 15
+  br label %cleanup4
 
-leave:
-  %count = add i32 %visited, 1
-  %more = icmp ult i32 %count, %threads
-  br i1 %more, label %visit, label %end_of_work
+cleanup4.loopexit25.split.loop.exit30:
+  %cmp.le28.le = icmp ult i32 %look.01423, 15
+  br label %cleanup4
 
-end_of_work:
-  ret void
+cleanup4:
+  %cmp13 = phi i1 [ %cmp.le, %cleanup4.loopexit ], [ %cmp.le28.le, %cleanup4.loopexit25.split.loop.exit30 ], [ true, %do.body ]
+  ret i1 %cmp13
 }
 
-; Takes the error out of this thread's hands, so that the caller's thread can raise it.
-define internal void @keep_error(ptr %slot) {
-  %place = alloca ptr
-  store ptr null, ptr %place
-  call void @TVMFFIErrorMoveFromRaised(ptr %place)
-  %error = load ptr, ptr %place
-  %error_at = getelementptr %Slot, ptr %slot, i32 0, i32 5
-  %known = atomicrmw xchg ptr %error_at, ptr %error acq_rel
-  %first = icmp eq ptr %known, null
-  br i1 %first, label %end, label %drop
+declare i32 @clock_gettime(i32, ptr)
 
-drop:
-  %_ = call i32 @TVMFFIObjectDecRef(ptr %known)
-  br label %end
+declare i64 @syscall(i64, ...)
 
-end:
-  ret void
-}
+declare void @TVMFFIErrorMoveFromRaised(ptr)
 
-; One task is done; the last one wakes the caller.
-define internal void @finish(ptr %slot) {
-  %pending_at = getelementptr %Slot, ptr %slot, i32 0, i32 7
-  %pending = atomicrmw sub ptr %pending_at, i32 1 seq_cst
-  %last = icmp eq i32 %pending, 1
-  br i1 %last, label %tell, label %end
-
-tell:
-  %waited_at = getelementptr %Slot, ptr %slot, i32 0, i32 8
-  %waited = load atomic i32, ptr %waited_at seq_cst, align 4
-  %needed = icmp ne i32 %waited, 0
-  br i1 %needed, label %wake, label %end
-
-wake:
-  call void @wake(ptr %pending_at, i32 1)
-  br label %end
-
-end:
-  ret void
-}
-
-; The caller waits for the tasks that others have begun.
-define internal void @await(ptr %slot) {
-  %pending_at = getelementptr %Slot, ptr %slot, i32 0, i32 7
-  %waited_at = getelementptr %Slot, ptr %slot, i32 0, i32 8
-  br label %look
-
-look:
-  %pending = load atomic i32, ptr %pending_at acquire, align 4
-  %done = icmp eq i32 %pending, 0
-  br i1 %done, label %end, label %watch
-
-watch:
-  %changed = call i1 @watch(ptr %pending_at, i32 %pending)
-  br i1 %changed, label %look, label %sleep
-
-sleep:
-  store atomic i32 1, ptr %waited_at seq_cst, align 4
-  call void @sleep(ptr %pending_at, i32 %pending)
-  store atomic i32 0, ptr %waited_at seq_cst, align 4
-  br label %look
-
-end:
-  ret void
-}
-
-; A thread of the pool.
-define internal ptr @thread(ptr %argument) {
-  %wide_self = ptrtoint ptr %argument to i64
-  %self = trunc i64 %wide_self to i32
-  br label %look
-
-look:
-  %seen = load atomic i32, ptr @epoch acquire, align 4
-  br label %visit
-
-visit:
-  %index = phi i64 [ 0, %look ], [ %following, %visit ]
-  %slot = getelementptr [8 x %Slot], ptr @slots, i64 0, i64 %index
-  call void @work(ptr %slot, i64 %index, i32 %self)
-  %following = add i64 %index, 1
-  %more = icmp ult i64 %following, 8
-  br i1 %more, label %visit, label %wait
-
-wait:
-  %changed = call i1 @watch(ptr @epoch, i32 %seen)
-  br i1 %changed, label %look, label %sleep
-
-sleep:
-  %_ = atomicrmw add ptr @sleepers, i32 1 seq_cst
-  call void @sleep(ptr @epoch, i32 %seen)
-  %__ = atomicrmw sub ptr @sleepers, i32 1 seq_cst
-  br label %look
-}
-
-; Starts the threads, once; they take no signals, which are for the program's own.
-define internal void @start() {
-  %swap = cmpxchg ptr @started, i32 0, i32 1 acq_rel monotonic
-  %first = extractvalue { i32, i1 } %swap, 1
-  br i1 %first, label %begin, label %end
-
-begin:
-  %all = alloca [128 x i8], align 16
-  %before = alloca [128 x i8], align 16
-  %handle = alloca i64
-  %_ = call i32 @sigfillset(ptr %all)
-  %__ = call i32 @pthread_sigmask(i32 2, ptr %all, ptr %before)
-  %threads = load i32, ptr @threads
-  br label %create
-
-create:
-  %number = phi i32 [ 1, %begin ], [ %following, %created ], [ %following, %not_created ]
-  %wide_number = zext i32 %number to i64
-  %argument = inttoptr i64 %wide_number to ptr
-  %status = call i32 @pthread_create(ptr %handle, ptr null, ptr @thread, ptr %argument)
-  %following = add i32 %number, 1
-  %more = icmp ult i32 %following, %threads
-  %is_there = icmp eq i32 %status, 0
-  br i1 %is_there, label %created, label %not_created
-
-created:
-  %thread = load i64, ptr %handle
-  %___ = call i32 @pthread_detach(i64 %thread)
-  br i1 %more, label %create, label %restore
-
-not_created:
-  br i1 %more, label %create, label %restore
-
-restore:
-  %____ = call i32 @pthread_sigmask(i32 2, ptr %before, ptr null)
-  br label %end
-
-end:
-  ret void
-}
-
-; Looks at a word for $SPIN nanoseconds: whether it is another than `known`.
-define internal i1 @watch(ptr %word, i32 %known) {
-  %clock = alloca [2 x i64], align 8
-  %start = call i64 @now(ptr %clock)
-  %end_of_watch = add i64 %start, $SPIN
-  br label %round
-
-round:
-  br label %look
-
-look:
-  %count = phi i32 [ 0, %round ], [ %next, %same ]
-  %value = load atomic i32, ptr %word acquire, align 4
-  %changed = icmp ne i32 %value, %known
-  br i1 %changed, label %yes, label %same
-
-same:
-  call void asm sideeffect "$PAUSE", ""()
-  %next = add i32 %count, 1
-  %on = icmp ult i32 %next, 16
-  br i1 %on, label %look, label %check
-
-check:
-  %time = call i64 @now(ptr %clock)
-  %early = icmp ult i64 %time, %end_of_watch
-  br i1 %early, label %round, label %no
-
-yes:
-  ret i1 true
-
-no:
-  ret i1 false
-}
-
-define internal i64 @now(ptr %clock) {
-  %_ = call i32 @clock_gettime(i32 1, ptr %clock)
-  %seconds = load i64, ptr %clock
-  %part_at = getelementptr [2 x i64], ptr %clock, i64 0, i64 1
-  %part = load i64, ptr %part_at
-  %whole = mul i64 %seconds, 1000000000
-  %time = add i64 %whole, %part
-  ret i64 %time
-}
-
-; FUTEX_WAIT_PRIVATE: until somebody wakes it, unless the word is another already.
-define internal void @sleep(ptr %word, i32 %known) {
-  %_ = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %word, i64 128, i32 %known, ptr null, ptr null, i64 0)
-  ret void
-}
-
-; FUTEX_WAKE_PRIVATE
-define internal void @wake(ptr %word, i32 %count) {
-  %_ = call i64 (i64, ...) @syscall(i64 $FUTEX, ptr %word, i64 129, i32 %count, ptr null, ptr null, i64 0)
-  ret void
-}
+declare i32 @llvm.umax.i32(i32, i32)

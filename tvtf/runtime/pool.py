@@ -1,7 +1,8 @@
 """The threads of parallel kernels: one pool for the process, on Linux; elsewhere TVM's own runs.
 
 TVM's pool yields while it waits, which costs a time slice of milliseconds for each kernel when another program wants the
-core, has threads of its own for each calling thread, and does not outlive a fork. ``pool.ll`` is what runs instead.
+core, has threads of its own for each calling thread, and does not outlive a fork. ``pool.c`` runs instead: translated to
+``pool.ll`` ahead of time (``make pool``), which TVM's LLVM compiles.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import tvm_ffi
 
 from tvtf.core.thread_count import available_cores
+from tvtf.core.tvm_import import load_tvm
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import memory_file, object_code
 from tvtf.runtime.store import stored
@@ -28,7 +30,7 @@ _LAUNCH = "__TVMBackendParallelLaunch"
 """What kernels call through; TVM's loader has set it to its own function."""
 SPIN = 100_000
 """Nanoseconds to look for work, or for its end, before sleeping: about what sleeping and waking cost."""
-_MACHINES = {"x86_64": ("202", "pause"), "aarch64": ("98", "yield")}
+_MACHINES = {"x86_64": (202, "pause"), "aarch64": (98, "yield")}
 """By Linux's name of the processor: the number of futex, and the instruction for a spinning loop."""
 
 
@@ -47,20 +49,23 @@ def _pool() -> Any:
     """The pool's code, told how many threads to have."""
     source = _source()
     pool = stored(f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load)
-    pool.tvtf_pool_configure(available_cores())
+    _configure(pool, available_cores())
     os.register_at_fork(after_in_child=pool.tvtf_pool_forked)
     return pool
 
 
+def _configure(pool: Any, threads: int) -> None:
+    futex, _ = _MACHINES[platform.machine()]
+    pool.tvtf_pool_configure(threads, ctypes.c_int64(SPIN), ctypes.c_long(futex))
+
+
 def _source() -> str:
-    futex, pause = _MACHINES[platform.machine()]
-    text = _SOURCE.read_text()
-    for word, value in (("FUTEX", futex), ("PAUSE", pause), ("SPIN", str(SPIN))):
-        text = text.replace(f"${word}", value)
-    return text
+    _, pause = _MACHINES[platform.machine()]
+    return _SOURCE.read_text().replace("SPIN_PAUSE", pause)
 
 
 def _build(source: str, out: Path) -> None:
+    load_tvm()
     with memory_file("pool.ll") as code:
         code.write_text(source)
         module = tvm_ffi.get_global_func("ffi.Module.load_from_file.ll")(str(code), "ll")

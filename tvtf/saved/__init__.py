@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tvtf.saved.description import SavedModuleError
+from tvtf.fileio.saved_module_error import SavedModuleError
 
 if TYPE_CHECKING:
     from tvtf.saved.function import SavedFunction, load, save

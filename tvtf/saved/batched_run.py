@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tvtf.saved.description import Description, SavedModuleError
+from tvtf.fileio.saved_module_error import SavedModuleError
+from tvtf.saved.description import Description
 
 
 class Runnable(Protocol):

@@ -13,16 +13,16 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax
 
+from tvtf.composites.value_json import NotPlain, decode, encode
 from tvtf.core import nest
 from tvtf.core.primitive import Primitive
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.dtypes import as_dtype
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.deferred_call import Call, calls
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import Subfunction
 from tvtf.saved import allowed_ops
-from tvtf.saved.description import SavedModuleError
-from tvtf.saved.structure import NotPlain, decode, encode
 
 
 def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:

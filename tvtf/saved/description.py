@@ -12,15 +12,12 @@ import numpy as np
 
 from tvtf import dtypes
 from tvtf.dtypes import DType
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.version import __version__
 
 FORMAT = "tvtf-module"
 VERSION = 1
 Item = TypeVar("Item")
-
-
-class SavedModuleError(ValueError):
-    """A saved module or library can't be used; the text says which file, what is wrong and what helps."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Value:
 
         >>> Value("x", dtypes.float32, ("batch", 2)).check(np.zeros((3, 5), np.float32), {})
         Traceback (most recent call last):
-        tvtf.saved.description.SavedModuleError: input 'x' must have shape (batch, 2), but got (3, 5)
+        tvtf.saved.SavedModuleError: input 'x' must have shape (batch, 2), but got (3, 5)
         """
         if array.dtype != self.dtype.np:
             raise SavedModuleError(

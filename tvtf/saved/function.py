@@ -13,12 +13,13 @@ from tvm import ir
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
-from tvtf.saved.description import Description, SavedModuleError, Value
+from tvtf.saved.description import Description, Value
 from tvtf.saved.program import NotSaveable
 from tvtf.saved.reader import load as load_model
 from tvtf.saved.signatures import DEFAULT, SignatureFunction

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from tvtf.errors import OpError
 from tvtf.fileio.atomic_file import digest_of
-from tvtf.saved.description import SavedModuleError, entry, parse
+from tvtf.fileio.saved_module_error import SavedModuleError
+from tvtf.saved.description import entry, parse
 from tvtf.saved.swap import is_generation, is_inside
 from tvtf.train.bundle import index_name
 from tvtf.version import __version__

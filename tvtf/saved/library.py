@@ -25,10 +25,11 @@ import tvm_ffi
 
 from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.variable_lock import Lock
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.runtime_errors import raised_by
 from tvtf.runtime import finalize
 from tvtf.runtime.loading import load_library
-from tvtf.saved.description import Description, SavedModuleError, parse
+from tvtf.saved.description import Description, parse
 
 if TYPE_CHECKING:
     from tvtf.saved.function import SavedFunction

@@ -10,12 +10,13 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tvtf.composites.value_json import NotPlain, encode, encode_signature
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import BOUND, Function
 from tvtf.saved.asset import Asset
-from tvtf.saved.description import SavedModuleError, entry
+from tvtf.saved.description import entry
 from tvtf.saved.signatures import SignatureMap
-from tvtf.saved.structure import NotPlain, encode, encode_signature
 from tvtf.state.autotrackable import AutoTrackable
 from tvtf.state.containers import ListWrapper, _DictWrapper, _TupleWrapper
 from tvtf.state.trackable import Trackable

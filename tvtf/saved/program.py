@@ -11,12 +11,14 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
+from tvtf.composites.value_json import CapturedDefault, NotPlain, decode, encode
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import table
 from tvtf.core.shape import TensorShape, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.frontend.function.signature import Arguments, Leaf, flatten_up_to
@@ -25,8 +27,7 @@ from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
 from tvtf.saved import allowed_ops, deferred_calls, program_checks, schema
-from tvtf.saved.description import SavedModuleError, checksum
-from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
+from tvtf.saved.description import checksum
 from tvtf.state.variable import Variable
 
 PYTHON = program_checks.PYTHON
@@ -69,7 +70,7 @@ def _check_saveable(name: str, program: Any) -> None:
     """What could not be loaded again is told when it is saved."""
     try:
         allowed_ops.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
-    except (schema.Misfit, allowed_ops.NotAllowed) as why:
+    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
         raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
@@ -78,7 +79,7 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
-        except schema.Misfit as why:
+        except schema.SchemaError as why:
             raise NotSaveable(
                 f"{concrete.name} can't be saved: it looks things up in a table in a branch or a loop; do that outside"
             ) from why
@@ -302,7 +303,7 @@ def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool =
         if PYTHON in ops:
             program_checks.tables(mod)
         program_checks.check(mod, keys)
-    except (schema.Misfit, allowed_ops.NotAllowed) as why:
+    except (schema.SchemaError, allowed_ops.NotAllowed) as why:
         raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
     return mod
 
@@ -312,9 +313,9 @@ def _loaded(text: str) -> ir.IRModule:
         mod = tvm.ir.load_json(text)
         main = mod["main"]
     except Exception as cause:  # TVM raises many types for JSON that is not its own
-        raise schema.Misfit(f"TVM does not read it ({type(cause).__name__})") from cause
+        raise schema.SchemaError(f"TVM does not read it ({type(cause).__name__})") from cause
     if not isinstance(main, relax.Function):
-        raise schema.Misfit("it has no main function")
+        raise schema.SchemaError("it has no main function")
     return mod
 
 

@@ -11,7 +11,7 @@ from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType
 from tvtf.ir import dialect
 from tvtf.saved.allowed_ops import STREAMS
-from tvtf.saved.schema import Misfit
+from tvtf.saved.schema import SchemaError
 
 PYTHON = "call_python"
 MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved model may: it calls Python"
@@ -31,7 +31,7 @@ def tables(mod: ir.IRModule) -> list[int]:
                 if isinstance(call, relax.Call) and dialect.is_dialect(call) and call.op.name == f"tvtf.{PYTHON}":
                     bound = dialect.read(call)
                     if gv.name_hint != "main" or bound.inputs[0] not in params or _is_recorded(bound):
-                        raise Misfit(MSG_PYTHON)
+                        raise SchemaError(MSG_PYTHON)
                     found.append(params[bound.inputs[0]])
     return found
 
@@ -54,7 +54,7 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
     graphs = {name: _check_function(name, function, keys) for name, function in functions.items()}
     for name, used in graphs.items():
         if not used <= functions.keys():
-            raise Misfit(f"{name} calls {sorted(used - functions.keys())}, which it doesn't have")
+            raise SchemaError(f"{name} calls {sorted(used - functions.keys())}, which it doesn't have")
     _check_calls_end(graphs)
 
 
@@ -65,13 +65,13 @@ def _check_calls_end(graphs: dict[str, set[str]]) -> None:
         for name in ended:
             del left[name]
     if left:
-        raise Misfit(f"{', '.join(sorted(left))} call themselves")
+        raise SchemaError(f"{', '.join(sorted(left))} call themselves")
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
     """The functions that it calls."""
     if len(set(function.params)) != len(function.params):
-        raise Misfit(f"{name} has a parameter twice")
+        raise SchemaError(f"{name} has a parameter twice")
     known, used = set(function.params), set()
     for block in function.body.blocks:
         for binding in block.bindings:
@@ -79,14 +79,14 @@ def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]
                 _check_value(binding.value, known, keys)
                 used |= _graphs_of(binding.value)
                 _check_bound(binding)
-            except Misfit as why:
-                raise Misfit(f"{name}, value {binding.var.name!r:.40}: {why}") from None
+            except SchemaError as why:
+                raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {why}") from None
             if binding.var in known:
-                raise Misfit(f"{name} defines {binding.var.name!r:.40} twice")
+                raise SchemaError(f"{name} defines {binding.var.name!r:.40} twice")
             known.add(binding.var)
     _check_defined([function.body.body], known)
     if not same_form(function.body.body.ty, function.ret_ty):
-        raise Misfit(f"{name} returns another type than it tells")
+        raise SchemaError(f"{name} returns another type than it tells")
     return used
 
 
@@ -103,9 +103,9 @@ def _check_value(value: Any, known: Collection[Any], keys: Collection[int]) -> N
         _check_defined([value.tuple_value], known)
         of = value.tuple_value.ty
         if not isinstance(of, relax.TupleType) or value.index >= len(of.fields):
-            raise Misfit(f"it is item {value.index} of {of}")
+            raise SchemaError(f"it is item {value.index} of {of}")
         if not same_form(of.fields[value.index], value.ty):
-            raise Misfit("it is of another type than the item")
+            raise SchemaError("it is of another type than the item")
     else:
         _check_defined([value], known)
 
@@ -113,29 +113,29 @@ def _check_value(value: Any, known: Collection[Any], keys: Collection[int]) -> N
 def _check_defined(values: Iterable[Any], known: Collection[Any]) -> None:
     for value in values:
         if isinstance(value, relax.Var) and value not in known:
-            raise Misfit(f"{value.name!r:.40} is used and not defined")
+            raise SchemaError(f"{value.name!r:.40} is used and not defined")
         if isinstance(value, relax.Tuple):
             _check_defined(value.fields, known)
             if not same_form(relax.TupleType([each.ty for each in value.fields]), value.ty):
-                raise Misfit("a tuple tells of other types than it holds")
+                raise SchemaError("a tuple tells of other types than it holds")
 
 
 def _check_bound(binding: Any) -> None:
     if not same_form(binding.value.ty, binding.var.ty):
-        raise Misfit(f"it is bound to a value of type {binding.value.ty}")
+        raise SchemaError(f"it is bound to a value of type {binding.value.ty}")
 
 
 def _check_call(call: Any, keys: Collection[int]) -> None:
     try:
         bound = dialect.read(call)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as cause:
-        raise Misfit(f"its attributes can't be read: {cause}") from cause
+        raise SchemaError(f"its attributes can't be read: {cause}") from cause
     name = bound.primitive.name
     if name == "print_text" and bound.attrs.get("stream") not in STREAMS:
-        raise Misfit(f"it prints to {bound.attrs.get('stream')!r:.60}, and a saved model may print to {STREAMS}")
+        raise SchemaError(f"it prints to {bound.attrs.get('stream')!r:.60}, and a saved model may print to {STREAMS}")
     if name == "waiting":
         if bound.attrs.keys() != {"key"} or bound.attrs["key"] not in keys:
-            raise Misfit("it waits for a call that the file doesn't have")
+            raise SchemaError("it waits for a call that the file doesn't have")
     elif _can_be_typed(call, bound):
         _check_typed(call, bound)
 
@@ -152,14 +152,14 @@ def _check_typed(call: Any, bound: Any) -> None:
     try:
         found = bound.primitive.typed(*types, **bound.attrs)
     except Exception as cause:  # what a type rule makes of attributes that its front would have refused
-        raise Misfit(f"{bound.primitive.tf_name} can't take {call.attrs}: {cause}") from cause
+        raise SchemaError(f"{bound.primitive.tf_name} can't take {call.attrs}: {cause}") from cause
     single = isinstance(found, TensorType)
     if single is isinstance(call.ty, relax.TupleType):
-        raise Misfit(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
+        raise SchemaError(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
     told = [call.ty] if single else list(call.ty.fields)
     results = as_tuple(found) if not single else (found,)
     if len(told) != len(results) or not all(map(_is_of_form, told, results)):
-        raise Misfit(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
+        raise SchemaError(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
 
 
 def _is_of_form(told: Any, found: TensorType) -> bool:

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.composites.value_json import decode, decode_signature
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor
 from tvtf.errors import OpError
 from tvtf.fileio.folder_locks import shared
+from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
-from tvtf.saved.description import SavedModuleError, entry
+from tvtf.saved.description import entry
 from tvtf.saved.program import Program
 from tvtf.saved.restored_functions import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
-from tvtf.saved.structure import decode, decode_signature
 from tvtf.state.autotrackable import wrap
 from tvtf.state.variable import Variable
 from tvtf.train.bundle import Reader

@@ -27,7 +27,7 @@ TENSOR_HEADER: Final = struct.Struct("<QQiiiBBH")
 CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 
 
-class Misfit(ValueError):
+class SchemaError(ValueError):
     """A node that can't stand in a saved program; the text says which and why."""
 
 
@@ -176,7 +176,7 @@ class Graph:
     def referred(self, number: Any, user: int) -> Any:
         """The node that another one refers to; it stands before it."""
         if type(number) is not int or not 0 <= number < user:
-            raise Misfit(f"refers to node {number!r:.40}, and only earlier ones may be referred to")
+            raise SchemaError(f"refers to node {number!r:.40}, and only earlier ones may be referred to")
         self.depths[user] = max(self.depths[user], self.depths[number] + 1)
         return self.nodes[number]
 
@@ -217,60 +217,60 @@ def check(program: Any) -> set[str]:
       Misfit: with the number and type of the node.
     """
     if not isinstance(program, dict) or program.keys() != {"root_index", "nodes", "metadata"}:
-        raise Misfit("it is no graph of nodes")
+        raise SchemaError("it is no graph of nodes")
     nodes, root = program["nodes"], program["root_index"]
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
-        raise Misfit("it has no list of nodes")
+        raise SchemaError("it has no list of nodes")
     graph = Graph(nodes, [0] * len(nodes))
     for number, node in enumerate(nodes):
         try:
             _check_node(graph, number, node)
-        except Misfit as why:
-            raise Misfit(f"node {number} ({node.get('type')!r:.40}) {why}") from None
+        except SchemaError as why:
+            raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {why}") from None
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
-        raise Misfit(f"its root is node {root!r:.40}, which is no module")
+        raise SchemaError(f"its root is node {root!r:.40}, which is no module")
     if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):
-        raise Misfit("its metadata are no texts")
+        raise SchemaError("its metadata are no texts")
     return graph.ops
 
 
 def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
     kind, data = node.get("type"), node.get("data")
     if not isinstance(kind, str) or node.keys() - {"type", "data"}:
-        raise Misfit("is of no type, or has more than a type and data")
+        raise SchemaError("is of no type, or has more than a type and data")
     if kind in FIELDS:
         _check_fields(graph, number, kind, data)
     elif kind in _LEAVES:
         _LEAVES[kind](graph, number, data)
     else:
-        raise Misfit("is of a type that no saved program has")
+        raise SchemaError("is of a type that no saved program has")
     if graph.depths[number] > DEEPEST:
-        raise Misfit(f"is nested more than {DEEPEST} deep")
+        raise SchemaError(f"is nested more than {DEEPEST} deep")
 
 
 def _check_fields(graph: Graph, number: int, kind: str, data: Any) -> None:
     wanted = FIELDS[kind]
     if not isinstance(data, dict) or data.keys() != wanted.keys():
-        raise Misfit(f"must have the fields {', '.join(wanted)}")
+        raise SchemaError(f"must have the fields {', '.join(wanted)}")
     for name, content in data.items():
         try:
             graph.check_field(number, wanted[name], content)
-        except Misfit as why:
-            raise Misfit(f"{name}: {why}") from None
+        except SchemaError as why:
+            raise SchemaError(f"{name}: {why}") from None
     if kind in _RULES:
         _RULES[kind](graph.nodes, data)
 
 
 def _check_type(node: Any, types: frozenset[str]) -> None:
     if node["type"] not in types:
-        raise Misfit(f"refers to a {node['type']!r:.40}, and must to {' or '.join(sorted(types)) or 'nothing'}")
+        raise SchemaError(f"refers to a {node['type']!r:.40}, and must to {' or '.join(sorted(types)) or 'nothing'}")
 
 
 def _check_plain(wanted: Plain, content: Any) -> None:
     if type(content) is not wanted.kind:
-        raise Misfit(f"must be of type {wanted.kind.__name__}, but is {content!r:.40}")
+        raise SchemaError(f"must be of type {wanted.kind.__name__}, but is {content!r:.40}")
     if isinstance(content, int) and not wanted.least <= content <= wanted.most:
-        raise Misfit(f"{content} is out of range")
+        raise SchemaError(f"{content} is out of range")
 
 
 # -- types without fields
@@ -278,7 +278,7 @@ def _check_plain(wanted: Plain, content: Any) -> None:
 
 def _check_container(graph: Graph, number: int, data: Any) -> None:
     if not isinstance(data, list):
-        raise Misfit("has no items")
+        raise SchemaError("has no items")
     for item in data:
         graph.referred(item, number)
 
@@ -286,21 +286,21 @@ def _check_container(graph: Graph, number: int, data: Any) -> None:
 def _check_map(graph: Graph, number: int, data: Any) -> None:
     _check_container(graph, number, data)
     if len(data) % 2:
-        raise Misfit("has a key without a value")
+        raise SchemaError("has a key without a value")
 
 
 def _check_op(graph: Graph, number: int, data: Any) -> None:
     if not isinstance(data, str) or not data.startswith(OP_PREFIX):
-        raise Misfit(f"{data!r:.60} is no op of the dialect")
+        raise SchemaError(f"{data!r:.60} is no op of the dialect")
     graph.ops.add(data.removeprefix(OP_PREFIX))
 
 
 def _leaf(*kinds: type) -> Callable[[Graph, int, Any], None]:
     def checked(_: Graph, __: int, data: Any) -> None:
         if type(data) not in kinds:
-            raise Misfit(f"has the data {data!r:.40}")
+            raise SchemaError(f"has the data {data!r:.40}")
         if type(data) is int and not -MOST_INT <= data < MOST_INT:
-            raise Misfit(f"{data} is out of range")
+            raise SchemaError(f"{data} is out of range")
 
     return checked
 
@@ -319,13 +319,13 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
         octets = base64.b64decode(data, validate=True)
         magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
         if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
-            raise Misfit("is no array in the processor's memory")
+            raise SchemaError("is no array in the processor's memory")
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
-        raise Misfit(f"is no array: {cause}") from None
+        raise SchemaError(f"is no array: {cause}") from None
     rest = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
     if min(shape, default=0) < 0 or size != rest or math.prod(shape) * -(-bits * lanes // 8) != size:
-        raise Misfit(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
+        raise SchemaError(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
     return (code, bits, lanes), tuple(shape)
 
 
@@ -348,24 +348,24 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
     if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
-        raise Misfit(f"{data['dtype']!r:.40} is no dtype")
+        raise SchemaError(f"{data['dtype']!r:.40} is no dtype")
 
 
 def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:
     """A shape that nobody knows may have a known rank."""
     shape = nodes[data["shape"]]
     if shape["type"] != "None" and data["ndim"] != len(_items(nodes, shape["data"]["values"])):
-        raise Misfit(f"has ndim {data['ndim']} and another number of dims")
+        raise SchemaError(f"has ndim {data['ndim']} and another number of dims")
 
 
 def _check_shape_type(nodes: list[Any], data: dict[str, Any]) -> None:
     if data["ndim"] != len(_items(nodes, data["values"])):
-        raise Misfit(f"has ndim {data['ndim']} and other dims")
+        raise SchemaError(f"has ndim {data['ndim']} and other dims")
 
 
 def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
     if nodes[data["ty"]]["data"]["ndim"] != len(_items(nodes, data["values"])):
-        raise Misfit("has a type of another rank")
+        raise SchemaError("has a type of another rank")
 
 
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
@@ -374,21 +374,21 @@ def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
     name = nodes[told["dtype"]]["data"]["dtype"]
     dtype, shape = tensor_of(nodes[data["value"]]["data"])
     if dtype not in _written(name):
-        raise Misfit(f"holds an array of dtype {dtype} and tells of {name}")
+        raise SchemaError(f"holds an array of dtype {dtype} and tells of {name}")
     dims = [] if nodes[told["shape"]]["type"] == "None" else _dims(nodes, told["shape"])
     if dims != list(shape):
-        raise Misfit(f"holds an array of shape {shape} and tells of {dims}")
+        raise SchemaError(f"holds an array of shape {shape} and tells of {dims}")
 
 
 def _check_division(nodes: list[Any], data: dict[str, Any]) -> None:
     if _known(nodes, data["b"]) == 0:
-        raise Misfit("divides by zero")
+        raise SchemaError("divides by zero")
 
 
 def _check_dim_type(nodes: list[Any], data: dict[str, Any]) -> None:
     name = nodes[data["ty"]]["data"]["dtype"]
     if name not in ("bool", "int8", "int16", "int32", "int64"):
-        raise Misfit(f"is a dim of dtype {name}")
+        raise SchemaError(f"is a dim of dtype {name}")
 
 
 def _written(name: str) -> set[tuple[int, int, int]]:

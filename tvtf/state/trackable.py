@@ -7,7 +7,7 @@ https://www.tensorflow.org/guide/checkpoint
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -141,6 +141,28 @@ class Trackable:
     def _track_trackable(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
         """:meth:`_track` by TensorFlow's name, which subclasses of other libraries call and override."""
         return self._track(trackable, name, overwrite)
+
+    def _add_variable_with_custom_getter(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        *,
+        getter: Callable[..., Any],
+        overwrite: bool = False,
+        **options: Any,
+    ) -> Any:
+        """A variable that ``getter`` makes, tracked: what other libraries' objects call for their own."""
+        made = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **options)
+        return self._track_trackable(made, name, overwrite) if isinstance(made, Trackable) else made
+
+    def _maybe_initialize_trackable(self) -> None:
+        """There is nothing to prepare; of that name since other libraries' objects call it."""
+
+    def _handle_deferred_dependencies(self, name: str, trackable: Trackable) -> None:
+        """Restores what a checkpoint holds in wait for an edge that a subclass keeps by itself."""
+        self._restore_deferred(trackable, name)
 
     def _untrack(self, name: str) -> None:
         self._tracking.children.pop(name, None)

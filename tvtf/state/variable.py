@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvtf import dtypes
 from tvtf.core import aligned_array
-from tvtf.core.argument_error import Refused
-from tvtf.core.primitive import hooks
+from tvtf.core.argument_error import ArgumentError
+from tvtf.core.primitive import hooks, table
 from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.core.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.core.thread_state import state
@@ -36,7 +36,7 @@ class ReadVariable:
         return ct
 
 
-class Sightings:
+class AliasCounter:
     """A number that changes each time that any Variable's memory is handed out: while it is the same, nobody has seen more."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Sightings:
         self.count = next(self._numbers)
 
 
-sightings = Sightings()
+sightings = AliasCounter()
 
 
 class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
@@ -272,8 +272,6 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
-        from tvtf.core.primitive import table
-
         with self.lock:
             delta = self._increment(delta, op)
             tapes, state.tapes = state.tapes, []
@@ -290,7 +288,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         if state.trace is not None:
             return self._fitting(tensor)
         if tensor.shape != self._memory.shape:
-            raise Refused(
+            raise ArgumentError(
                 f"Cannot update variable with shape {brackets(self._memory.shape)} using a Tensor with shape "
                 f"{brackets(tensor.shape)}, shapes must be equal."
             ).told_by("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")
@@ -386,33 +384,6 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """Replaces the value, and gives nothing."""
         self.assign(value, read_value=False)
 
-    if TYPE_CHECKING:  # what tvtf.ops attaches
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, key: Any) -> Tensor: ...
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-
     # -- tracking (see tvtf.track)
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
@@ -484,6 +455,10 @@ class UnreadVariable(Variable):
     @property
     def name(self) -> str:
         return "UnreadVariable"
+
+    @property
+    def op(self) -> None:
+        """None, as of what was done eagerly: libraries return it for the assignment."""
 
     def _as_tensor(self) -> Tensor:
         return self._original._as_tensor()

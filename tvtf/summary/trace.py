@@ -6,9 +6,9 @@ from typing import Any
 
 from tvtf.core.log import logger
 from tvtf.core.primitive import export
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.summary.profiler import start, stop, stop_in
-from tvtf.summary.protos import proto
 from tvtf.summary.values import MSG_STEP, write
 from tvtf.summary.writer import active, writing
 
@@ -110,7 +110,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
 
 
 def _run_metadata(functions: list[Any]) -> bytes:
-    from tvtf.summary.nodes import graph_def
+    from tvtf.ir.graph_def import graph_def
 
     found = proto("compat.proto.config_pb2").RunMetadata()
     for function in functions:

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import RefusedValue
+from tvtf.core.argument_error import ArgumentValueError
 from tvtf.core.primitive import export, refusing
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.frontend.host.python_call import traced
 from tvtf.ops.operands import scalar_int
 from tvtf.state.module import current_scope, name_scope
-from tvtf.summary.protos import proto
 from tvtf.summary.writer import SummaryWriter, active, recording, writing
 
 MSG_STEP = (
@@ -160,7 +160,7 @@ def audio(
     def build(tag: str, values: np.ndarray) -> Any:
         rate = scalar_int(sample_rate, "sample_rate")
         if rate <= 0:
-            raise RefusedValue(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
+            raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
         clips = [_wav(clip, rate) for clip in values[:max_outputs]]
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
@@ -209,7 +209,7 @@ def graph(graph_data: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/graph
     """
-    from tvtf.summary.nodes import graph_def
+    from tvtf.ir.graph_def import graph_def
 
     writer = writing()
     if writer is None:

@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.variable_lock import Lock
 from tvtf.fileio import tfrecord
 from tvtf.fileio.atomic_file import named_failures
-from tvtf.summary.protos import proto
 
 _numbers = itertools.count()
 MSG_CLOSED = "SummaryWriter is already closed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -69,6 +70,7 @@ class Checkpoint(AutoTrackable):
     def __init__(self, root: Trackable | None = None, **kwargs: Any) -> None:
         self._attached: dict[str, Trackable] = _untracked({})
         self._save_counter: Any = _untracked(None)
+        root = root() if isinstance(root, weakref.ref) else root  # as a model gives itself to its own
         if root is not None:
             _check_trackable(root, "root")
             self._save_counter = _untracked(root._lookup_dependency("save_counter"))

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import agree_dim, agree_shape, as_shape, brackets
 from tvtf.core.tensor import convert_to_tensor, to_array
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
+from tvtf.frontend.host.python_call import numpy_function
 from tvtf.ops.operands import operands
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -221,7 +223,7 @@ def _require_selectable(truth: Any, x: Any, y: Any) -> None:
             f"Input 0: {shown[0]} != input 1: {shown[1]}"
         )
     if wrong:
-        raise Refused(wrong).told_by("Select")
+        raise ArgumentError(wrong).told_by("Select")
 
 
 @v1("cond")
@@ -259,8 +261,6 @@ def print_tensor(
     name: str | None = None,
 ) -> Any:
     """``input_``; when it is computed, ``data`` are printed to stderr."""
-    from tvtf.frontend.host.python_call import numpy_function
-
     count = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
     most = 3 if summarize is None else summarize
 
@@ -277,8 +277,6 @@ def print_tensor(
 
 
 def _ran(function: Any, show: Any, tensors: Any) -> Any:
-    from tvtf.core.tensor_spec import TensorSpec
-
     def run(*arrays: Any) -> Any:
         show(*arrays)
         import numpy as np
@@ -442,7 +440,7 @@ def sparse_to_dense(
 def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> Any:
     """The values of ``x`` that ``y`` lacks, and where they are."""
     x, y = (tf_("reshape")(v, [-1]) for v in operands(x, y))
-    kept = tf_("math.logical_not")(tf_("reduce_any")(x[:, None] == y[None, :], axis=1))
+    kept = tf_("math.logical_not")(tf_("reduce_any")(tf_("equal")(x[:, None], y[None, :]), axis=1))
     places = tf_("reshape")(tf_("where")(kept), [-1])
     return tf_("gather")(x, places), tf_("cast")(places, as_dtype(index_dtype))
 

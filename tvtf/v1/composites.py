@@ -11,7 +11,9 @@ from tvtf.composites.ragged.tensor import RaggedTensor
 from tvtf.composites.sparse.tensor import SparseTensor, SparseTensorValue
 from tvtf.core import nest
 from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.primitive import public_names
 from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
@@ -161,9 +163,6 @@ def ragged_constant_value(
     row_splits_dtype: str = "int64",
 ) -> Any:
     """A ``RaggedTensorValue`` of nested lists."""
-    from tvtf.core.primitive import public_names
-    from tvtf.core.thread_state import state
-
     outer, state.trace = state.trace, None
     try:
         kind = None if dtype is None else as_dtype(dtype)

@@ -10,7 +10,7 @@ from tvtf.core.thread_state import state
 from tvtf.v1.graph import GraphTrace, Operation, get_default_graph
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys, Variable, get_variable, trainable_variables
+from tvtf.v1.variables import GraphKeys, Variable, get_variable, global_variables, trainable_variables
 
 
 def _rate(name: str, rate: Any) -> None:
@@ -68,7 +68,7 @@ def _polynomial(
 ) -> Tensor:
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
-        times = _tf("where", step == 0, _tf("ones_like", step), _tf("math.ceil", step / steps))
+        times = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
         steps = steps * times
     else:
         step = _tf("minimum", step, steps)
@@ -202,8 +202,6 @@ class ExponentialMovingAverage:
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
         """By the name under which it is saved, the variable that takes the value: averages for those that have one."""
-        from tvtf.v1.variables import global_variables
-
         averaged = (
             [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
         )

@@ -18,6 +18,7 @@ from tvtf.core.graph_operation import Operation as AnyOperation
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.polymorphic_function import unknown_rank
@@ -432,7 +433,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         outer, tapes, scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        state.trace, state.tapes = self.trace, [self.records]
+        is_in_force = any(tape is self.records for tape in tapes)
+        state.trace, state.tapes = self.trace, tapes if is_in_force else [self.records]
         try:
             yield self
         except UnknownRank as needed:
@@ -490,6 +492,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         """The ops, in the order in which they were added."""
         return list(self.operations.values())
 
+    def _get_control_flow_context(self) -> None:
+        """None, as where control flow is functions, which libraries look for."""
+        return
+
     def get_operation_by_name(self, name: str) -> Operation:
         """Raises KeyError where there is none of this name."""
         if not isinstance(name, str):
@@ -543,8 +549,6 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         Raises:
           ImportError: without the ``tensorboard`` extra.
         """
-        from tvtf.summary.protos import proto
-
         made = proto("compat.proto.graph_pb2").GraphDef()
         for operation in self.operations.values():
             inputs = [t.name.removesuffix(":0") for t in operation.inputs]
@@ -690,7 +694,10 @@ class FunctionGraph(Graph):
     def __init__(self, trace: Trace) -> None:
         super().__init__()
         self.name, self.building_function, self.seed = trace.name, True, seeds.seed
-        self.outer_graph = _graph_of(trace.parent)
+        self.outer_graph, self._traced = _graph_of(trace.parent), trace
+
+    def get_operations(self) -> list[Any]:
+        return self._traced.operations()
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:

@@ -84,7 +84,7 @@ def _reduced(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
     elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
         count = _tf("reduce_sum", ones)
     else:
-        count = _tf("reduce_sum", ones * _tf("cast", weights != 0.0, "float32"))
+        count = _tf("reduce_sum", ones * _tf("cast", _tf("not_equal", weights, 0.0), "float32"))
     return _tf("math.divide_no_nan", total, count)
 
 
@@ -201,7 +201,7 @@ def mean_pairwise_squared_error(
     delta = x - y
     axes = list(range(1, delta.shape.rank))
     squares = _tf("reduce_sum", delta * delta, axes, True)
-    present = _tf("ones_like", delta) * _tf("cast", weights != 0.0, "float32")
+    present = _tf("ones_like", delta) * _tf("cast", _tf("not_equal", weights, 0.0), "float32")
     count = _tf("reduce_sum", present, axes, True)
     first = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
     second = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))

@@ -152,7 +152,7 @@ _COUNTS = {
 def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
     is_label, is_predicted = _COUNTS[kind]
     y, x = (_tf("cast", t, "bool") for t in _pair(labels, predictions))
-    hit = _tf("logical_and", y == is_label, x == is_predicted)
+    hit = _tf("logical_and", _tf("equal", y, is_label), _tf("equal", x, is_predicted))
     return _weighted(hit, weights)[0]
 
 
@@ -225,7 +225,8 @@ def mean_iou(
         hit = _tf("linalg.diag_part", matrix)
         covered = _tf("reduce_sum", matrix, 0) + _tf("reduce_sum", matrix, 1) - hit
         return _ratio(
-            _tf("reduce_sum", _ratio(hit, covered)), _tf("reduce_sum", _tf("cast", covered != 0.0, "float32"))
+            _tf("reduce_sum", _ratio(hit, covered)),
+            _tf("reduce_sum", _tf("cast", _tf("not_equal", covered, 0.0), "float32")),
         )
 
     with current_graph().trace.unnamed():
@@ -270,7 +271,10 @@ def auc(
             if weights is None
             else _tf("reshape", _tf("broadcast_to", _floats(weights), _tf("shape", predictions)), [1, -1])
         )
-        sums = {f"{k}": _tf("reduce_sum", _masked(positive == a, above == b, own), 1) for k, (a, b) in _COUNTS.items()}
+        sums = {
+            f"{k}": _tf("reduce_sum", _masked(_tf("equal", positive, a), _tf("equal", above, b), own), 1)
+            for k, (a, b) in _COUNTS.items()
+        }
 
     def area(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
         epsilon = 1e-6

@@ -11,6 +11,8 @@ from tvtf.core import nest
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
@@ -18,6 +20,7 @@ from tvtf.fileio.protobuf import parsed
 from tvtf.fileio.tfrecord import records_of
 from tvtf.frontend.function.polymorphic_function import function
 from tvtf.frontend.host.printing import print_ as _print
+from tvtf.frontend.host.python_call import numpy_function
 from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.state.module import name_scope as _name_scope
@@ -74,9 +77,6 @@ def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
 
 def _of_unknown_dims(given: Any, shape: Any) -> Any:
     """A value of known shape as one whose dims only running tells."""
-    from tvtf.core.tensor_spec import TensorSpec
-    from tvtf.frontend.host.python_call import numpy_function
-
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 
 
@@ -181,8 +181,6 @@ def summary_iterator(path: str) -> Iterator[Any]:
     Raises:
       ImportError: without the ``tensorboard`` extra.
     """
-    from tvtf.summary.protos import proto
-
     decode = proto("compat.proto.event_pb2").Event.FromString
     for record in records_of(os.fspath(path)):
         yield parsed(decode, record, f"{path}: an event")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.tensor import convert_to_tensor, static_value
+from tvtf.images.glimpse import glimpse
 from tvtf.v1.arguments import renamed
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -228,8 +229,6 @@ def _resized(
 
 
 def _static(size: Any) -> Any:
-    from tvtf.core.tensor import static_value
-
     return size if isinstance(size, (list, tuple)) else static_value(convert_to_tensor(size))
 
 
@@ -273,8 +272,6 @@ def extract_glimpse(
     name: Any = None,
 ) -> Any:
     """As ``tf.image.extract_glimpse``, but the offsets are those of the windows' middles."""
-    from tvtf.images.glimpse import glimpse
-
     return glimpse(
         input, size, offsets, centered, normalized, "uniform" if uniform_noise else "gaussian", to_middle=True
     )

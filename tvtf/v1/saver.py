@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvtf.core.thread_state import state
-from tvtf.errors import NotFoundError
+from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.fileio import atomic_file
 from tvtf.train import bundle
 from tvtf.train.checkpoint_state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
@@ -142,8 +142,6 @@ class Saver:
 
 
 def _check_shape(name: str, variable: Any, value: Any) -> None:
-    from tvtf.errors import InvalidArgumentError
-
     if not variable.shape.is_compatible_with(value.shape):
         raise InvalidArgumentError(
             None, None, "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "

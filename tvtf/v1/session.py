@@ -29,6 +29,7 @@ from tvtf.ir.trace import Graph as Function
 from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.analysis.dead_code import makers_for, makers_of_dims
 from tvtf.state.variable import Variable
+from tvtf.v1.composites import fetched
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 
 
@@ -125,7 +126,7 @@ class _Part:
         part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         part.bindings = list(self._bindings())
         part.subgraphs, part.assumptions, part.holds_texts = whole.subgraphs, whole.assumptions, whole.holds_texts
-        part.hopes = whole.hopes
+        part.speculated_equalities = whole.speculated_equalities
         part.pure = not any(e.var in self.needed for e in whole.effects if e.variable is None)
         return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
 
@@ -428,8 +429,6 @@ def _components(value: Any) -> list[Any]:
 def _packed(fetches: Any, values: Iterator[Any]) -> Any:
     """The values in the structure of what was fetched; tensors made of tensors as TensorFlow 1 gave them."""
     if nest.is_composite(fetches):
-        from tvtf.v1.composites import fetched
-
         return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
     if isinstance(fetches, Mapping):
         made: Any = type(fetches)

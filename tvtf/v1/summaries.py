@@ -14,9 +14,9 @@ import numpy as np
 from tvtf.core.primitive import public_names
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.tensorboard_protos import proto
 from tvtf.dtypes import string
 from tvtf.frontend.host.python_call import numpy_function
-from tvtf.summary.protos import proto
 from tvtf.v1.graph import current_graph, get_default_graph
 from tvtf.v1.registry import Made, names, v1
 from tvtf.v1.variables import GraphKeys

@@ -18,6 +18,7 @@ from tvtf.v1.graph import get_default_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.saver import Saver
 from tvtf.v1.session import Session, get_default_session
+from tvtf.v1.summaries import FileWriter, merge_all
 from tvtf.v1.variables import (
     GraphKeys,
     global_variables,
@@ -343,8 +344,6 @@ class SummarySaverHook(SessionRunHook):
         )
 
     def begin(self) -> None:
-        from tvtf.v1.summaries import FileWriter, merge_all
-
         self._step = _required_step("SummarySaverHook")
         self._op = merge_all() if self._op is None else self._op
         self._writer = self._writer or FileWriter(self._folder)

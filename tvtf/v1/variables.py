@@ -11,14 +11,17 @@ import numpy as np
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype, string
 from tvtf.errors import FailedPreconditionError
+from tvtf.frontend.host.python_call import numpy_function
 from tvtf.state.trackable import TensorSpecs
 from tvtf.state.variable import ResourceVariable
 from tvtf.state.variable import Variable as _Variable
 from tvtf.state.variable_options import checked_options
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.initializers import GlorotUniform
 from tvtf.v1.registry import v1
 from tvtf.v1.session import current, running
 
@@ -554,8 +557,6 @@ def _initial(name: str, shape: TensorShape | None, dtype: Any, initializer: Any)
 
 
 def _default_initializer(kind: Any) -> Any:
-    from tvtf.v1.initializers import GlorotUniform
-
     if kind.is_floating:
         return GlorotUniform()
     return lambda shape, dtype=None: public_names()["zeros"](shape, dtype)
@@ -632,9 +633,6 @@ def local_variables_initializer() -> Any:
 
 def _asked(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
     """What Python says when the graph runs."""
-    from tvtf.core.tensor_spec import TensorSpec
-    from tvtf.frontend.host.python_call import numpy_function
-
     return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
 
 

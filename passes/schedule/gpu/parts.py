@@ -13,14 +13,8 @@ from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitute
-from tvtf.passes.schedule.gpu.contraction import (
-    BLOCKS_THAT_FILL,
-    Contraction,
-    as_contraction,
-    blocks_of,
-    emit_contraction,
-    tile_for,
-)
+from tvtf.passes.schedule.gpu.contraction import BLOCKS_THAT_FILL, blocks_of, emit_contraction, tile_for
+from tvtf.passes.schedule.gpu.product import Contraction, as_contraction
 from tvtf.passes.schedule.gpu.reduction import emit_kernel
 from tvtf.passes.schedule.gpu.target import GpuTarget
 

@@ -9,18 +9,15 @@ Source: PTX ISA 8.0, "Matrix Fragments for mma.m16n8k16 / mma.m16n8k8", ldmatrix
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 from tvm.backend.cuda.op import cuda_func_call
 from tvm.tirx import Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.gpu.block import Registers
+from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile
 from tvtf.passes.schedule.gpu.target import VECTOR_BYTES, GpuTarget
-
-if TYPE_CHECKING:
-    from tvtf.passes.schedule.gpu.block import Registers
-    from tvtf.passes.schedule.gpu.contraction import Contraction, Tile, _Side
 
 HALF_PTX = {"float16": "f16", "bfloat16": "bf16"}
 SHARED_TYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32"}
@@ -79,8 +76,8 @@ class Instruction:
         tile: Tile,
         sums: Registers,
         shared: Var,
-        left: _Side,
-        right: _Side,
+        left: Side,
+        right: Side,
         stage: ir.Expr,
         row: ir.Expr,
         column: ir.Expr,
@@ -104,8 +101,8 @@ class Instruction:
         tile: Tile,
         sums: Registers,
         shared: Var,
-        left: _Side,
-        right: _Side,
+        left: Side,
+        right: Side,
         stage: ir.Expr,
         row: ir.Expr,
         column: ir.Expr,
@@ -133,7 +130,7 @@ class Instruction:
         )
         return row, (matrix % across) * COLUMNS + (lane % 4) * 2 + own % 2
 
-    def _code(self, tile: Tile, left: _Side, right: _Side) -> tuple[str, str]:
+    def _code(self, tile: Tile, left: Side, right: Side) -> tuple[str, str]:
         values = {
             "DOWN": tile.own_rows // ROWS,
             "ACROSS": tile.own_columns // COLUMNS,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from tvtf.core.primitive import public_names
-from tvtf.core.shape import Dim, TensorShape, as_shape, broadcast_shapes, is_static_shape
+from tvtf.core.shape import Dim, TensorShape, as_shape, broadcast_shapes, fresh_dim, is_static_shape
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 from tvtf.dtypes import int32
 from tvtf.ops.array import shape as shape_of
@@ -24,8 +25,34 @@ def as_parameter(value: Any, dtype: Any = None) -> Any:
     return value if value is None or isinstance(value, Variable) else convert_to_tensor(value, dtype)
 
 
+_declared: ContextVar[dict[int, tuple[Dim, ...]] | None] = ContextVar("declared", default=None)
+"""The dims that Variables were declared with, while those are asked for."""
+
+
+class _UnknownRank(Exception):
+    """A Variable may be given values of any rank."""
+
+
 def dims_of(x: Any) -> tuple[Dim, ...]:
-    return tuple(x._type.shape)
+    declared = _declared.get()
+    if declared is None or not isinstance(x, Variable) or x.shape.is_fully_defined():
+        return tuple(x._type.shape)
+    if x.shape.rank is None:
+        raise _UnknownRank
+    if id(x) not in declared:
+        declared[id(x)] = tuple(fresh_dim("declared") if d is None else d for d in x.shape)
+    return declared[id(x)]
+
+
+def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
+    """What is known of a shape whatever Variables are assigned, as opposed to what they hold now."""
+    token = _declared.set({})
+    try:
+        return as_shape(tuple(dims()))
+    except _UnknownRank:
+        return TensorShape(None)
+    finally:
+        _declared.reset(token)
 
 
 def full(value: float, shape: Sequence[Dim], dtype: Any) -> Tensor:

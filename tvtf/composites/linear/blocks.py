@@ -22,7 +22,7 @@ from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
 from tvtf.composites.linear.operator import LinearOperator
 from tvtf.composites.linear.sums import kept_form, sum_of
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.shape import Dim, may_be_same, simplify_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.ops.rules import bind
 
@@ -245,7 +245,7 @@ class LinearOperatorBlockDiag(_Blocks):
             raise ValueError(f"Can not efficiently {what} `LinearOperatorBlockDiag`{both} number of blocks differ.")
         pairs = list(zip(self.operators, right.operators))
         for own, other in pairs:
-            if own.domain_dimension != other.range_dimension:
+            if not may_be_same(own._dims()[-1], other._dims()[-2]):
                 sizes = f"{own.domain_dimension} but got {other.range_dimension}"
                 raise ValueError(f"Blocks are incompatible. Expected `x` to have dimension {sizes}.")
         found = [getattr(own, method)(other) for own, other in pairs]

@@ -20,6 +20,7 @@ from tvtf.composites.linear.algebra import (
     ones,
     product,
     real,
+    shape_tensor,
     spread,
     to_dtype,
     total,
@@ -85,8 +86,6 @@ class _Circulant(LinearOperator):
 
     def block_shape_tensor(self) -> Tensor:
         """The same as a vector."""
-        from tvtf.composites.linear.algebra import shape_tensor
-
         return shape_tensor(self._blocks())
 
     def _blocks(self) -> tuple[Dim, ...]:

@@ -11,7 +11,7 @@ from tvtf.composites.linear.algebra import broadcast, dims_of, maybe_adjoint, to
 from tvtf.composites.linear.dense import LinearOperatorLowerTriangular
 from tvtf.composites.linear.operator import LinearOperator
 from tvtf.core.primitive import export
-from tvtf.core.shape import Dim, agree_dim, simplify_dim, size_of
+from tvtf.core.shape import Dim, may_be_same, simplify_dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.lapack import swapped
@@ -121,7 +121,7 @@ class LinearOperatorComposition(LinearOperator):
     def _dims(self) -> tuple[Dim, ...]:
         for left, right in zip(self.operators, self.operators[1:]):
             columns, rows = left._dims()[-1], right._dims()[-2]
-            if not agree_dim(columns, rows):
+            if not may_be_same(columns, rows):
                 raise ValueError(f"Dimensions {columns} and {rows} are not compatible")
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 

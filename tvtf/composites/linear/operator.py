@@ -14,6 +14,7 @@ from tvtf.composites.linear import hints
 from tvtf.composites.linear.algebra import (
     adjoint,
     column,
+    declared_shape,
     dims_of,
     identity,
     magnitude,
@@ -23,7 +24,6 @@ from tvtf.composites.linear.algebra import (
     to_dtype,
     together,
     total,
-    visible,
     without_last,
 )
 from tvtf.composites.linear.slicing import sliced
@@ -165,7 +165,7 @@ class LinearOperator(Module, CompositeTensor):
         return tuple(self._shape())
 
     def _shape(self) -> TensorShape:
-        return visible(self._dims())
+        return declared_shape(self._dims)
 
     @property
     def shape(self) -> TensorShape:
@@ -176,8 +176,8 @@ class LinearOperator(Module, CompositeTensor):
         return self.shape[:-2]  # type: ignore[no-any-return]
 
     @property
-    def tensor_rank(self) -> int:
-        return len(self._dims())
+    def tensor_rank(self) -> int | None:
+        return self.shape.rank  # type: ignore[no-any-return]
 
     @property
     def domain_dimension(self) -> int | None:
@@ -197,7 +197,7 @@ class LinearOperator(Module, CompositeTensor):
 
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
         """The rank as a tensor."""
-        return constant(self.tensor_rank)
+        return constant(len(self._dims()))
 
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
         """The number of columns as a tensor."""

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.composites.ragged.build import from_tensor
 from tvtf.composites.ragged.gathering import as_tensor
 from tvtf.composites.ragged.tensor import RaggedTensor
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor
@@ -44,7 +44,7 @@ def _cross(
 ) -> tuple[np.ndarray, np.ndarray]:
     features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
     if len({len(splits) for _, splits in features}) > 1:
-        raise Refused("All inputs must have the same batch size")
+        raise ArgumentError("All inputs must have the same batch size")
     found, edges = [], [0]
     for row in range(len(features[0][1]) - 1):
         for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):

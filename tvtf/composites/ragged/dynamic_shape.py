@@ -14,7 +14,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorShape, agree_dim, as_shape, is_static_shape, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.dtypes import DType, as_dtype, int64
+from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
@@ -103,8 +103,6 @@ class DynamicRaggedShape(CompositeTensor):
         """The shape of a tensor, ragged or not."""
         if isinstance(t, RaggedTensor):
             return cls(t.row_partitions, t.flat_values._type.shape, dtype or t.row_splits.dtype)
-        from tvtf.dtypes import int32
-
         return cls([], convert_to_tensor(t)._type.shape, dtype or int32)
 
     # -- what it is

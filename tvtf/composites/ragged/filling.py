@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import brackets, same_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
@@ -95,12 +95,12 @@ def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
             f"({rows._type.shape[0]})."
         )
     if told:
-        raise Refused(told).told_by(OP)
+        raise ArgumentError(told).told_by(OP)
 
 
 def _check_rows(rows: np.ndarray, count: Any) -> None:
     for place in np.flatnonzero((rows < 0) | (rows >= count)):
-        raise Refused(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").told_by(OP)
+        raise ArgumentError(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").told_by(OP)
 
 
 @export("ragged_fill_empty_rows_grad")
@@ -122,7 +122,7 @@ def ragged_fill_empty_rows_grad(
     gradients = convert_to_tensor(grad_values)
     at = operand(reverse_index_map, int64)
     if at.ndim != 1:
-        raise Refused(f"reverse_index_map must be a vector, saw: {brackets(at._type.shape)}")
+        raise ArgumentError(f"reverse_index_map must be a vector, saw: {brackets(at._type.shape)}")
     ones = bind.broadcast_to(number(1, at), shape=at._type.shape)
     values = bind.unsorted_segment_sum(ones, at, num_segments=gradients._type.shape[0])
     filled = bind.select(bind.equal(values, number(0, values)), gradients, number(0, gradients))

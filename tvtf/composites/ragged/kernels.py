@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.allocation_check import require_room
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorType, simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import INTEGER, DType, as_dtype, int64
@@ -25,9 +25,9 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
     if (deltas == 0).any():
-        raise Refused("Requires delta != 0")
+        raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
-        raise Refused("Requires ((limit - start) / delta) <= 9223372036854775807")
+        raise ArgumentError("Requires ((limit - start) / delta) <= 9223372036854775807")
     ends = zip(starts.tolist(), limits.tolist(), deltas.tolist())
     values = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in ends)
     require_room(TensorType((values,), as_dtype(starts.dtype)), "RaggedRange")  # NumPy takes more than 2**63 for none

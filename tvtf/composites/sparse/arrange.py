@@ -17,7 +17,7 @@ from tvtf.composites.sparse.kernels import (
     vector,
 )
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, as_sparse_list, of_shape, rank_of
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -116,7 +116,7 @@ def _told_target(sp: SparseTensor, given: list[int], total: Tensor) -> Tensor:
     unknown = [i for i, d in enumerate(given) if d == -1]
     if len(unknown) > 1:
         told = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
-        raise Refused(told, ValueError, f"At most one dimension can be inferred (-1). Found: {given}").told_by(
+        raise ArgumentError(told, ValueError, f"At most one dimension can be inferred (-1). Found: {given}").told_by(
             "SparseReshape"
         )
     known = known_vector(sp.dense_shape)
@@ -149,9 +149,9 @@ def _filled(known: list[int], given: list[int]) -> list[int]:
         inferred = f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {rest}"
         plain = f"a tensor with {size} dense values, but the requested shape has {rest}"
         told = f"Cannot reshape a tensor with {size} elements to shape {given} ({rest} elements)."
-        raise Refused(f"Input to reshape is {inferred if -1 in given else plain}. {shapes}", ValueError, told).told_by(
-            "SparseReshape"
-        )
+        raise ArgumentError(
+            f"Input to reshape is {inferred if -1 in given else plain}. {shapes}", ValueError, told
+        ).told_by("SparseReshape")
     return found
 
 
@@ -212,9 +212,9 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     for i, sp in enumerate(inputs):
         if rank_of(sp) != rank:
             told = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"
-            raise Refused(told).told_by("SparseConcat")
+            raise ArgumentError(told).told_by("SparseConcat")
     if not -rank <= along < rank:
-        raise Refused(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").told_by("SparseConcat")
+        raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").told_by("SparseConcat")
     along %= rank
     offsets, total = _offsets(inputs, along)
     others = _largest(inputs) if expand_nonconcat_dims else _equal_shapes(inputs, along)
@@ -246,7 +246,7 @@ def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
         for dim, (a, b) in enumerate(zip(inputs[0].shape, sp.shape)):
             if dim != axis and None not in (a, b) and a != b:
                 told = f"Input shapes must match: expected {a} for dimension {dim} but got {b} at position {i}"
-                raise Refused(told).told_by("SparseConcat")
+                raise ArgumentError(told).told_by("SparseConcat")
         if known_vector(first) is None or known_vector(sp.dense_shape) is None:
             fits = bind.equal(first, sp.dense_shape)
             others = all_of(bind.logical_or(fits, EagerTensor(np.arange(len(sp.shape)) == axis)))

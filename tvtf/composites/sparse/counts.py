@@ -9,7 +9,7 @@ import numpy as np
 from tvtf.composites.sparse.cutting import require_same_places, retain
 from tvtf.composites.sparse.kernels import distinct_places, vector
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -23,7 +23,7 @@ _NATURAL = "Input values must all be non-negative"
 
 def _check_natural(numbers: np.ndarray) -> None:
     if (numbers < 0).any():
-        raise Refused(_NATURAL).told_by("DenseCountSparseOutput")
+        raise ArgumentError(_NATURAL).told_by("DenseCountSparseOutput")
 
 
 @export("sparse.bincount")
@@ -89,7 +89,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
     x = convert_to_tensor(values)
     shares = None if weights is None else convert_to_tensor(weights)
     if shares is not None and shares.shape != x.shape:
-        raise Refused(f"Weights and values must have the same shape: {shares.shape} vs. {x.shape}").told_by(
+        raise ArgumentError(f"Weights and values must have the same shape: {shares.shape} vs. {x.shape}").told_by(
             "DenseCountSparseOutput"
         )
     shape = x._type.shape

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.composites.sparse.kernels import all_of, known_vector, one_hot, taken
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, of_shape, rank_of, sizes
 from tvtf.core import nest
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -49,7 +49,7 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
     for vector_, what in ((first, "start"), (extent, "size")):
         if vector_._type.shape != (rank_of(sp),):
             told = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
-            raise Refused(told).told_by("SparseSlice")
+            raise ArgumentError(told).told_by("SparseSlice")
     return _block(sp, first, extent)
 
 
@@ -89,12 +89,12 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
     sp = as_sparse(sp_input)
     rank, along, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
     if not -rank <= along < rank:
-        raise Refused(f"Input axis should be in range [{-rank}, {rank}), got {along}").told_by("SparseSplit")
+        raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {along}").told_by("SparseSplit")
     along %= rank
     size = sp.shape[along]
     if count < 1 or (size is not None and count > size):
         told = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
-        raise Refused(told).told_by("SparseSplit")
+        raise ArgumentError(told).told_by("SparseSplit")
     return [_part(sp, along, i, count) for i in range(count)]
 
 
@@ -221,7 +221,7 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     default = convert_to_tensor(default_value, sp.dtype)
     if default.ndim:
         told = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
-        raise Refused(told).told_by("SparseFillEmptyRows")
+        raise ArgumentError(told).told_by("SparseFillEmptyRows")
     count = sizes(sp)[0]
     check = partial(_check_rows, count=count)
     indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
@@ -246,7 +246,7 @@ def _check_rows(indices: np.ndarray, count: Any) -> None:
     rows = indices[:, 0]
     for place in np.flatnonzero((rows < 0) | (rows >= count)):
         told = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
-        raise Refused(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
+        raise ArgumentError(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
 
 
 @export("sparse.map_values")

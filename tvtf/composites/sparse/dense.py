@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.composites.sparse.kernels import all_of, same
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, sizes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -43,7 +43,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """
     x = convert_to_tensor(tensor)
     if not x.ndim:
-        raise Refused("WhereOp : Unhandled input dimensions: 0").told_by("Where")
+        raise ArgumentError("WhereOp : Unhandled input dimensions: 0").told_by("Where")
     found = places(bind.not_equal(x, zero(x.dtype)))
     return SparseTensor(found, bind.gather_nd(x, found), shape_of(x, int64))
 
@@ -78,14 +78,14 @@ def to_dense(
     if default.dtype is not sp.dtype:
         raise _wrong_default(sp.dtype, default.dtype)
     if default.ndim:
-        raise Refused("default_value should be a scalar.").told_by("SparseToDense")
+        raise ArgumentError("default_value should be a scalar.").told_by("SparseToDense")
     return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
 
 
 def _wrong_default(expected: DType, found: DType) -> BaseException:
     names = [type_name(d) for d in (expected, found)]
     told = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
-    return Refused(told, TypeError).told_by("SparseToDense")
+    return ArgumentError(told, TypeError).told_by("SparseToDense")
 
 
 def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
@@ -102,11 +102,11 @@ def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np
     steps = _first_steps(indices) if ordered else np.ones(len(indices))
     for row in np.flatnonzero(outside | (steps <= 0)):
         if outside[row] and not ordered:
-            raise Refused(f"Indices are not valid (out of bounds).  Shape: {brackets(dims)}")
+            raise ArgumentError(f"Indices are not valid (out of bounds).  Shape: {brackets(dims)}")
         shown = f"indices[{row}] = {brackets(indices[row].tolist())} is "
         if outside[row]:
-            raise Refused(f"{shown}out of bounds: need 0 <= index < {brackets(dims)}")
-        raise Refused(f"{shown}{MSG_UNORDERED if steps[row] else 'repeated'}")
+            raise ArgumentError(f"{shown}out of bounds: need 0 <= index < {brackets(dims)}")
+        raise ArgumentError(f"{shown}{MSG_UNORDERED if steps[row] else 'repeated'}")
     return indices
 
 
@@ -212,7 +212,7 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str 
 
 def _count(value: Any, name: str) -> Dim:
     if isinstance(value, int) and value < 0:
-        raise Refused(f"Requires start <= limit when delta > 0: 0/{value}").told_by("Range")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{value}").told_by("Range")
     if not isinstance(value, (int, np.integer, Tensor)) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer value")
     return size_argument(value, name)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.tensor import SparseTensor
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, primitive
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
@@ -20,7 +20,7 @@ from tvtf.ops.rules import bind, draw
 
 def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
     if not ok:
-        raise Refused(message)
+        raise ArgumentError(message)
     return x
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.composites.sparse.cutting import retain
 from tvtf.composites.sparse.kernels import all_of, distinct_places, known_vector
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, of_shape, rank_of, sizes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -34,7 +34,7 @@ def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
     dims = list(sp.shape)
     if lead < 0 or any(_differ(a, b) for a, b in zip(dense._type.shape, dims[lead:])):
         told = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
-        raise Refused(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {told}").told_by(op)
+        raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {told}").told_by(op)
     if not dense.ndim:
         return dense
     widths = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
@@ -81,11 +81,11 @@ def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
       InvalidArgumentError: they have not the same.
     """
     if rank_of(a) != rank_of(b):
-        raise Refused(ranks).told_by(op)
+        raise ArgumentError(ranks).told_by(op)
     for i, (mine, other) in enumerate(zip(a.shape, b.shape)):
         if None not in (mine, other) and mine != other:
             told = f"Operands' shapes do not match: got {mine} and {other} for dimension {i}"
-            raise Refused(told).told_by(op)
+            raise ArgumentError(told).told_by(op)
     if known_vector(a.dense_shape) is not None and known_vector(b.dense_shape) is not None:
         return a.dense_shape
     equal = all_of(bind.equal(a.dense_shape, b.dense_shape))
@@ -144,7 +144,7 @@ def require_dtypes(a: SparseTensor, b: SparseTensor, op: str) -> None:
 def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
     try:
         require_same_dtype((a._type, b._type), ("a_values", name))
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by(op) from None
 
 
@@ -153,11 +153,11 @@ def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
         told = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
-        raise Refused(told).told_by("SparseTensorDenseAdd")
+        raise ArgumentError(told).told_by("SparseTensorDenseAdd")
     for i, (mine, other_dim) in enumerate(zip(sp.shape, dense.shape)):
         if None not in (mine, other_dim) and mine != other_dim:
             told = f"sparse side {mine} vs dense side {other_dim}"
-            raise Refused(f"Dimension {i} does not equal (no broadcasting is supported): {told}").told_by(
+            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {told}").told_by(
                 "SparseTensorDenseAdd"
             )
     return bind.tensor_scatter_add(dense, sp.indices, sp.values)  # type: ignore[no-any-return]
@@ -228,10 +228,10 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     sp = as_sparse(sp_input)
     if rank_of(sp) < 2:
         told = f"Input should have rank >= 2, but received shape: {' '.join(map(str, sp.shape))}"
-        raise Refused(told).told_by("SparseSoftmax")
+        raise ArgumentError(told).told_by("SparseSoftmax")
     try:
         require_dtype(sp.values._type, FLOATING, "sp_values")
-    except Refused as refusal:
+    except ArgumentError as refusal:
         raise refusal.told_by("SparseSoftmax") from None
     rows, count = _rows_in_order(sp), sp.values._type.shape[0]
     best = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
@@ -264,7 +264,7 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
         wrong = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
         if len(wrong):
             shown = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
-            raise Refused(f"{shown} out of bounds (>={extent})")
+            raise ArgumentError(f"{shown} out of bounds (>={extent})")
     if values.dtype.kind not in "fiuc" or values.dtype.itemsize < 4:
         found = np.zeros((rows, b.shape[1]), np.float32)
         np.add.at(found, indices[:, 0], (values[:, None] * b[indices[:, 1]]).astype(np.float32))
@@ -361,9 +361,9 @@ def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> 
     """The rows, indices and values of the sparse operand as it is multiplied."""
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
-        raise Refused("Tensor 'b' is not a matrix").told_by(op)
+        raise ArgumentError("Tensor 'b' is not a matrix").told_by(op)
     if rank_of(sp) != 2:
-        raise Refused("Tensor 'a_shape' must have 2 elements").told_by(op)
+        raise ArgumentError("Tensor 'a_shape' must have 2 elements").told_by(op)
     dims, other = sizes(sp), dense._type.shape
     rows, inner = dims[::-1] if adjoint_a else dims
     outer = other[1] if adjoint_b else other[0]
@@ -373,7 +373,7 @@ def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> 
         )
         hint = "Did you forget a transpose?"
         told = f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
-        raise Refused(told).told_by(op)
+        raise ArgumentError(told).told_by(op)
     if adjoint_a:
         return rows, _turned(sp.indices), _conjugate(sp.values)
     return rows, sp.indices, sp.values

@@ -9,15 +9,15 @@ import numpy as np
 
 from tvtf.composites.sparse.kernels import distinct_places, place_numbers, vector
 from tvtf.composites.sparse.tensor import SparseTensor, of_shape, rank_of, sizes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
-from tvtf.dtypes import FLOATING, REAL, int32, int64
-from tvtf.ops.indexing import gather, gather_densely
+from tvtf.dtypes import FLOATING, REAL, as_dtype, int32, int64
+from tvtf.ops.array import matrix_transpose
+from tvtf.ops.indexing import gather, gather_densely, gather_nd
 from tvtf.ops.operands import attributes, flag, operand
-from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of, number, require_dtype, size_argument, static_value
 from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
 
 
@@ -115,7 +115,7 @@ def _axes(axis: Any, rank: int, op: str) -> set[int]:
     given = np.ravel(axes).tolist()
     for each in given:
         if not -rank <= each < rank:
-            raise Refused(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
+            raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
     return {each % rank for each in given}
 
 
@@ -235,20 +235,20 @@ def segment_count(ids: Tensor) -> Dim:
 def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
     op += "" if count is None else "WithNumSegments"
     if at.shape != ids.shape:
-        raise Refused("segment_ids and indices should have same size.").told_by(op)
+        raise ArgumentError("segment_ids and indices should have same size.").told_by(op)
     if not len(ids):
         return
     if isinstance(count, int) and ids[-1] >= count:
-        raise Refused("segment ids must be < num_segments").told_by(op)
+        raise ArgumentError("segment ids must be < num_segments").told_by(op)
     if (np.diff(ids) < 0).any():
-        raise Refused("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").told_by(op)
     if ids[0] < 0:
         limit = int(ids[-1]) + 1 if count is None else count
         told = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
-        raise Refused(told).told_by(op)
+        raise ArgumentError(told).told_by(op)
     extent = x._type.shape[0]
     for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
-        raise Refused(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
+        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
 
 
 # -- products at some places
@@ -287,10 +287,6 @@ def sampled_addmm(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sampled_addmm
     """
-    from tvtf.dtypes import as_dtype, int32
-    from tvtf.ops.array import matrix_transpose
-    from tvtf.ops.indexing import gather_nd
-
     kind = as_dtype(output_type)
     at, old = convert_to_tensor(indices), convert_to_tensor(values, kind)
     shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, kind), convert_to_tensor(mat2, kind)

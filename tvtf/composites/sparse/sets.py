@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -16,8 +16,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import places
 from tvtf.ops.operands import attributes
-from tvtf.ops.rules import bind
-from tvtf.ops.runtime_dims import dims_of
+from tvtf.ops.rules import bind, dims_of
 
 DTYPES: tuple[DType, ...] = (
     *(as_dtype(f"int{n}") for n in (8, 16, 32, 64)),
@@ -64,7 +63,7 @@ def _operated(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, how: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     if (shape[:-1] != other[:-1]).any():
-        raise Refused(
+        raise ArgumentError(
             f"Mismatched group shapes [{','.join(map(str, shape[:-1]))}] vs [{','.join(map(str, other[:-1]))}]"
         )
     mine, others = _rows(a, x), _rows(b, y)
@@ -88,12 +87,12 @@ def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
 def _combined(a: Any, b: Any, how: str) -> SparseTensor:
     first, second = _checked(a, b)
     if rank_of(first) != rank_of(second):
-        raise Refused(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").told_by(
+        raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").told_by(
             "SetOperation"
         )
     if rank_of(first) < 2:
         op = "DenseToDenseSetOperation" if not is_sparse(a) and not is_sparse(b) else "SparseToSparseSetOperation"
-        raise Refused(f"Shape [{first.shape[0]}] has rank 1 < 2").told_by(op)
+        raise ArgumentError(f"Shape [{first.shape[0]}] has rank 1 < 2").told_by(op)
     parts = [p for sp in (first, second) for p in (sp.indices, sp.values, sp.dense_shape)]
     return SparseTensor(*bind.set_operation(*parts, how=how, count=unknown_dim()))
 
@@ -271,7 +270,7 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
     a, b = as_sparse(hypothesis), as_sparse(truth)
     if rank_of(b) < 2:
         told = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
-        raise Refused(told).told_by("EditDistance")
+        raise ArgumentError(told).told_by("EditDistance")
     dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
     parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
     return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

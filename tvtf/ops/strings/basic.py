@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, agree_shape, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -24,14 +24,14 @@ UTF8_TAIL = 0x80
 
 def _encoding(encoding: str) -> str:
     if encoding not in ("", "utf-8"):
-        raise RefusedValue(f"only utf8 or '' (no encoding) is supported, received {encoding}")
+        raise ArgumentValueError(f"only utf8 or '' (no encoding) is supported, received {encoding}")
     return encoding
 
 
 def _unit(unit: str, op: str) -> str:
     if unit not in UNITS:
         allowed = ", ".join(f'"{u}"' for u in UNITS)
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'unit' of \"{unit}\" is not in the list of allowed values: {allowed}\n\t; NodeDef: {{{{node {op}}}}}"
         ).told_by(op)
     return unit
@@ -146,7 +146,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
     size = len(edges) - 1
     first = pos + size if pos < 0 else pos
     if not 0 <= first <= size:
-        raise Refused(f"pos {pos} out of range for string {value!r} at index {index}")
+        raise ArgumentError(f"pos {pos} out of range for string {value!r} at index {index}")
     return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
 
 
@@ -174,7 +174,9 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
     lengths = convert_to_tensor(len, dtype_hint=places.dtype)
     shapes = places._type.shape, lengths._type.shape
     if not agree_shape(*shapes):
-        raise Refused(f"pos and len should have the same shape, got: {brackets(shapes[0])} vs. {brackets(shapes[1])}")
+        raise ArgumentError(
+            f"pos and len should have the same shape, got: {brackets(shapes[0])} vs. {brackets(shapes[1])}"
+        )
     return (text(input), places, lengths), {"unit": _unit(unit, "Substr")}
 
 
@@ -188,9 +190,9 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
         if t.shape and shape and len(t.shape) == len(shape) and all(isinstance(d, int) for d in (*t.shape, *shape)):
             if t.shape != shape:
                 shown = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
-                raise Refused(f"Input shapes do not match: {shown[0]} vs. {shown[1]}")
+                raise ArgumentError(f"Input shapes do not match: {shown[0]} vs. {shown[1]}")
         elif t.shape and shape and len(t.shape) != len(shape):
-            raise Refused(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
+            raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
         shape = shape or t.shape
     return TensorType(shape, string)
 
@@ -223,7 +225,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
     """
     tensors = tuple(text(each) for each in listed(inputs, "inputs", "string_join"))
     if not tensors:
-        raise Refused("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
+        raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
     return tensors, {"separator": separator}
 
 
@@ -236,7 +238,7 @@ def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, sepa
     require_dtype(x, (string,), "inputs")
     for axis in axes:
         if not 0 <= axis < len(x.shape):
-            raise Refused(f"Invalid reduction dimension {axis} for input with {len(x.shape)} dimensions")
+            raise ArgumentError(f"Invalid reduction dimension {axis} for input with {len(x.shape)} dimensions")
     return TensorType(_reduced_shape(x.shape, axes, keepdims), string)
 
 
@@ -290,7 +292,7 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
     parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
     for number, row in zip(ids.ravel().tolist(), rows.tolist()):
         if not 0 <= number < num_segments:
-            raise Refused("segment_ids are not allowed to exceed num_segments or to have negative values.")
+            raise ArgumentError("segment_ids are not allowed to exceed num_segments or to have negative values.")
         for column, value in enumerate(row):
             parts[number][column].append(value)
     found = np.empty((num_segments, rows.shape[1]), object)

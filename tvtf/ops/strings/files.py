@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
@@ -22,7 +22,7 @@ from tvtf.ops.strings.rules import text
 def _scalar(x: TensorType, name: str) -> None:
     require_dtype(x, (string,), name)
     if x.shape:
-        raise Refused(f"Input {name} tensor must be scalar, but had shape: [{','.join(map(str, x.shape))}]")
+        raise ArgumentError(f"Input {name} tensor must be scalar, but had shape: [{','.join(map(str, x.shape))}]")
 
 
 def _read_type(filename: TensorType) -> TensorType:

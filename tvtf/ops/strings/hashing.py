@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import int64, string, uint8
@@ -19,7 +19,7 @@ from tvtf.ops.strings.rules import each_text, from_text, text, text_op
 def _buckets(num_buckets: Any, op: str) -> int:
     count = attribute_int(num_buckets, "num_buckets", -(2**63), 64)
     if count < 1:
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'num_buckets' of {count} must be at least minimum 1\n\t; NodeDef: {{{{node {op}}}}}"
         ).told_by(op)
     return count
@@ -88,7 +88,7 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_strong
     """
     if len(key) != 2:
-        raise Refused("Key must have 2 elements").told_by("StringToHashBucketStrong")
+        raise ArgumentError("Key must have 2 elements").told_by("StringToHashBucketStrong")
     attrs = {"num_buckets": _buckets(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
     return (text(input),), attrs
 
@@ -105,9 +105,9 @@ def _fingerprints(array: np.ndarray) -> np.ndarray:
 
 def _fingerprint_type(x: TensorType, method: str) -> TensorType:
     if not x.shape:
-        raise Refused("`data` should be at least one-dimensional: got shape []")
+        raise ArgumentError("`data` should be at least one-dimensional: got shape []")
     if x.dtype is string and x.shape[1:]:
-        raise Refused("fingerprints of strings are taken of one-dimensional tensors")
+        raise ArgumentError("fingerprints of strings are taken of one-dimensional tensors")
     return TensorType((x.shape[0], 8), uint8)
 
 
@@ -130,5 +130,5 @@ def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) 
     Source: https://www.tensorflow.org/api_docs/python/tf/fingerprint
     """
     if method != "farmhash64":
-        raise Refused(f"Unsupported fingerprint algorithm: {method}").told_by("Fingerprint")
+        raise ArgumentError(f"Unsupported fingerprint algorithm: {method}").told_by("Fingerprint")
     return (convert_to_tensor(data),), {"method": method}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.argument_error import ArgumentError, ArgumentValueError
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string, uint32, uint64
@@ -40,7 +40,7 @@ def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
             return number_of(value, out_type)
         except ValueError:
             told = f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}"
-            raise Refused(told) from None
+            raise ArgumentError(told) from None
 
     return mapped(number, array, out_type.np)
 
@@ -75,7 +75,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
     """
     kind = as_dtype(out_type)
     if kind not in (float32, float64, int32, int64):
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'out_type' of {kind.name} is not in the list of allowed values: float, double, int32, int64"
         ).told_by("StringToNumber")
     return (text(input),), {"out_type": kind}
@@ -83,7 +83,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
 
 def _texts(x: TensorType) -> TensorType:
     if x.dtype is not string:
-        raise Refused(
+        raise ArgumentError(
             f"cannot compute {{op}} as input #0(zero-based) was expected to be a string tensor but is a {x.dtype.name} tensor",
             TypeError,
         )
@@ -166,4 +166,4 @@ def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width:
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise RefusedValue(message).told_by("AsString")
+        raise ArgumentValueError(message).told_by("AsString")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, string
@@ -31,11 +31,11 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
     size = fixed_length or (len(texts[0]) if texts else 0)
     for i, value in enumerate(texts):
         if not fixed_length and len(value) != size:
-            raise Refused(
+            raise ArgumentError(
                 f"DecodeRaw requires input strings to all be the same size, but element {i} has size {len(value)} != {size}"
             )
     if size % out_type.np.itemsize:
-        raise Refused(
+        raise ArgumentError(
             f"Input to DecodeRaw has length {size} that is not a multiple of {out_type.np.itemsize}, the size of {out_type.name}"
         )
     whole = b"".join(value[:size].ljust(size, b"\0") for value in texts)
@@ -103,10 +103,10 @@ def _decode_base64(value: bytes) -> bytes:
     bare = value.rstrip(b"=")
     try:
         if bare.translate(None, _WEB_SAFE) or len(bare) % 4 == 1:
-            raise Refused("Invalid character found in base64.")
+            raise ArgumentError("Invalid character found in base64.")
         return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
     except binascii.Error:
-        raise Refused("Invalid character found in base64.") from None
+        raise ArgumentError("Invalid character found in base64.") from None
 
 
 _WEB_SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -159,7 +159,7 @@ def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
     from tvtf.ops.strings.tensor_proto import read
 
     if array.ndim:
-        raise Refused(f"Expected `serialized` to be a scalar, got shape: [{','.join(map(str, array.shape))}]")
+        raise ArgumentError(f"Expected `serialized` to be a scalar, got shape: [{','.join(map(str, array.shape))}]")
     return read(array.item(), out_type)
 
 

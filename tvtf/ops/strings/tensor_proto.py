@@ -12,7 +12,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tvtf import dtypes
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.dtypes import DType, as_dtype, from_array
 from tvtf.fileio.decode_limits import require_decodable
 from tvtf.fileio.protobuf import declare
@@ -63,18 +63,18 @@ def read(data: bytes, wanted: DType) -> np.ndarray:
     """The tensor of a message.
 
     Raises:
-      Refused: it is none, of another dtype, or of another size than its shape tells.
+      ArgumentError: it is none, of another dtype, or of another size than its shape tells.
     """
     try:
         proto = TensorProto.FromString(data)
     except DecodeError:
-        raise Refused("Could not parse `serialized` as TensorProto") from None
+        raise ArgumentError("Could not parse `serialized` as TensorProto") from None
     found = _dtype(proto.dtype)
     if found is not wanted:
-        raise Refused(f"Type mismatch between parsed tensor ({_name(found)}) and dtype ({_name(wanted)})")
+        raise ArgumentError(f"Type mismatch between parsed tensor ({_name(found)}) and dtype ({_name(wanted)})")
     shape = tuple(dim.size for dim in proto.tensor_shape.dim)
     if proto.tensor_shape.unknown_rank or min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
-        raise Refused("Could not construct tensor from proto: its shape is none of a tensor")
+        raise ArgumentError("Could not construct tensor from proto: its shape is none of a tensor")
     return _values(proto, wanted, math.prod(shape)).reshape(shape)
 
 
@@ -95,7 +95,7 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
         return _filled(np.array([*proto.string_val, None], object)[:-1], count, b"")
     if proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.np.itemsize:
-            raise Refused(
+            raise ArgumentError(
                 f"Could not construct tensor from proto: {len(proto.tensor_content)} bytes are no {count} {dtype.name}"
             )
         return np.frombuffer(proto.tensor_content, dtype.np).copy()
@@ -114,7 +114,7 @@ def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
       ResourceExhaustedError: they are more than may be decoded.
     """
     if len(values) > count:
-        raise Refused(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")
+        raise ArgumentError(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")
     require_decodable(count * values.itemsize, f"ParseTensor: a tensor of {count} elements")
     last = values[-1] if len(values) else zero
     rest = np.empty(count - len(values), values.dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.argument_error import Refused
+from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import TensorType, simplify_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64, string
@@ -72,13 +72,13 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
     """The code points of a string with their places.
 
     Raises:
-      Refused: bytes that are no character, with ``errors="strict"``.
+      ArgumentError: bytes that are no character, with ``errors="strict"``.
     """
     found = []
     for character, at in _characters(value, codec):
         if character is _Invalid:
             if errors == "strict":
-                raise Refused("Invalid formatting on input string")
+                raise ArgumentError("Invalid formatting on input string")
             if errors == "replace":
                 found.append((replacement, at))
         elif controls and ord(character) < 0x20:
@@ -91,7 +91,7 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
 def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
     """What all of them take, checked."""
     if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
-        raise Refused("replacement_char out of unicode codepoint range").told_by(op)
+        raise ArgumentError("replacement_char out of unicode codepoint range").told_by(op)
     return {"errors": errors, "replacement": replacement_char, "controls": replace_control_characters}
 
 
@@ -101,7 +101,7 @@ def options(errors: str, replacement_char: int, replace_control_characters: bool
 def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]:
     require_dtype(x, (string,), "input")
     if len(x.shape) != 1:
-        raise Refused(f"expects a vector of strings, but got shape [{','.join(map(str, x.shape))}]")
+        raise ArgumentError(f"expects a vector of strings, but got shape [{','.join(map(str, x.shape))}]")
     splits = x.shape[0] + 1
     return TensorType((count,), int32), TensorType((count,), int64), TensorType((splits,), int64)
 
@@ -149,7 +149,7 @@ def _joined(points: list[int], codec: str, errors: str, replacement: int) -> byt
     valid = [p for p in points if 0 <= p <= LAST and p not in SURROGATES]
     if len(valid) != len(points):
         if errors == "strict":
-            raise Refused("Code point is out of range for Unicode, or a noncharacter.")
+            raise ArgumentError("Code point is out of range for Unicode, or a noncharacter.")
         if errors == "replace":
             valid = [p if 0 <= p <= LAST and p not in SURROGATES else replacement for p in points]
     return "".join(map(chr, valid)).encode(codec)
@@ -169,7 +169,7 @@ def output_codec(encoding: str, op: str) -> str:
     """
     if encoding not in OUTPUTS:
         allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
-        raise Refused(
+        raise ArgumentError(
             f"Value for attr 'output_encoding' of \"{encoding}\" is not in the list of allowed values: {allowed}"
         ).told_by(op)
     return OUTPUTS[encoding]

@@ -14,11 +14,12 @@ from typing import Any
 
 from tvtf import dtypes
 from tvtf.api.namespaces import all_names
+from tvtf.composites.extension.anonymous import AnonymousExtensionTypeSpec
 from tvtf.core.composite import TypeSpec, registered
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType
-from tvtf.saved.description import SavedModuleError
+from tvtf.fileio.saved_module_error import SavedModuleError
 
 PLAIN = (bool, int, float, str)
 
@@ -140,8 +141,6 @@ def _anonymous(name: str) -> Any:
     """Stands for an extension type that this program doesn't declare; of other names there are none."""
     if not name.endswith(".Spec"):
         return None
-    from tvtf.composites.extension.anonymous import AnonymousExtensionTypeSpec
-
     warnings.warn(
         f"The type '{name}' has not been registered. Falling back to using AnonymousExtensionTypeSpec instead.",
         stacklevel=2,

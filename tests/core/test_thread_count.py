@@ -12,7 +12,7 @@ import pytest
 
 import tvtf as tf
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LOCKED = {
     *(("threading", name) for name in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier")),
     ("functools", "cached_property"),

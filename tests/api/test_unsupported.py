@@ -8,7 +8,7 @@ import pytest
 import tvtf as tf
 from tvtf.api.unsupported import REASONS, tensorflow_names
 
-spec = importlib.util.spec_from_file_location("symbols", Path(__file__).parent.parent / "docs" / "symbols.py")
+spec = importlib.util.spec_from_file_location("symbols", Path(__file__).parents[2] / "docs" / "symbols.py")
 symbols = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(symbols)
 

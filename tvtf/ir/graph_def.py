@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from tvm import ir, relax
 
 from tvtf.core.shape import TensorShape, TensorType
+from tvtf.core.tensorboard_protos import proto
 from tvtf.dtypes import as_dtype
 from tvtf.ir import dialect
-from tvtf.ir.trace import Graph, example_shape
+from tvtf.ir.dialect import example_shape
 from tvtf.state.variable import Variable
-from tvtf.summary.protos import proto
+
+
+class TracedGraph(Protocol):
+    """What a GraphDef is made of: `tvtf.ir.trace.Graph` has it."""
+
+    name: str
+    params: Sequence[Any]
+    captures: Sequence[tuple[Any, Any]]
+    subgraphs: Mapping[ir.GlobalVar, Any]
+    _trace: Any
 
 
 def graph_def(functions: Iterable[Any]) -> Any:
@@ -37,7 +47,7 @@ class _Nodes:
         self.prefix = prefix
         self.names: dict[relax.Var, str] = {}
 
-    def add(self, graph: Graph, inputs: Sequence[str] = ()) -> None:
+    def add(self, graph: TracedGraph, inputs: Sequence[str] = ()) -> None:
         for param, given in zip(graph.params, inputs or [""] * len(graph.params)):
             self.names[param._var] = given or self._node(param._var.name, "Placeholder", (), param._type)
         for outer, inner in graph.captures:
@@ -50,14 +60,14 @@ class _Nodes:
             return self._node(outer.name.removesuffix(":0"), "ReadVariableOp", (), inner._type)
         return self._node(inner._var.name, "Placeholder", (), inner._type)
 
-    def _bound(self, graph: Graph, binding: Any) -> None:
+    def _bound(self, graph: TracedGraph, binding: Any) -> None:
         value, scope = binding.value, graph._trace.scopes.get(binding.var, "")
         if isinstance(value, relax.TupleGetItem):
             self.names[binding.var] = f"{self.names[value.tuple_value]}:{value.index}"
         elif isinstance(value, relax.Call) and dialect.is_dialect(value):
             self.names[binding.var] = self._call(graph, scope + binding.var.name, dialect.read(value), value.ty)
 
-    def _call(self, graph: Graph, name: str, call: Any, ty: Any) -> str:
+    def _call(self, graph: TracedGraph, name: str, call: Any, ty: Any) -> str:
         inputs = [self._input(x, f"{name}/input_{i}") for i, x in enumerate(call.inputs)]
         for key, value in call.attrs.items():
             if isinstance(value, ir.GlobalVar):
@@ -88,6 +98,6 @@ def _told(ty: Any) -> TensorType:
     return dialect.of_unknown_dims(ty) if ty.ndim >= 0 else TensorType(example_shape("any"), as_dtype(str(ty.dtype)))
 
 
-def _subgraph(graph: Graph, var: ir.GlobalVar) -> Graph:
+def _subgraph(graph: TracedGraph, var: ir.GlobalVar) -> TracedGraph:
     """A function of the trace by the name under which a call has it."""
     return next(found for known, found in graph.subgraphs.items() if known.name_hint == var.name_hint)

@@ -25,6 +25,7 @@ ADDRESS = re.compile(" at 0x[0-9a-f]+")
 OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 MODULES = {
     "tvtf.dtypes": "FLOATING DType as_dtype",
+    "tvtf.extend": "Evaluation Sample add_pass bind primitive reemit remove_pass table",
     "tvtf.errors": "NotFoundError OpError",
     "tvtf.interpret": "Evaluation reemit",
     "tvtf.nest": "flatten map_structure",

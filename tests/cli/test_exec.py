@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import tvtf as tf
+from tvtf import private
 
 needs_keras = pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
 
@@ -211,3 +215,177 @@ except ModuleNotFoundError as error:
 """,
     )
     assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]
+
+
+def test_what_keras_2_asks_of_tensorflow_in_private(tmp_path):
+    """Modules that name what those of the package tf_keras name, which is no dependency, and use it as they do."""
+    (tmp_path / "tensors.py").write_text(
+        """
+import tensorflow.compat.v2 as tf
+from tensorflow.python.ops.ragged import ragged_util
+from tensorflow.python.util import dispatch
+from tensorflow.python.util.tf_export import get_symbol_from_name, keras_export
+from tensorflow.tools.docs import doc_controls
+
+keras_export("keras.__version__").export_constant(__name__, "__version__")
+
+
+@keras_export("keras.Later")
+class Later:
+    '''A tensor that is known later: what is done to it is told.'''
+
+    def __init__(self, told):
+        self.told = told
+
+
+for operator in tf.Tensor.OVERLOADABLE_OPERATORS:
+    setattr(Later, operator, getattr(tf.Tensor, operator))
+
+
+class Told(tf.__internal__.dispatch.GlobalOpDispatcher):
+    def handle(self, op, args, kwargs):
+        found = [x for x in tf.nest.flatten([args, kwargs]) if isinstance(x, Later)]
+        return Later(f"{op.__name__}({found[0].told})") if found else self.NOT_SUPPORTED
+
+
+Told().register()
+
+
+@doc_controls.do_not_generate_docs
+@tf.__internal__.dispatch.add_dispatch_support
+def loss(y_true, y_pred):
+    return tf.reduce_mean(tf.square(y_true - y_pred), -1)
+
+
+@dispatch.dispatch_for_types(loss, tf.RaggedTensor)
+def ragged_loss(y_true, y_pred):
+    assert len(ragged_util.assert_splits_match([y_true.nested_row_splits, y_pred.nested_row_splits])) == 1
+    return loss(y_true.flat_values, y_pred.flat_values)
+"""
+    )
+    (tmp_path / "layers.py").write_text(
+        """
+import weakref
+import tensorflow.compat.v2 as tf
+from tensorflow.python.platform import tf_logging
+from tensorflow.python.trackable import base
+from tensorflow.python import tf2
+
+tracking = tf.__internal__.tracking
+super_setattr = super(tracking.AutoTrackable, tracking.AutoTrackable).__setattr__
+
+
+class Layer(tf.Module):
+    def __setattr__(self, name, value):
+        value = tracking.sticky_attribute_assignment(trackable=self, value=value, name=name)
+        super(tracking.AutoTrackable, self).__setattr__(name, value)
+
+    def add_weight(self, name, shape):
+        return self._add_variable_with_custom_getter(
+            name=name, shape=shape, getter=lambda name, shape, **_: tf.Variable(tf.zeros(shape), name=name), overwrite=True
+        )
+
+    def __call__(self, x):
+        control = tf.__internal__.autograph.control_status_ctx()
+        return tf.__internal__.autograph.tf_convert(self.call, control)(x)
+
+
+class Counting(Layer):
+    def __init__(self):
+        super().__init__()
+        self.parts = [self.add_weight("total", [2])]
+        self._checkpoint = tf.train.Checkpoint(root=weakref.ref(self))
+
+    def call(self, x):
+        if tf.reduce_sum(x) > 0.0:
+            x += 1.0
+        self.parts[0].assign_add(x)
+        return tf.compat.v1.get_default_graph().get_operations()[-1].name != "", x
+"""
+    )
+    lines = printed(
+        tmp_path,
+        """
+import pickle
+import tensorflow.compat.v2 as tf
+import layers, tensors
+from tensors import Later
+x = Later("x")
+print(tf.square(x).told, (x + 1.0).told, tf.concat([x, x], 0).told, tf.reduce_sum(x, axis=1).told)
+print(tensors.get_symbol_from_name("nn.relu") is tf.nn.relu, tensors.get_symbol_from_name("no.such"))
+print(tensors.loss(tf.constant([1.0, 2.0]), [1.0, 4.0]).numpy())
+print(tensors.loss(*(tf.ragged.constant([[1.0], [last]]) for last in (2.0, 4.0))).numpy())
+decorated = tf.__internal__.decorator.make_decorator(len, lambda *a: 0)
+decorators, target = tf.__internal__.decorator.unwrap(decorated)
+print(target is len, decorators[0].decorator_argspec, tf.__internal__.decorator.unwrap(Later)[1] is Later)
+try:
+    tf.square(object())
+except (TypeError, ValueError) as error:
+    print(type(error).__name__)
+
+layer = layers.Counting()
+step = tf.function(lambda x: layer(x)[1])
+print(step(tf.ones(2)).numpy(), layer.parts[0].numpy(), isinstance(layer.parts, layers.tracking.TrackableDataStructure))
+path = layer._checkpoint.write("saved/weights")
+tf.__internal__.train.update_checkpoint_state(
+    save_dir="saved", model_checkpoint_path=path, save_relative_paths=True, all_model_checkpoint_paths=[path]
+)
+layer.parts[0].assign([7.0, 7.0])
+layer._checkpoint.read(tf.train.latest_checkpoint("saved")).assert_nontrivial_match()
+print(layer.parts[0].numpy())
+found, paths = layers.tracking.ObjectGraphView(layer).breadth_first_traversal()
+print(found[0] is layer, [edge.name for edge in paths[layer.parts[0]]])
+options = tf.data.Options()
+options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+print(tf.distribute.get_strategy()._should_use_with_coordinator, tf.distribute.get_strategy().extended.variable_created_in_scope(layer.parts[0]))
+graph = tf.__internal__.FuncGraph("scratch")
+with graph.as_default():
+    print(tf.compat.v1.get_default_graph() is graph, graph.unique_name("a"), tf.ones(2).graph is graph)
+    print(len(graph.get_operations()), graph._get_control_flow_context())
+print(pickle.loads(pickle.dumps([tf, tf.nn])) == [tf, tf.nn])
+print(tf.__internal__.ops.broadcast_weights([[1.0], [2.0]], tf.ones([2, 2])).numpy().tolist(), tf.__internal__.get_name_scope() == "")
+""",
+    )
+    assert lines == [
+        "square(x) add(x) concat(x) reduce_sum(x)",
+        "True None",
+        "2.0",
+        "2.0",
+        "True None True",
+        "ValueError",
+        "[2. 2.] [2. 2.] True",
+        "[2. 2.]",
+        "True ['total']",
+        "False True",
+        "True a True",
+        "1 None",
+        "True",
+        "[[1.0, 1.0], [2.0, 2.0]] True",
+    ]
+
+
+ADAM = {"beta1_power": 0.5, "beta2_power": 0.75, "lr": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.0}
+UPDATES = [
+    ("ResourceApplyGradientDescent", "", {"alpha": 0.5}, [-1.0, 0.0]),
+    ("ResourceApplyKerasMomentum", "accum", {"lr": 0.5, "momentum": 0.5}, [-1.5, -0.5]),
+    ("ResourceApplyKerasMomentum", "accum", {"lr": 0.5, "momentum": 0.5, "use_nesterov": True}, [-2.25, -1.25]),
+    ("ResourceApplyAdagradV2", "accum", {"lr": 0.5, "epsilon": 1.0}, [0.40546274, 1.4054627]),
+    ("ResourceApplyRMSProp", "ms mom", {"lr": 0.5, "rho": 0.5, "momentum": 0.5, "epsilon": 0.0}, [-0.63801, 0.3619895]),
+    (
+        *("ResourceApplyCenteredRMSProp", "mg ms mom"),
+        *({"lr": 0.5, "rho": 0.5, "momentum": 0.5, "epsilon": 0.25}, [-1.3416408, -0.3416408]),
+    ),
+    ("ResourceApplyAdam", "m v", ADAM, [-0.06694674, 0.9330533]),
+    ("ResourceApplyAdamWithAmsgrad", "m v vhat", ADAM, [-0.06694674, 0.9330533]),
+]
+
+
+@pytest.mark.parametrize("op, slots, options, expected", UPDATES)
+def test_the_updates_of_keras_2s_old_optimizers(op, slots, options, expected):
+    """Two of them, as TensorFlow's kernels do them: the numbers are theirs."""
+    update = private.names()["raw_ops"][op]
+    var, held = tf.Variable([1.0, 2.0]), {name: tf.Variable(tf.zeros(2)) for name in slots.split()}
+    gradient = {"delta" if op.endswith("GradientDescent") else "grad": tf.constant([2.0, 2.0])}
+    for _ in range(2):
+        update(var=var.handle, **{name: slot.handle for name, slot in held.items()}, **options, **gradient)
+    assert np.allclose(var.numpy(), expected, atol=1e-5)

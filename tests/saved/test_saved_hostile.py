@@ -20,7 +20,7 @@ from tvtf.core.primitive import Primitive, table
 from tvtf.saved import allowed_ops, schema
 from tvtf.saved.description import checksum
 
-MUTATE = Path(__file__).with_name("saved_model_mutants.py")
+MUTATE = Path(__file__).parents[1] / "saved_model_mutants.py"
 
 
 @pytest.fixture

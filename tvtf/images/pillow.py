@@ -1,0 +1,44 @@
+"""Pillow, which reads and writes image files where it is installed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+from tvtf.core.argument_error import ArgumentError
+from tvtf.errors import OpError
+
+NEEDS_PILLOW: Final = "{} files are read and written by Pillow, which is not installed: pip install tvtf[image]"
+
+
+def pillow(kind: str) -> Any:
+    """Pillow's ``Image`` module.
+
+    Raises:
+      ArgumentError: it is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        raise ArgumentError(NEEDS_PILLOW.format(kind)) from None
+    return Image
+
+
+def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
+    """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
+
+    Raises:
+      ArgumentError: it can't be read, or there is no Pillow.
+      ResourceExhaustedError: the image is larger than what may be decoded.
+    """
+    module = pillow(kind)
+    module.init()
+    try:
+        opener, _ = module.OPEN[kind.upper()]
+        with opener(io.BytesIO(data), None) as image:
+            return read(image)
+    except (OpError, MemoryError):
+        raise
+    except Exception as error:  # Pillow raises many kinds
+        raise ArgumentError(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
