@@ -20,7 +20,7 @@ KERAS_TESTS = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/py
 SEEDS := 5
 WORKERS := 2
 
-.PHONY: help train text test test-all test-gpu test-oracle test-keras goldens pool lint bench wheel clean
+.PHONY: help train text test test-all test-gpu test-oracle test-keras goldens pool lint bench docs wheel clean
 
 help:
 	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
@@ -33,6 +33,8 @@ help:
 	@echo "make goldens      write TensorFlow's answers to tests/golden anew, all or those of NAMES"
 	@echo "make pool         translate the threads of kernels, pool.c, to LLVM (with clang 19, or what CLANG names)"
 	@echo "make lint         only lint, types and import rules"
+	@echo "make docs         the documentation as a site, in site/"
+	@echo "make wheel        the package as it is installed, in .venv/wheel"
 	@echo "make bench        benchmarks, side by side with TensorFlow, JAX and PyTorch"
 	@echo "make clean        remove .venv and what the tools left"
 
@@ -82,11 +84,16 @@ wheel: .venv/dev
 	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --target $(WHEEL) .
 	@rm -rf build
 
+# Strictly: a broken link or anchor is an error. The notice that is silenced is about MkDocs 2, which pyproject.toml excludes.
+docs: .venv/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "site/index.html"
+
 bench: .venv/bench/ready
 	.venv/bench/bin/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 export PYTHON
 

@@ -1,13 +1,44 @@
-"""The guides on files, on trust, on Keras and on programs of TensorFlow run as they stand there."""
+"""The programs in the pages of ``docs/`` run as they stand there, and print what the pages say."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pages
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
+WITH_TESTS_OF_THEIR_OWN = {"exec.md", "extending.md", "files.md", "keras.md", "trust.md"}
+"""Pages whose programs are checked by more than what they print, below and in ``test_extending.py``."""
+PAGES = {
+    path.relative_to(DOCS).as_posix(): path
+    for path in sorted(DOCS.rglob("*.md"))
+    if path.name not in WITH_TESTS_OF_THEIR_OWN and pages.blocks(path)
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.filterwarnings("ignore:tune. other programs took:UserWarning")
+def test_a_page_prints_what_it_says(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TVTF_TUNED", str(tmp_path / "tuned"))
+    outputs = pages.printed(PAGES[page])
+    blocks = pages.blocks(PAGES[page])
+    assert any(block.output for block in blocks)
+    for block, got in zip(blocks, outputs, strict=True):
+        assert pages.agrees(block.output or "", got), f"docs/{page}, line {block.line + 1} printed:\n{got}"
+
+
+def test_a_page_that_says_something_else_is_found(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1.5, 'a')\n```\n\n```text\n1.4 a\n```\n\n```python\nx = 1\n```\n")
+    (got, nothing), (block, silent) = pages.printed(page), pages.blocks(page)
+    assert not pages.agrees(block.output, got) and pages.agrees("1.5001 a\n", got) and pages.agrees("... a\n", got)
+    assert pages.agrees(silent.output or "", nothing)
+    pages.write(page)
+    assert "```text\n1.5 a\n```" in page.read_text()
 
 
 def run(guide):

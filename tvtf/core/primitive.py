@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, update_wrapper, wraps
 from inspect import Signature, isfunction, signature
-from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tvtf.dtypes import DType
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type[Any])
 Rule = Callable[..., Any]
 Heavy = Literal["always", "repeated"]
 
@@ -288,14 +289,23 @@ exports: dict[str, Any] = {}
 """Public path -> function, for everything that is composed from primitives."""
 
 
-def export(*paths: str, waits: bool = True) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+class Exporter(Protocol):
+    """What :func:`export` returns: a decorator under which a class stays that class for type checkers."""
+
+    @overload
+    def __call__(self, function: C) -> C: ...
+    @overload
+    def __call__(self, function: Callable[P, Any]) -> Callable[P, Any]: ...
+
+
+def export(*paths: str, waits: bool = True) -> Exporter:
     """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``.
 
     One that reads the program around it, not its arguments alone, must not be called later: it does not ``wait``.
     """
     wrap = defer_unknown_rank if waits else refusing
 
-    def record(function: Callable[P, Any]) -> Callable[P, Any]:
+    def record(function: Callable[..., Any]) -> Any:
         public = wrap(function) if isfunction(function) else refusing_methods(function)
         for path in paths:
             if path in exports:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import dtypes
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.shape import brackets, same_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
+from tvtf.dtypes import int32, int64
 from tvtf.errors import InvalidArgumentError, OutOfRangeError
 from tvtf.ops.indexing import check_nd, check_range, gather, gather_nd
 from tvtf.ops.rules import bind, zeros_like
@@ -137,7 +137,7 @@ def count_up_to(self: Variable, limit: int) -> Tensor:
     Raises:
       OutOfRangeError: the value is ``limit`` (InvalidArgumentError from compiled code).
     """
-    if self.dtype not in (dtypes.int32, dtypes.int64):
+    if self.dtype not in (int32, int64):
         raise InvalidArgumentError(
             None,
             "ResourceCountUpTo",

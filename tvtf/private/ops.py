@@ -66,9 +66,9 @@ def parameterized_truncated_normal(
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Random numbers of normal distributions cut off at both ends."""
-    where = [tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals)]
+    center, width, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
     drawn = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
-    return tvtf.random.stateless_parameterized_truncated_normal(shape, drawn, *where)
+    return tvtf.random.stateless_parameterized_truncated_normal(shape, drawn, center, width, low, high)
 
 
 class Convolution:
