@@ -215,7 +215,7 @@ class Call:
             found = self._for_any_sizes(inputs, example) if self.may_wait else None
             if found is not None:
                 return found
-            if needed.meant and not self.may_wait:
+            if needed.is_required and not self.may_wait:
                 raise
             self.needed = needed
             raise needed.error from None
@@ -462,7 +462,7 @@ def begin(call: Call) -> None:
     """Has the active trace be one whose calls wait."""
     root = state.trace.root
     root.waiting = {} if root.waiting is None else root.waiting
-    root.shapes_apart = root.shapes_apart or call.needs_sizes
+    root.needs_shape_instances = root.needs_shape_instances or call.needs_sizes
 
 
 def wait(
@@ -576,5 +576,5 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     tensor._var, tensor._type = made._var, made._type
 
 
-hooks.wait = wait
-hooks.tell_rank = tell_rank
+hooks.defer_call = wait
+hooks.set_rank = tell_rank

@@ -75,7 +75,7 @@ class GraphFunction:
         self.graph = graph
         self.written = () if graph.pure else written
         self.hopeful = hopeful
-        self.fixed = graph.hoped_sizes() if hopeful else []
+        self.fixed = graph.speculated_sizes() if hopeful else []
         self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
@@ -134,7 +134,7 @@ class GraphFunction:
         found = self._executables.get(state.device)
         if found is None:
             found = self._executables[state.device] = executable_for(
-                self.graph.hopeful() if self.hopeful else self.graph.module()
+                self.graph.speculative_module() if self.hopeful else self.graph.module()
             )
         return found
 
@@ -339,7 +339,7 @@ class Compiled:
         graph, results = concrete.graph, concrete.results
         self.concrete = concrete
         self.hopeful = hopeful and bool(graph.speculated_equalities)
-        self.fixed = graph.hoped_sizes() if self.hopeful else []
+        self.fixed = graph.speculated_sizes() if self.hopeful else []
         self.told = graph.inferred_sizes
         self.name = concrete.name
         self.graph = graph

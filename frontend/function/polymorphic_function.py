@@ -271,7 +271,7 @@ class Function(PolymorphicFunction):
             return arguments, self._trace_for(arguments)
         except UnknownRank as needed:
             if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
-                sizes = UnknownSizes(unknown_rank(needed), meant=True)
+                sizes = UnknownSizes(unknown_rank(needed), is_required=True)
                 return (told := self._with_sizes(arguments, sizes)), self._trace_with_sizes(told, sizes, sizes.error)
             arguments = self._with_ranks(arguments, needed)
             return arguments, self._trace_with_ranks(arguments)
@@ -322,7 +322,7 @@ class Function(PolymorphicFunction):
         except UnknownRank as rank:
             raise unknown_rank(rank) from rank
         except (TypeError, ValueError) as error:
-            if needed.meant:
+            if needed.is_required:
                 raise found_running(self.name, error) from None
             raise (error if refused is None or isinstance(refused, ArgumentError) else refused) from None
         if self._shapes_apart is None:

@@ -410,7 +410,7 @@ class SymbolicTensor(Tensor):
           ValueError: when a known dim differs.
         """
         if isinstance(self._type.shape, AnyShape):
-            return hooks.tell_rank(self, as_shape(shape))
+            return hooks.set_rank(self, as_shape(shape))
         merged = _merged(self.shape, as_shape(shape))
         told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(told), self._type.dtype)
@@ -479,8 +479,6 @@ def wrap(result: Any, expected: TensorType) -> EagerTensor:
 
 
 hooks.wrap = wrap
-hooks.eager = EagerTensor
-hooks.dtype_of = _BY_NUMPY.__getitem__
 
 _converters: list[tuple[type, Callable[..., Any]]] = []
 

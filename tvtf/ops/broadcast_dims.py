@@ -103,7 +103,7 @@ class CommonDims(Primitive[Any]):
         found = super().bind(*inputs, dims=told)
         for axis, dim in zip(axes, found._type.shape):
             if _known(axis) is None:
-                state.trace.meets(axis, dim)
+                state.trace.note_broadcast(axis, dim)
         return found
 
 
@@ -155,4 +155,4 @@ def sum_to(x: Tensor, shape: tuple[Dim, ...]) -> Any:
     return (x,), {"shape": shape}
 
 
-hooks.met = met
+hooks.broadcast_operands = met

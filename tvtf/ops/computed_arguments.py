@@ -44,7 +44,7 @@ def computed(
                 found = function(**{**given, **dict(zip(tensors, values))})  # type: ignore[call-arg]
                 return [found] if kind is None else list(found)  # type: ignore[call-overload]
 
-            found = hooks.by_python(eagerly, list(tensors.values()), gives(given))
+            found = hooks.call_python(eagerly, list(tensors.values()), gives(given))
             return found[0] if kind is None else kind(*found)  # type: ignore[no-any-return]
 
         return run

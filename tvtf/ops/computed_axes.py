@@ -194,7 +194,7 @@ def _waiting(handle: Callable[..., Any], function: Callable[..., Any], args: Any
         found = handle(function, *args, **kwargs)
         return function(*args, **kwargs) if found is NotImplemented else found
 
-    return hooks.wait(again, args, kwargs, UnknownRank("the rank of a tensor"))
+    return hooks.defer_call(again, args, kwargs, UnknownRank("the rank of a tensor"))
 
 
 def _may_be_computed(value: Any) -> bool:

@@ -235,13 +235,16 @@ def as_dims(value: Any, what: str) -> Any:
     if isinstance(value._type.shape, AnyShape):
         return value
     own = state.trace.own(value)
-    if own._var not in state.trace.told and (constant := state.trace.computed_constants.value(own._var)) is not None:
-        state.trace.told[own._var] = constant.astype(object)
-    if own._var not in state.trace.told:
-        outer = value._trace.told.get(value._var)
-        state.trace.told[own._var] = _told_by(own, what) if outer is None else outer
+    if (
+        own._var not in state.trace.known_elements
+        and (constant := state.trace.computed_constants.value(own._var)) is not None
+    ):
+        state.trace.known_elements[own._var] = constant.astype(object)
+    if own._var not in state.trace.known_elements:
+        outer = value._trace.known_elements.get(value._var)
+        state.trace.known_elements[own._var] = _told_by(own, what) if outer is None else outer
     found = own.alias()  # the tensor itself stays a number, which may be negative
-    found.known = state.trace.told[own._var]
+    found.known = state.trace.known_elements[own._var]
     return found
 
 
