@@ -40,7 +40,7 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
-from tvtf.state.variable import Variable, sightings
+from tvtf.state.variable import Variable, alias_counter
 
 
 def executable_for(mod: Any) -> Executable:
@@ -440,7 +440,7 @@ class Compiled:
         if updates and state.depth:
             for variable, _ in updates:
                 variable.require_assignable()
-        if self.sightings != sightings.count or updates is not self.updates:
+        if self.sightings != alias_counter.count or updates is not self.updates:
             self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
@@ -455,7 +455,7 @@ class Compiled:
 
     def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
         """Leaves memory that somebody else may see to them, before it is written."""
-        count = sightings.count
+        count = alias_counter.count
         for variable, _ in updates:
             if variable._seen:
                 variable.own_memory()
