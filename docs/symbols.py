@@ -94,7 +94,11 @@ def lookup(name: str) -> Any:
             return error
         except AttributeError:
             return MISSING
-    return unsupported.error("tvtf", name) if isinstance(found, (unsupported.ArgumentError, dtypes.Unheld)) else found
+    return (
+        unsupported.error("tvtf", name)
+        if isinstance(found, (unsupported.UnsupportedClass, dtypes.UnsupportedDType))
+        else found
+    )
 
 
 def _identity(found: Any) -> Any:

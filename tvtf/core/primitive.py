@@ -448,14 +448,14 @@ pending_handlers: dict[str, list[tuple[Callable[[Any], bool], Callable[..., Any]
 """Public path -> the handlers to register when the module that declares the path is imported."""
 
 
-def teach_late() -> None:
+def add_pending_handlers() -> None:
     """Registers the pending handlers of functions that have been declared since."""
     for path in pending_handlers.keys() & public_names().keys():
         for handler in pending_handlers.pop(path):
-            teach(path, *handler)
+            add_handler(path, *handler)
 
 
-def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
+def add_handler(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
     """Registers ``handler(function, *args, **kwargs)`` for calls of a public function with an argument that ``takes`` accepts.
 
     A primitive tries it after its front failed; a composed function is replaced by one that tries it first.

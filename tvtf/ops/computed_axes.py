@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, until_told
-from tvtf.core.primitive import Primitive, hooks, teach
+from tvtf.core.primitive import Primitive, add_handler, hooks
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.dtypes import int16, int32, int64
@@ -223,5 +223,5 @@ _HANDLERS: dict[Callable[..., Any], tuple[str, ...]] = {
 }
 for _handler, _names in _HANDLERS.items():
     for _name in _names:
-        teach(_name, _may_be_computed, _by_axis("axis", _handler))
-teach("transpose", _may_be_computed, _by_axis("perm", _transposed))
+        add_handler(_name, _may_be_computed, _by_axis("axis", _handler))
+add_handler("transpose", _may_be_computed, _by_axis("perm", _transposed))

@@ -14,7 +14,7 @@ from tvtf.composites.extension.fields import REQUIRED, Field, field
 from tvtf.composites.extension.specs import BatchableExtensionTypeSpec, ExtensionTypeSpec, Immutable, as_dict, listed
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
-from tvtf.core.primitive import export, teach
+from tvtf.core.primitive import add_handler, export
 from tvtf.core.shape import agree_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.rules import bind
@@ -120,7 +120,7 @@ def each_component(path: str) -> None:
         value, *_ = (*args, *kwargs.values())
         return nest.map_structure(function, value, expand_composites=True)
 
-    teach(path, lambda value: isinstance(value, ExtensionType), handler)
+    add_handler(path, lambda value: isinstance(value, ExtensionType), handler)
 
 
 @export("experimental.BatchableExtensionType")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.composites.linear.operator import LinearOperator
-from tvtf.core.primitive import teach
+from tvtf.core.primitive import add_handler
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.ops.lapack import adjoint as adjoint_of
 
@@ -70,4 +70,4 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
 
 
 for _path, _handler in _HANDLERS.items():
-    teach(_path, lambda each: isinstance(each, LinearOperator), functools.partial(_on_operators, _handler))
+    add_handler(_path, lambda each: isinstance(each, LinearOperator), functools.partial(_on_operators, _handler))

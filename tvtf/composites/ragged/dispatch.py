@@ -299,7 +299,7 @@ _OPERATORS = {
 }
 
 
-LESSONS: dict[str, Handler] = {
+HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **{f"debugging.{name}": asserting for name in ASSERTIONS},

@@ -84,7 +84,7 @@ def _bincount(
     return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
 
 
-LESSONS: dict[str, Callable[..., Any]] = {
+HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(ON_VALUES, on_values),
     "divide": _divide,
     "shape": _shape,
