@@ -29,7 +29,7 @@ class NotPlain(ValueError):
 
 
 def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
-    """A nest as JSON; ``leaf`` may write values of its own kinds, and gives None for the others.
+    """Returns a nest as JSON; ``leaf`` may write values of its own kinds, and gives None for the others.
 
     Raises:
       NotPlain: for what is no plain value, spec, or container of them.
@@ -175,7 +175,7 @@ class CapturedDefault:
 
 
 def encode_signature(signature: inspect.Signature) -> Any:
-    """The parameters of a Python function: name, kind, and the default where there is one."""
+    """Returns the parameters of a Python function: name, kind, and the default where there is one."""
     return [[p.name, p.kind.name, _encode_default(p.default)] for p in signature.parameters.values()]
 
 

@@ -52,7 +52,7 @@ class _Words:
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """A number below ``limit``, all equally probable."""
+        """Returns a number below ``limit``, all equally probable."""
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
         rest = (2**bits - 1) % limit + 1
@@ -62,11 +62,11 @@ class _Words:
         return number % limit
 
     def fraction(self) -> float:
-        """A float in [0, 1) of a word's low bits."""
+        """Returns a float in [0, 1) of a word's low bits."""
         return float(np.array(self.next() & 0x7FFFFF | 0x3F800000, np.uint32).view(np.float32)) - 1.0
 
     def long_fraction(self) -> float:
-        """A double in [0, 1) of the low bits of two words."""
+        """Returns a double in [0, 1) of the low bits of two words."""
         high, low = self.next() & 0xFFFFF, self.next()
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
@@ -281,7 +281,7 @@ _learned: dict[Any, Variable] = {}
 
 
 def _seen(key: tuple[Any, ...], limit: int) -> Variable:
-    """The counts of a sampler; each in a traced function has its own."""
+    """Returns the counts of a sampler; each in a traced function has its own."""
     if thread.trace is None and key in _learned:
         return _learned[key]
     trace, thread.trace = thread.trace, None
@@ -499,7 +499,7 @@ def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
 
 
 def _table(parameter: Any) -> Tensor:
-    """The rows of a table that may come in parts."""
+    """Returns the rows of a table that may come in parts."""
     if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
         return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
     return convert_to_tensor(parameter)
@@ -518,7 +518,7 @@ def nce_loss(
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
 ) -> Tensor:
-    """The loss of telling true classes from drawn ones (noise-contrastive estimation).
+    """Returns the loss of telling true classes from drawn ones (noise-contrastive estimation).
 
     Args:
       weights: tensor of shape (classes, dim), or a list of parts of it.
@@ -560,7 +560,7 @@ def sampled_softmax_loss(
     seed: int | None = None,
     name: str = "sampled_softmax_loss",
 ) -> Tensor:
-    """The cross entropy of a softmax over the true classes and drawn ones; arguments as of `tf.nn.nce_loss`.
+    """Returns the cross entropy of a softmax over the true classes and drawn ones; arguments as of `tf.nn.nce_loss`.
 
     >>> import tvtf as tf
     >>> drawn = tf.constant([0], tf.int64), tf.ones([1, 1]), tf.ones([1])

@@ -154,7 +154,7 @@ def fractional_max_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalMaxPool:
-    """The largest elements of windows whose borders are drawn by chance.
+    """Returns the largest elements of windows whose borders are drawn by chance.
 
     Args:
       value: tensor of shape (n, rows, columns, channels), of known size.
@@ -189,7 +189,7 @@ def fractional_avg_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalAvgPool:
-    """The means of windows whose borders are drawn by chance; arguments as of `tf.nn.fractional_max_pool`.
+    """Returns the means of windows whose borders are drawn by chance; arguments as of `tf.nn.fractional_max_pool`.
 
     >>> import tvtf as tf
     >>> tf.nn.fractional_avg_pool(tf.reshape(tf.range(16.), [1, 4, 4, 1]), 2.).output.numpy().ravel()

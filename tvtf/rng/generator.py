@@ -54,7 +54,7 @@ class Algorithm(enum.Enum):
 
 @export("random.create_rng_state", "random.experimental.create_rng_state")
 def create_rng_state(seed: Any, alg: Any) -> Tensor:
-    """The state of a generator that begins with a seed, an int64 tensor of three numbers.
+    """Returns the state of a generator that begins with a seed, an int64 tensor of three numbers.
 
     Args:
       seed: an int, or up to three.
@@ -216,7 +216,7 @@ class _Global:
 
 @export("random.get_global_generator", "random.experimental.get_global_generator")
 def get_global_generator() -> Generator:
-    """The process's generator, from the operating system's entropy where none was set.
+    """Returns the process's generator, from the operating system's entropy where none was set.
 
     >>> import tvtf as tf
     >>> tf.random.get_global_generator() is tf.random.get_global_generator()

@@ -52,7 +52,7 @@ class Initializer:
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an equal initializer."""
+        """Returns the arguments that make an equal initializer."""
         return {}
 
     @classmethod
@@ -489,7 +489,7 @@ def _known() -> dict[str, type[Initializer]]:
 
 @_public("serialize")
 def serialize(initializer: Initializer) -> dict[str, Any]:
-    """A dict of an initializer's class and configuration.
+    """Returns a dict of an initializer's class and configuration.
 
     >>> import tvtf as tf
     >>> tf.initializers.serialize(tf.initializers.Zeros())["class_name"]
@@ -502,7 +502,7 @@ def serialize(initializer: Initializer) -> dict[str, Any]:
 
 @_public("deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Initializer:
-    """The initializer that :func:`serialize` describes.
+    """Returns the initializer that :func:`serialize` describes.
 
     Raises:
       ValueError: for a name that is neither known nor in ``custom_objects``.
@@ -522,7 +522,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
 @_public("get")
 def get(identifier: Any) -> Callable[..., Tensor] | None:
-    """An initializer from its name, configuration, class, a tensor of the right shape, or itself.
+    """Returns an initializer from its name, configuration, class, a tensor of the right shape, or itself.
 
     Raises:
       ValueError: for anything else.

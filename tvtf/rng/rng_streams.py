@@ -43,7 +43,7 @@ class Stream:
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """The op's own seed is its position among those without one, where none was given."""
+        """Returns the op's own seed is its position among those without one, where none was given."""
         given = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return first_state(given)
 
@@ -52,7 +52,7 @@ class Stream:
 
 
 def first_state(op_seed: int | None) -> np.ndarray:
-    """The generator state at the start of an op's stream."""
+    """Returns the generator state at the start of an op's stream."""
     if seeds.seed is None and op_seed is None:
         return np.frombuffer(os.urandom(24), np.uint64).copy()
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
@@ -61,7 +61,7 @@ def first_state(op_seed: int | None) -> np.ndarray:
 
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """The state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
+    """Returns the state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
@@ -107,7 +107,7 @@ _positions: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictio
 
 
 def _stream_of(root: Any, op_seed: int | None) -> Stream:
-    """A new stream for an op of a trace; it lives as long as the trace."""
+    """Returns a new stream for an op of a trace; it lives as long as the trace."""
     streams = _positions.setdefault(root, [])
     streams.append(Stream(op_seed, sum(s.op_seed is None for s in streams)))
     return streams[-1]

@@ -125,7 +125,7 @@ def truncated_normal(
 
 @export("random.shuffle")
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The rows of ``value`` (along its first axis) in random order, another with each call.
+    """Returns the rows of ``value`` (along its first axis) in random order, another with each call.
 
     >>> import tvtf as tf
     >>> sorted(tf.random.shuffle([1, 2, 3]).numpy().tolist())
@@ -172,12 +172,12 @@ def categorical(
 
 
 def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
-    """The state from which an op draws ``shape`` numbers, each from blocks of its own."""
+    """Returns the state from which an op draws ``shape`` numbers, each from blocks of its own."""
     return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
 def _int32s(shape: Any) -> Any:
-    """A shape as TensorFlow's functions of parameters convert it: a tensor of it must be of int32."""
+    """Returns a shape as TensorFlow's functions of parameters convert it: a tensor of it must be of int32."""
     return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
 
 

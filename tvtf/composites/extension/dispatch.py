@@ -43,7 +43,7 @@ _elementwise: dict[tuple[Any, ...], tuple[Target, list[Target]]] = {}
 
 @export("experimental.dispatch_for_api")
 def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
-    """A decorator: the function replaces ``api`` where arguments have the types told.
+    """Returns a decorator: the function replaces ``api`` where arguments have the types told.
 
     Args:
       api: a public function.
@@ -84,14 +84,14 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
 
 
 def _signature_of(api: Any) -> inspect.Signature:
-    """A public function's parameters, which TensorFlow does not annotate."""
+    """Returns a public function's parameters, which TensorFlow does not annotate."""
     found = inspect.signature(api)
     parameters = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
     return found.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
 def _is_open(api: Any) -> bool:
-    """Whether something is a public function of a fixed number of arguments."""
+    """Returns whether something is a public function of a fixed number of arguments."""
     if not hasattr(api, "overrides"):
         return False
     kinds = {p.kind for p in inspect.signature(api).parameters.values()}
@@ -205,7 +205,7 @@ def _annotations(target: Target) -> dict[str, Annotation]:
 
 
 def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequence[Any]], bool]:
-    """Whether a call's arguments fit a signature, and one of them is made of tensors."""
+    """Returns whether a call's arguments fit a signature, and one of them is made of tensors."""
     if not isinstance(signature, dict) or not all(isinstance(k, (str, int)) for k in signature):
         raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
     checks = [(_place(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()]
@@ -313,7 +313,7 @@ def dispatch_for_binary_elementwise_apis(x_type: Annotation, y_type: Annotation)
 
 @export("experimental.dispatch_for_binary_elementwise_assert_apis")
 def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Annotation) -> Callable[[Target], Target]:
-    """A decorator: ``handler(assert_func, x, y)`` replaces every assertion about two tensors of these types.
+    """Returns a decorator: ``handler(assert_func, x, y)`` replaces every assertion about two tensors of these types.
 
     Raises:
       ValueError: these types have a handler already.
@@ -348,7 +348,7 @@ def _handling(kind: str, types: tuple[Any, ...], told: str, paths: Sequence[str]
 
 
 def functions(paths: Sequence[str]) -> list[Any]:
-    """The public functions of those paths that there are, each once."""
+    """Returns the public functions of those paths that there are, each once."""
     for room in {ROOMS[path] for path in paths if path in ROOMS}:
         import_module(f"tvtf.{room}")
     names = public_names()

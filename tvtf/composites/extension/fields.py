@@ -32,7 +32,7 @@ RESERVED = frozenset(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no field may be called that."""
+    """Returns whether no field may be called that."""
     return name in RESERVED or name.lower().startswith("_tf_extension_type")
 
 
@@ -72,7 +72,7 @@ class Field(NamedTuple):
 
 
 def field(name: str, annotation: Any, default: Any) -> Field:
-    """A field whose annotation is checked and whose default is converted.
+    """Returns a field whose annotation is checked and whose default is converted.
 
     Raises:
       TypeError: the annotation is not supported, or the default doesn't fit it.

@@ -18,7 +18,7 @@ CONSTRUCTING = "_tf_extension_type_in_constructor"
 
 
 def made(kind: type, values: Mapping[str, Any]) -> Any:
-    """An object of ``kind`` with those attributes; no constructor runs."""
+    """Returns an object of ``kind`` with those attributes; no constructor runs."""
     found: Any = object.__new__(kind)
     found.__dict__.update(values)
     return found
@@ -55,7 +55,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 @export("experimental.extension_type.as_dict")
 def as_dict(value: Any) -> dict[str, Any]:
-    """The fields of ``value`` by name, as they are.
+    """Returns the fields of ``value`` by name, as they are.
 
     >>> import tvtf as tf
     >>> class Toy(tf.experimental.ExtensionType):
@@ -103,7 +103,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> Any:
-        """The spec of a value."""
+        """Returns the spec of a value."""
         return of_fields(cls, as_dict(value))
 
     @property
@@ -133,7 +133,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
 
 def of_fields(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """A spec of a value with those fields."""
+    """Returns a spec of a value with those fields."""
     return made(kind, {name: nest.map_structure(_spec_if_tensor, part) for name, part in fields.items()})
 
 
@@ -173,7 +173,7 @@ class ExtensionTypeBatchEncoder:
     """
 
     def batch(self, spec: Any, batch_size: int | None) -> Any:
-        """The spec of ``batch_size`` values of ``spec``."""
+        """Returns the spec of ``batch_size`` values of ``spec``."""
 
         def wider(part: Any) -> Any:
             if isinstance(part, TensorShape):
@@ -183,7 +183,7 @@ class ExtensionTypeBatchEncoder:
         return _changed(spec, wider)
 
     def unbatch(self, spec: Any) -> Any:
-        """The spec of a row."""
+        """Returns the spec of a row."""
 
         def narrower(part: Any) -> Any:
             if isinstance(part, TensorShape):
@@ -193,15 +193,15 @@ class ExtensionTypeBatchEncoder:
         return _changed(spec, narrower)
 
     def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
-        """A nest of tensors that can be stacked, or taken apart into rows."""
+        """Returns a nest of tensors that can be stacked, or taken apart into rows."""
         return spec._to_components(value)
 
     def decode(self, spec: Any, encoded_value: Any) -> Any:
-        """The value that ``encode`` made such a nest of, or one of rows, or of several stacked."""
+        """Returns the value that ``encode`` made such a nest of, or one of rows, or of several stacked."""
         return spec._from_components(encoded_value)
 
     def encoding_specs(self, spec: Any) -> Any:
-        """The specs of what ``encode`` gives."""
+        """Returns the specs of what ``encode`` gives."""
         return spec._component_specs
 
 

@@ -95,7 +95,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
 
 
 def _all_equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether two tensors have one shape and equal elements."""
+    """Returns whether two tensors have one shape and equal elements."""
     if not agree_shape(a._type.shape, b._type.shape):
         return convert_to_tensor(False)
     same = bind.equal(a, b)

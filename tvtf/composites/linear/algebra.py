@@ -115,7 +115,7 @@ def to_dtype(x: Any, dtype: Any) -> Tensor:
 
 
 def total(x: Tensor, axes: int = 1) -> Tensor:
-    """The sum over the last axes."""
+    """Returns the sum over the last axes."""
     return bind.reduce_sum(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -124,7 +124,7 @@ def product(x: Tensor, axes: int = 1) -> Tensor:
 
 
 def spread(x: Tensor) -> Tensor:
-    """The largest in the last axis by the smallest."""
+    """Returns the largest in the last axis by the smallest."""
     axis = _last(x, 1)
     largest, smallest = bind.reduce_max(x, axis=axis, keepdims=False), bind.reduce_min(x, axis=axis, keepdims=False)
     return bind.divide(largest, smallest)  # type: ignore[no-any-return]

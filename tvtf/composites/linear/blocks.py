@@ -28,7 +28,7 @@ from tvtf.ops.rules import bind
 
 
 def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
-    """Whether an argument is a list of blocks, and not a tensor written as a list.
+    """Returns whether an argument is a list of blocks, and not a tensor written as a list.
 
     Raises:
       ValueError: it could be both, or is neither.
@@ -73,14 +73,14 @@ class _Blocks(LinearOperator):
         return [each.shape[axis] for each in self._diagonal_blocks()]
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """The product with a tensor, an operator, or a list of the argument's blocks."""
+        """Returns the product with a tensor, an operator, or a list of the argument's blocks."""
         own, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
         if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(own), x, axis):
             return super().matmul(x, adjoint, adjoint_arg, name)
         return self._matmul_blocks(self._checked(x, own, axis), adjoint, adjoint_arg)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
-        """The product with vectors, or with a list of their blocks."""
+        """Returns the product with vectors, or with a list of their blocks."""
         own = -2 if adjoint else -1
         if not _are_blocks(self._visible_sizes(own), x, -1):
             return super().matvec(x, adjoint, name)
@@ -88,14 +88,14 @@ class _Blocks(LinearOperator):
         return [without_last(each) for each in self._matmul_blocks(columns, adjoint, False)]
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The solution for a tensor, an operator, or a list of the argument's blocks."""
+        """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
         own, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
         if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(own), rhs, axis):
             return super().solve(rhs, adjoint, adjoint_arg, name)
         return self._solve_blocks(self._checked(rhs, own, axis), adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
-        """The solution for vectors, or for a list of their blocks."""
+        """Returns the solution for vectors, or for a list of their blocks."""
         own = -1 if adjoint else -2
         if not _are_blocks(self._visible_sizes(own), rhs, -1):
             return super().solvevec(rhs, adjoint, name)
@@ -145,7 +145,7 @@ class _Blocks(LinearOperator):
 
 
 def _split(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
-    """The rows of matrices in parts of some sizes."""
+    """Returns the rows of matrices in parts of some sizes."""
     parts, start = [], 0
     for size in sizes:
         parts.append(x[..., start : simplify_dim(start + size), :])  # type: ignore[index]
@@ -375,7 +375,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 
 
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
-    """The sum of products of operators."""
+    """Returns the sum of products of operators."""
     found = [a.matmul(b) for a, b in zip(left, right)]
     return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in found])
 

@@ -85,7 +85,7 @@ class _Circulant(LinearOperator):
         return self.spectrum.shape[-self._depth :]
 
     def block_shape_tensor(self) -> Tensor:
-        """The same as a vector."""
+        """Returns the same as a vector."""
         return shape_tensor(self._blocks())
 
     def _blocks(self) -> tuple[Dim, ...]:
@@ -115,7 +115,7 @@ class _Circulant(LinearOperator):
         return self._like(right.spectrum / self.spectrum, **hints.of_commuting(self, right))  # type: ignore[attr-defined]
 
     def convolution_kernel(self, name: str = "convolution_kernel") -> Tensor:
-        """The first column, as blocks: the inverse transform of the spectrum."""
+        """Returns the first column, as blocks: the inverse transform of the spectrum."""
         return to_dtype(_fourier(_complex(self.spectrum), self._depth, inverse=True), self.dtype)
 
     def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Any:

@@ -19,7 +19,7 @@ from tvtf.ops.rules import bind
 
 
 def listed(operators: Any, told: str = "Expected all operators to have the same dtype.  Found {kinds}") -> list[Any]:
-    """The operators of an argument, all of one dtype.
+    """Returns the operators of an argument, all of one dtype.
 
     Raises:
       ValueError: none, or nothing that can be listed.
@@ -37,7 +37,7 @@ def listed(operators: Any, told: str = "Expected all operators to have the same 
 
 
 def shared(operators: list[Any], name: str, given: hints.Hint, told: str) -> hints.Hint:
-    """A hint that holds where it does for all."""
+    """Returns a hint that holds where it does for all."""
     return hints.implied(all(getattr(each, name) for each in operators), given, told)
 
 
@@ -54,14 +54,14 @@ def multiplied(numbers: Iterable[Tensor]) -> Tensor:
 
 
 def _is_pair(x: LinearOperator, y: LinearOperator) -> bool:
-    """Whether one is the other's adjoint."""
+    """Returns whether one is the other's adjoint."""
     if x is y and x.is_self_adjoint is not None:
         return x.is_self_adjoint
     return x.H is y or y.H is x
 
 
 def _is_times_own_adjoint(operators: list[Any]) -> bool:
-    """Whether a product is of the form ``A @ A.H``."""
+    """Returns whether a product is of the form ``A @ A.H``."""
     half = len(operators) // 2
     return len(operators) % 2 == 0 and all(map(_is_pair, operators[:half], operators[::-1]))
 
@@ -256,7 +256,7 @@ class LinearOperatorKronecker(LinearOperator):
         return swapped(bind.reshape(x, shape=(*batch, count, simplify_dim(rows * columns // count))))
 
     def _powers(self) -> list[tuple[Any, Tensor]]:
-        """Each operator with how often its eigenvalues occur."""
+        """Returns each operator with how often its eigenvalues occur."""
         total = self._dims()[-1]
         return [(each, to_dtype(simplify_dim(total // each._dims()[-1]), each.dtype)) for each in self.operators]
 
@@ -297,7 +297,7 @@ class LinearOperatorKronecker(LinearOperator):
 
 
 def _outer(vectors: list[Tensor]) -> Tensor:
-    """The products of elements, one of each vector, as one vector."""
+    """Returns the products of elements, one of each vector, as one vector."""
 
     def two(a: Any, b: Any) -> Tensor:
         found = a[..., :, None] * b[..., None, :]

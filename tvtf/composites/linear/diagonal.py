@@ -109,7 +109,7 @@ class LinearOperatorDiag(LinearOperator):
         return self._combined(right, lambda own, other: other / own) or super()._linop_solve(right)
 
     def _combined(self, right: LinearOperator, function: Any) -> LinearOperator | None:
-        """An operator of the elements that ``function`` makes of both."""
+        """Returns an operator of the elements that ``function`` makes of both."""
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorDiag):
             return LinearOperatorDiag(function(self.diag, right.diag), **known)

@@ -12,7 +12,7 @@ Known = dict[str, Any]
 
 
 def always(given: Hint, holds: bool, told: str) -> bool:
-    """A hint that an operator has by its nature.
+    """Returns a hint that an operator has by its nature.
 
     Raises:
       ValueError: the user said otherwise.
@@ -23,12 +23,12 @@ def always(given: Hint, holds: bool, told: str) -> bool:
 
 
 def implied(by: bool, given: Hint, told: str) -> Hint:
-    """A hint that holds where ``by`` does, else as the user gave it."""
+    """Returns a hint that holds where ``by`` does, else as the user gave it."""
     return always(given, True, told) if by else given
 
 
 def agreed(operator: Any, name: str, given: Hint, told: str) -> Hint:
-    """A hint that an operator shares with one made of it.
+    """Returns a hint that an operator shares with one made of it.
 
     Raises:
       ValueError: they contradict each other.
@@ -40,14 +40,14 @@ def agreed(operator: Any, name: str, given: Hint, told: str) -> Hint:
 
 
 def non_singular(a: Any, b: Any) -> Hint:
-    """Whether a product is."""
+    """Returns whether a product is."""
     if a.is_non_singular is False or b.is_non_singular is False:
         return False
     return a.is_non_singular and b.is_non_singular  # type: ignore[no-any-return]
 
 
 def square(a: Any, b: Any) -> Hint:
-    """Whether a product is."""
+    """Returns whether a product is."""
     if a.is_square and b.is_square:
         return True
     if a.is_square is False and b.is_square is False:
@@ -80,5 +80,5 @@ def every(value: bool) -> Known:
 
 
 def of(operator: Any) -> Known:
-    """An operator's own hints, for one that shares them."""
+    """Returns an operator's own hints, for one that shares them."""
     return {name: getattr(operator, name) for name in NAMES[:3]} | {"is_square": True}

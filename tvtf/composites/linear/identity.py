@@ -36,7 +36,7 @@ from tvtf.state.variable import Variable
 
 
 def _count(value: Any, name: str) -> Dim:
-    """A number of rows or columns."""
+    """Returns a number of rows or columns."""
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
     tensor = convert_to_tensor(value) if not is_tensor(value) else value
@@ -51,7 +51,7 @@ def _count(value: Any, name: str) -> Dim:
 
 
 def _batch(value: Any) -> tuple[Dim, ...] | None:
-    """The dims that an argument ``batch_shape`` tells."""
+    """Returns the dims that an argument ``batch_shape`` tells."""
     if value is None:
         return None
     if isinstance(value, Variable):

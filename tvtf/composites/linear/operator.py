@@ -161,7 +161,7 @@ class LinearOperator(Module, CompositeTensor):
         return is_known_square
 
     def _dims(self) -> tuple[Dim, ...]:
-        """The shape as dims; a subclass defines this or ``_shape``."""
+        """Returns the shape as dims; a subclass defines this or ``_shape``."""
         return tuple(self._shape())
 
     def _shape(self) -> TensorShape:
@@ -188,29 +188,29 @@ class LinearOperator(Module, CompositeTensor):
         return self.shape[-2]  # type: ignore[no-any-return]
 
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
-        """The shape as a vector."""
+        """Returns the shape as a vector."""
         return shape_tensor(self._dims())
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
-        """The shape without that of a matrix as a vector."""
+        """Returns the shape without that of a matrix as a vector."""
         return shape_tensor(self._dims()[:-2])
 
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
-        """The rank as a tensor."""
+        """Returns the rank as a tensor."""
         return constant(len(self._dims()))
 
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
-        """The number of columns as a tensor."""
+        """Returns the number of columns as a tensor."""
         return self.shape_tensor()[-1]
 
     def range_dimension_tensor(self, name: str = "range_dimension_tensor") -> Tensor:
-        """The number of rows as a tensor."""
+        """Returns the number of rows as a tensor."""
         return self.shape_tensor()[-2]
 
     # -- products and solutions
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """The product with matrices of shape (..., domain, k), or with another operator.
+        """Returns the product with matrices of shape (..., domain, k), or with another operator.
 
         Raises:
           ValueError: the dims don't fit.
@@ -226,11 +226,11 @@ class LinearOperator(Module, CompositeTensor):
         return self.matmul(other)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
-        """The product with vectors of shape (..., domain)."""
+        """Returns the product with vectors of shape (..., domain)."""
         return self._matvec(self._argument(x, -2 if adjoint else -1, -1), adjoint)
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
+        """Returns the exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
 
         Raises:
           NotImplementedError: the operator is known to be singular, or not square.
@@ -245,11 +245,11 @@ class LinearOperator(Module, CompositeTensor):
         return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
-        """The exact solution for vectors of shape (..., range)."""
+        """Returns the exact solution for vectors of shape (..., range)."""
         return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
 
     def _argument(self, x: Any, own: int, axis: int) -> Tensor:
-        """A tensor whose dim at ``axis`` fits the operator's at ``own``."""
+        """Returns a tensor whose dim at ``axis`` fits the operator's at ``own``."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
@@ -270,7 +270,7 @@ class LinearOperator(Module, CompositeTensor):
 
     @abc.abstractmethod
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
-        """The product with a tensor."""
+        """Returns the product with a tensor."""
 
     def _matvec(self, x: Any, adjoint: bool = False) -> Any:
         return without_last(self.matmul(column(x), adjoint=adjoint))
@@ -299,13 +299,13 @@ class LinearOperator(Module, CompositeTensor):
         return self.adjoint() if adjoint else self
 
     def adjoint(self, name: str = "adjoint") -> LinearOperator:
-        """The conjugate transpose."""
+        """Returns the conjugate transpose."""
         return self if self.is_self_adjoint is True else self._linop_adjoint()
 
     H = property(adjoint, None)
 
     def inverse(self, name: str = "inverse") -> LinearOperator:
-        """The inverse.
+        """Returns the inverse.
 
         Raises:
           ValueError: the operator is known to be singular, or not square.
@@ -316,7 +316,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._linop_inverse()
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
-        """The lower triangular factor.
+        """Returns the lower triangular factor.
 
         Raises:
           ValueError: the operator is not hinted to be self-adjoint and positive definite.
@@ -337,16 +337,16 @@ class LinearOperator(Module, CompositeTensor):
         return lower(factor, is_non_singular=True, is_self_adjoint=False, is_square=True)  # type: ignore[no-any-return]
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
-        """The product with another operator, whose form is asked first."""
+        """Returns the product with another operator, whose form is asked first."""
         found = right._linop_matmul_of(self)
         return self._composed(self, right) if found is None else found
 
     def _linop_matmul_of(self, left: LinearOperator) -> LinearOperator | None:
-        """The product ``left @ self``, where ``self`` knows it."""
+        """Returns the product ``left @ self``, where ``self`` knows it."""
         return None
 
     def _linop_solve(self, right: LinearOperator) -> LinearOperator:
-        """The product of the inverse with another operator."""
+        """Returns the product of the inverse with another operator."""
         if right._is_identity:
             return self.inverse()
         return self._composed(public("LinearOperatorInversion")(self), right)
@@ -359,7 +359,7 @@ class LinearOperator(Module, CompositeTensor):
     # -- numbers
 
     def to_dense(self, name: str = "to_dense") -> Tensor:
-        """The matrices, shape (..., range, domain)."""
+        """Returns the matrices, shape (..., range, domain)."""
         return self._to_dense()
 
     def _to_dense(self) -> Tensor:
@@ -367,21 +367,21 @@ class LinearOperator(Module, CompositeTensor):
         return self.matmul(identity(batch, columns, self.dtype))  # type: ignore[no-any-return]
 
     def diag_part(self, name: str = "diag_part") -> Tensor:
-        """The main diagonals, shape (..., the smaller dim)."""
+        """Returns the main diagonals, shape (..., the smaller dim)."""
         return self._diag_part()
 
     def _diag_part(self) -> Tensor:
         return diagonal(convert_to_tensor(self.to_dense()))
 
     def trace(self, name: str = "trace") -> Tensor:
-        """The sum of the main diagonal."""
+        """Returns the sum of the main diagonal."""
         return self._trace()
 
     def _trace(self) -> Tensor:
         return total(self.diag_part())
 
     def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
-        """The sum with matrices of the same dtype."""
+        """Returns the sum with matrices of the same dtype."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
@@ -393,7 +393,7 @@ class LinearOperator(Module, CompositeTensor):
         return self.to_dense() + x
 
     def determinant(self, name: str = "det") -> Tensor:
-        """The determinants.
+        """Returns the determinants.
 
         Raises:
           NotImplementedError: the operator is known not to be square.
@@ -402,7 +402,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
-        """The logarithms of the determinants' magnitudes."""
+        """Returns the logarithms of the determinants' magnitudes."""
         self._check_has_determinant()
         return self._log_abs_determinant()
 
@@ -423,7 +423,7 @@ class LinearOperator(Module, CompositeTensor):
         return slogdet(self.to_dense()).log_abs_determinant
 
     def eigvals(self, name: str = "eigvals") -> Tensor:
-        """The eigenvalues of a self-adjoint operator.
+        """Returns the eigenvalues of a self-adjoint operator.
 
         Raises:
           NotImplementedError: it is not hinted to be self-adjoint.
@@ -436,7 +436,7 @@ class LinearOperator(Module, CompositeTensor):
         return eigvalsh(self.to_dense())
 
     def cond(self, name: str = "cond") -> Tensor:
-        """The condition numbers: the largest singular value by the smallest."""
+        """Returns the condition numbers: the largest singular value by the smallest."""
         return self._cond()
 
     def _cond(self) -> Tensor:
@@ -506,12 +506,12 @@ def checked(kind: str, *values: Any, message: str = "") -> Any:
 
 
 def public(name: str) -> Any:
-    """One of the operators by its public name."""
+    """Returns one of the operators by its public name."""
     return public_names()[f"linalg.{name}"]
 
 
 def _recorded(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that keeps the arguments of the outermost call."""
+    """Returns a constructor that keeps the arguments of the outermost call."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)

@@ -47,7 +47,7 @@ def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[
 
 
 def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
-    """The parameter with a batch of that many dims."""
+    """Returns the parameter with a batch of that many dims."""
     if not is_operator:
         tensor = convert_to_tensor(parameter)
         dims = dims_of(tensor)
@@ -69,7 +69,7 @@ def _lifted_part(part: Any, rank: Any, count: int) -> Any:
 
 
 def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> list[Any]:
-    """The slices for a parameter some of whose dims are 1 where the batch's are not."""
+    """Returns the slices for a parameter some of whose dims are 1 where the batch's are not."""
     taken: list[Any] = []
     axis = 0
     for i, each in enumerate(slices):

@@ -53,7 +53,7 @@ class LinearOperatorSpec(TypeSpec):
 
 
 def spec_type(operator_type: type) -> type[LinearOperatorSpec]:
-    """The type of specs of one class of operators."""
+    """Returns the type of specs of one class of operators."""
     return type(f"{operator_type.__name__}Spec", (LinearOperatorSpec,), {"value_type": operator_type})
 
 

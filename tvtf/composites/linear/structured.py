@@ -296,7 +296,7 @@ class LinearOperatorTridiag(LinearOperator):
         return (*batch, size, size)
 
     def _bands(self) -> list[Tensor]:
-        """The upper, main and lower diagonal, all of n elements."""
+        """Returns the upper, main and lower diagonal, all of n elements."""
         *batch, size, _ = self._dims()
         if self.diagonals_format == "sequence":
             return [bind.broadcast_to(convert_to_tensor(each), shape=(*batch, size)) for each in self.diagonals]

@@ -22,7 +22,7 @@ _FORMS = (
 
 
 def kept_form(operator: LinearOperator) -> bool:
-    """Whether sums of such operators are known by form."""
+    """Returns whether sums of such operators are known by form."""
     return any(isinstance(operator, form) for form in _FORMS)
 
 

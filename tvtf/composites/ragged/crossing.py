@@ -1,4 +1,4 @@
-"""``tf.ragged.cross``: the combinations of the values that several features have in a row."""
+"""``tf.ragged.cross``: feature crosses, the combinations of several features' values in each row."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _cross(
 
 @text_op(tf_name="RaggedCross", type=_types, numpy=_cross)
 def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separator: str, count: Any) -> Any:
-    """Combinations of values, and their row splits; of the values and splits of each feature."""
+    """Returns the combinations of values and their row splits, from the values and row splits of each feature."""
     attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": separator, "count": count}
     return inputs, attrs
 
@@ -88,18 +88,18 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTen
 
 @export("ragged.cross")
 def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
-    """All combinations of one value of each input's row, as strings joined by ``_X_``.
+    """Returns, for each row, all combinations of one value of each input, as strings joined by ``_X_``.
 
     Args:
-      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
+      inputs: a list of matrices of strings or integers, ragged or dense, with the same number of rows.
 
     >>> import tvtf as tf
     >>> tf.ragged.cross([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])])
     <tf.RaggedTensor [[b'a_X_d'], [b'b_X_e', b'c_X_e']]>
 
     Raises:
-      TypeError: something else than a list.
-      ValueError: floats, or more than two dims.
+      TypeError: ``inputs`` is not a list.
+      ValueError: an input has floats or more than two dims.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/cross
     """
@@ -110,12 +110,12 @@ def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> RaggedTensor:
-    """All combinations of one value of each input's row, as numbers of buckets.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
 
     Args:
-      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
-      num_buckets: how many buckets there are; 0 for as many as int64 has.
-      hash_key: where hashing begins.
+      inputs: a list of matrices of strings or integers, ragged or dense, with the same number of rows.
+      num_buckets: the number of buckets; 0 for the whole range of int64.
+      hash_key: the initial hash value.
 
     >>> import tvtf as tf
     >>> tf.ragged.cross_hashed([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])], 100)

@@ -1,4 +1,4 @@
-"""Public functions on ragged tensors: what a function of dense ones does where it refuses them."""
+"""Handlers of public functions for ragged tensors, which the functions for dense tensors reject."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Handler = Callable[..., Any]
 
 
 def holds_ragged(value: Any) -> bool:
-    """Whether an argument is a ragged tensor or shape, or a list with one in it."""
+    """Returns whether an argument is a ragged tensor or shape, or a list that contains one."""
     return isinstance(value, (RaggedTensor, DynamicRaggedShape)) or (
         isinstance(value, (list, tuple)) and any(map(holds_ragged, value))
     )
@@ -108,7 +108,7 @@ ASSERTIONS = (
 
 
 def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """``function`` of the innermost values of its first argument."""
+    """Applies an elementwise function to the innermost values of its first argument."""
     if x is None:
         name = next(k for k, v in kwargs.items() if holds_ragged(v))
         x = kwargs.pop(name)
@@ -119,7 +119,7 @@ def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-    """``function`` of two tensors, of which one is ragged: the other has the same rows, or is broadcast to them."""
+    """Applies an elementwise function to two tensors, one or both of them ragged, broadcast to the same rows."""
     a = kwargs.pop("x", x) if x is None else x
     b = kwargs.pop("y", y) if y is None else y
     flat_a, flat_b, whole = side_by_side(a, b)
@@ -127,13 +127,13 @@ def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
 
 
 def asserting(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-    """An assertion about two tensors, of which one is ragged."""
+    """Applies an assertion to two tensors, one or both of them ragged."""
     flat_a, flat_b, _ = side_by_side(x, y)
     return function(flat_a, flat_b, *args, **kwargs)
 
 
 def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
-    """The innermost values of two operands that broadcast to one another, and what puts a result into rows."""
+    """Returns two operands' innermost values, which broadcast, and a function that partitions a result into rows."""
     first = a if isinstance(a, RaggedTensor) else b
     if not isinstance(a, RaggedTensor):
         a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
@@ -146,7 +146,7 @@ def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
 
 
 def _fit_as_they_are(a: Any, b: Any) -> bool:
-    """Whether both have the very same rows, or one is dense and broadcasts to single values of the other."""
+    """Returns whether the innermost values broadcast already: same row splits, or a dense operand of lower rank than them."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
         return bool(dense.ndim < rows.flat_values.ndim)
@@ -165,7 +165,7 @@ SEGMENTS = {
 
 
 def reduction(name: str) -> Handler:
-    """What ``tf.reduce_...`` does on ragged tensors."""
+    """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         rank = input_tensor.shape.rank or 0
@@ -195,7 +195,7 @@ def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = Fa
 
 
 def of_flags(kind: str) -> Handler:
-    """What ``tf.reduce_any`` and ``tf.reduce_all`` do: the sum, or the product, of flags as ints."""
+    """Returns the handler of ``tf.reduce_any`` or ``tf.reduce_all``: a sum or product of the flags as ints."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
@@ -228,7 +228,7 @@ def _over_columns(name: str, value: RaggedTensor) -> Any:
 
 
 def positions_in_rows(value: RaggedTensor) -> Tensor:
-    """The place of each value in its row."""
+    """Returns the index of each value in its row."""
     lengths = value.row_lengths()
     return ranges(zeros_like(lengths), lengths)[1]
 
@@ -265,7 +265,7 @@ def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
-    """``==`` or ``!=``, which for other shapes, and for None, has one answer."""
+    """Returns the operator ``==`` or ``!=``; for None or an incompatible shape its result is ``otherwise``."""
 
     def compared(self: Any, other: Any) -> Any:
         if other is None:
@@ -310,6 +310,6 @@ HANDLERS: dict[str, Handler] = {
     **structure.HANDLERS,
     "strings.format": ragged_format,
 }
-"""What public functions do on ragged tensors (see ``tvtf/api/late_dispatch.py``)."""
+"""Public path -> its handler for ragged arguments (see ``tvtf/api/late_dispatch.py``)."""
 takes = holds_ragged
 _add_operators()

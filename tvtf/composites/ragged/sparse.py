@@ -1,4 +1,4 @@
-"""Ragged tensors as sparse ones, and back; the combinations of the values that several features have in a row."""
+"""Conversions between ragged and sparse tensors; ``tf.sparse.cross``, the combinations of features' values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RAGGED = "SparseTensor is not right-ragged"
 
 
 def _are_right_ragged(indices: Tensor) -> Tensor:
-    """Whether each value stands right of the one before it in its row, and the first of a row in its first column."""
+    """Returns whether the values of each row are in its first columns, without gaps."""
     rows, columns = indices[:, 0], indices[:, 1]
     follows = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
     begins = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
@@ -48,7 +48,7 @@ def _are_right_ragged(indices: Tensor) -> Tensor:
 
 
 def _check_right_ragged(array: np.ndarray) -> None:
-    """Refuses rows that have a gap."""
+    """Raises TensorFlow's error if a row has a gap between its values."""
     if not array.size:
         return
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
@@ -66,7 +66,7 @@ def to_sparse(ragged: RaggedTensor) -> SparseTensor:
 
 
 def _indices(values: Any) -> Tensor:
-    """The place of each value, its rows filled up from the left."""
+    """Returns the indices of all values, with each row's values in its first columns."""
     if not isinstance(values, RaggedTensor):
         truth = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
         return places(truth) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
@@ -78,7 +78,7 @@ def _indices(values: Any) -> Tensor:
 
 
 def _feature(value: Any) -> tuple[Tensor, Tensor]:
-    """The values of a matrix, and where each of its rows begins and ends; integers as int64."""
+    """Returns the values of a feature matrix, integers as int64, and its row splits."""
     if isinstance(value, SparseTensor):
         values, rows = value.values, value.indices[:, 0]
         ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
@@ -101,17 +101,17 @@ def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTen
 
 @export("sparse.cross")
 def cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
-    """All combinations of one value of each input's row, as strings.
+    """Returns, for each row, all combinations of one value of each input, as strings.
 
     Args:
-      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
-      separator: what comes between the values of a combination, ``_X_`` where not given.
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with the same number of rows.
+      separator: the separator between the values of a combination; default: ``_X_``.
 
     Returns:
       A SparseTensor of strings; the values of sparse inputs come before those of dense ones.
 
     Raises:
-      TypeError: no list, or something else in it.
+      TypeError: ``inputs`` is not a list, or has an element of another type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross([tf.constant([["a"], ["b"]]), tf.constant([["c"], ["d"]])], separator="_Y_").values.numpy()
@@ -128,18 +128,18 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """All combinations of one value of each input's row, as numbers of buckets.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
 
     Args:
-      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
-      num_buckets: how many buckets there are; 0 for as many as int64 has.
-      hash_key: where hashing begins.
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with the same number of rows.
+      num_buckets: the number of buckets; 0 for the whole range of int64.
+      hash_key: the initial hash value.
 
     Returns:
       A SparseTensor of int64.
 
     Raises:
-      TypeError: no list, or something else in it.
+      TypeError: ``inputs`` is not a list, or has an element of another type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross_hashed([tf.constant([["a"], ["b"]]), tf.constant([["d"], ["e"]])], 100).values.numpy()

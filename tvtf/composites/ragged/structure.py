@@ -1,4 +1,4 @@
-"""Public functions that rearrange tensors, on ragged ones."""
+"""Handlers of public functions for ragged tensors: rearranging, broadcasting, reductions along rows, partitions."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ def _true_places(condition: Any) -> Tensor:
     return bind.concat(bind.stack(rows, columns, axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
 
 
-# -- repeated, cut, squeezed
+# -- tile, split, squeeze
 
 
 def _at(axis: int, part: slice) -> tuple[slice, ...]:
-    """The key of a part along an axis."""
+    """Returns the indexing key that applies a slice to one axis."""
     return (*(slice(None),) * axis, part)
 
 
@@ -187,7 +187,7 @@ def _require_single(holds: Tensor, axis: int) -> None:
     Assert(holds, [f"the given axis (axis = {axis}) is not squeezable!"])
 
 
-# -- made
+# -- shape, reshape, fill
 
 
 def _shape(function: Any, input: Any, out_type: Any = int32, name: Any = None) -> DynamicRaggedShape:
@@ -272,7 +272,7 @@ def _embedding_lookup(function: Any, params: Any, ids: Any, max_norm: Any = None
 
 
 def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **kwargs: Any) -> Any:
-    """Of two matrices of one width; of batches, where the rows of ``a`` alone are ragged."""
+    """Multiplies matrices with uniform rows, or a batch of matrices with ragged row counts by dense ones."""
     first, second = as_tensor(a), as_tensor(b)
     if first.dtype is not second.dtype:
         raise ValueError("`a` and `b` must have the same dtype.")
@@ -306,19 +306,19 @@ def _uniform(matrix: Any) -> Tensor:
 
 @export("ragged.stack_dynamic_partitions")
 def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> RaggedTensor:
-    """The items of ``data`` by the partition that each belongs to, a row each.
+    """Groups the items of ``data`` by partition; row ``i`` has the items of partition ``i``.
 
     Args:
-      data: a tensor, ragged or not.
+      data: a ragged or dense tensor.
       partitions: integers of shape ``data.shape[:n]``.
-      num_partitions: how many rows the result has.
+      num_partitions: the number of rows of the result.
 
     >>> import tvtf as tf
     >>> tf.ragged.stack_dynamic_partitions(["a", "b", "c", "d", "e"], [3, 0, 2, 2, 3], 5)
     <tf.RaggedTensor [[b'b'], [], [b'c', b'd'], [b'a', b'e'], []]>
 
     Raises:
-      InvalidArgumentError: a partition that is negative or not less than ``num_partitions``.
+      InvalidArgumentError: a partition is negative or not less than ``num_partitions``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack_dynamic_partitions
     """
@@ -415,4 +415,4 @@ HANDLERS: dict[str, Handler] = {
     "linalg.matmul": _matmul,
     "dynamic_partition": _dynamic_partition,
 }
-"""By public path, what a function does where an argument is ragged."""
+"""Public path -> its handler for ragged arguments."""

@@ -28,7 +28,7 @@ from tvtf.ops.rules import bind, canonical_axis, number, static_int, static_valu
 
 @export("sparse.reorder")
 def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in row-major order.
+    """Returns the same elements in row-major order.
 
     Args:
       sp_input: SparseTensor.
@@ -72,7 +72,7 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
 
 @export("sparse.reshape")
 def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in another shape, in the order that they have; one dim may be -1.
+    """Returns the same elements in another shape, in the order that they have; one dim may be -1.
 
     Args:
       sp_input: SparseTensor.
@@ -101,7 +101,7 @@ def _at_least_one(x: Tensor) -> Tensor:
 
 
 def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
-    """The new shape with its -1 computed."""
+    """Returns the new shape with its -1 computed."""
     given = known_vector(shape)
     total = bind.reduce_prod(sp.dense_shape, axis=(0,), keepdims=False)
     if given is not None:
@@ -157,7 +157,7 @@ def _filled(known: list[int], given: list[int]) -> list[int]:
 
 @export("sparse.expand_dims")
 def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
-    """A new axis of size 1 at position ``axis`` of the result, the last one where not given.
+    """Returns a new axis of size 1 at position ``axis`` of the result, the last one where not given.
 
     Raises:
       TypeError: ``axis`` is no integer.
@@ -186,7 +186,7 @@ def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> Spa
 @export("sparse.concat")
 @attributes(axis=told("concat_dim", at_least(-(2**31))))
 def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: str | None = None) -> SparseTensor:
-    """Several sparse tensors one after another along an axis; in row-major order.
+    """Returns several sparse tensors one after another along an axis; in row-major order.
 
     Args:
       axis: int in [-rank, rank).

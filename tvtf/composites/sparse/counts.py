@@ -81,7 +81,7 @@ def bincount(
 
 
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
-    """The rows of the numbers, the numbers, what they count, and how many rows there are; a vector has none."""
+    """Returns the rows of the numbers, the numbers, what they count, and how many rows there are; a vector has none."""
     if isinstance(values, SparseTensor):
         shares = None if weights is None else sparse_weights(values, weights)
         by_row = by_row and values.indices._type.shape[1] != 1
@@ -113,7 +113,7 @@ def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
 
 
 def _length(numbers: Tensor, minlength: int | None, maxlength: int | None) -> Tensor:
-    """The size of the last dim, as a vector of one."""
+    """Returns the size of the last dim, as a vector of one."""
     if maxlength is not None:
         return vector([maxlength])
     least = EagerTensor(np.zeros(1, np.int64))

@@ -26,7 +26,7 @@ from tvtf.ops.rules import bind, number, static_int
 
 @export("sparse.slice")
 def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
-    """A block of a sparse tensor.
+    """Returns a block of a sparse tensor.
 
     Args:
       sp_input: SparseTensor.
@@ -63,7 +63,7 @@ def _block(sp: SparseTensor, first: Tensor, extent: Tensor) -> SparseTensor:
 
 
 def _where(condition: Tensor) -> Tensor:
-    """The places of a vector that hold."""
+    """Returns the places of a vector that hold."""
     return places(condition)[:, 0]
 
 
@@ -112,7 +112,7 @@ def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
 
 @export("sparse.retain")
 def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """The elements for which ``to_retain`` holds.
+    """Returns the elements for which ``to_retain`` holds.
 
     Args:
       sp_input: SparseTensor of n elements.
@@ -138,7 +138,7 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 @export("sparse.reset_shape")
 def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same elements in a larger shape, or in the smallest one that holds them.
+    """Returns the same elements in a larger shape, or in the smallest one that holds them.
 
     Args:
       sp_input: SparseTensor.
@@ -175,7 +175,7 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 @export("sparse.mask")
 def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
-    """The rows of IndexedSlices whose indices are not among those given.
+    """Returns the rows of IndexedSlices whose indices are not among those given.
 
     >>> import tvtf as tf
     >>> rows = tf.IndexedSlices(tf.constant([[1.], [2.]]), tf.constant([4, 7]))
@@ -196,7 +196,7 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
 
 @export("sparse.fill_empty_rows")
 def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
-    """The same with ``default_value`` at the first place of each row that has no element; rows in order.
+    """Returns the same with ``default_value`` at the first place of each row that has no element; rows in order.
 
     Args:
       sp_input: SparseTensor of shape (rows, ...).

@@ -21,13 +21,13 @@ from tvtf.ops.rules import bind, number, size_argument
 
 
 def zero(dtype: Any) -> Tensor:
-    """The scalar that sparse tensors of a dtype leave out."""
+    """Returns the scalar that sparse tensors of a dtype leave out."""
     return EagerTensor(np.array(b"" if dtype is string else 0, dtype.np))
 
 
 @export("sparse.from_dense")
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
-    """The elements of a tensor that are not zero, or no empty strings.
+    """Returns the elements of a tensor that are not zero, or no empty strings.
 
     Args:
       tensor: tensor of any shape and dtype.
@@ -53,7 +53,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 def to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
-    """The whole tensor.
+    """Returns the whole tensor.
 
     Args:
       sp_input: SparseTensor.
@@ -89,7 +89,7 @@ def _wrong_default(expected: DType, found: DType) -> BaseException:
 
 
 def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
-    """A tensor of values at their places, and the default elsewhere."""
+    """Returns a tensor of values at their places, and the default elsewhere."""
     checked = bind.ordered_indices(indices, dims=dims, ordered=ordered)
     return bind.tensor_scatter_update(bind.broadcast_to(default, shape=dims), checked, values)
 
@@ -127,7 +127,7 @@ def _guard(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tup
 
 
 def _ascending(indices: Tensor) -> Tensor:
-    """Whether each index comes after the one before it, in row-major order."""
+    """Returns whether each index comes after the one before it, in row-major order."""
     earlier, later = indices[:-1], indices[1:]
     after: Any = None
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):
@@ -157,7 +157,7 @@ def ordered_indices(indices: Tensor, dims: tuple[Dim, ...], ordered: bool) -> An
 
 @export("sparse.to_indicator")
 def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
-    """Whether each number below ``vocab_size`` is among the values of a row.
+    """Returns whether each number below ``vocab_size`` is among the values of a row.
 
     Args:
       sp_input: SparseTensor of int32 or int64 values; which of the last dim they lie in doesn't count.
@@ -186,7 +186,7 @@ def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Ten
 
 @export("sparse.eye")
 def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str | None = None) -> SparseTensor:
-    """A matrix with ones along its diagonal.
+    """Returns a matrix with ones along its diagonal.
 
     Args:
       num_rows, num_columns: int or integer scalar; as many columns as rows where not given.

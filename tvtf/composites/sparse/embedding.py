@@ -54,7 +54,7 @@ def embedding_lookup_sparse(
     name: str | None = None,
     allow_fast_lookup: bool = False,
 ) -> Tensor:
-    """The rows of a table that each row of sparse ids names, combined into one.
+    """Returns the rows of a table that each row of sparse ids names, combined into one.
 
     Args:
       params: tensor of shape (rows, ...), or a list of such that are joined.
@@ -150,7 +150,7 @@ def safe_embedding_lookup_sparse(
 
 
 def _rows_of(ids: SparseTensor) -> tuple[Tensor, Tensor]:
-    """The row of each id, all dims but the last counted as one; and those dims."""
+    """Returns the row of each id, all dims but the last counted as one; and those dims."""
     outer = ids.dense_shape[:-1]
     steps = public_names()["math.cumprod"](outer, exclusive=True, reverse=True)
     return bind.reduce_sum(ids.indices[:, :-1] * steps, axis=(1,), keepdims=False), outer

@@ -40,14 +40,14 @@ def checked(x: Tensor, ok: Tensor, message: str) -> Any:
 
 
 def same(x: Any) -> Any:
-    """The kernel that copies."""
+    """Returns the kernel that copies."""
     from tvtf.ops.kernels import scalar
 
     return scalar.elementwise(lambda _, value: value, [x], {})
 
 
 def all_of(x: Tensor) -> Tensor:
-    """Whether all elements hold."""
+    """Returns whether all elements hold."""
     return bind.reduce_all(x, axis=tuple(range(x.ndim)), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -57,7 +57,7 @@ def vector(values: Any) -> Tensor:
 
 
 def one_hot(axis: int, value: Tensor, rank: int) -> Tensor:
-    """A vector of ``rank`` numbers that is zero but for ``value`` at ``axis``."""
+    """Returns a vector of ``rank`` numbers that is zero but for ``value`` at ``axis``."""
     parts = [bind.reshape(value, shape=(1,)) if i == axis else vector([0]) for i in range(rank)]
     return bind.concat(*parts, axis=0) if rank > 1 else parts[0]  # type: ignore[no-any-return]
 
@@ -73,7 +73,7 @@ def strides(dense_shape: Tensor) -> Tensor:
 
 
 def known_vector(x: Tensor) -> list[int] | None:
-    """The ints of a vector, where all are known by now."""
+    """Returns the ints of a vector, where all are known by now."""
     if isinstance(x, EagerTensor):
         return [int(v) for v in x.eager_array()]
     known = x.known if isinstance(x, SymbolicTensor) else None
@@ -81,7 +81,7 @@ def known_vector(x: Tensor) -> list[int] | None:
 
 
 def place_numbers(indices: Tensor, dense_shape: Tensor) -> Tensor:
-    """The number of each place, in row-major order."""
+    """Returns the number of each place, in row-major order."""
     return bind.reduce_sum(bind.multiply(indices, strides(dense_shape)), axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -90,7 +90,7 @@ MOST_PLACES = 2**62
 
 
 def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
-    """The order that puts places into row-major order; equal ones keep theirs."""
+    """Returns the order that puts places into row-major order; equal ones keep theirs."""
     known = known_vector(dense_shape)
     if known is not None and math.prod(known) < MOST_PLACES and len(known):
         return bind.argsort(place_numbers(indices, dense_shape), descending=False)  # type: ignore[no-any-return]
@@ -103,7 +103,7 @@ def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
 
 
 def taken(sp: SparseTensor, places: Tensor, dense_shape: Any = None) -> SparseTensor:
-    """The elements at the given positions of the list of elements."""
+    """Returns the elements at the given positions of the list of elements."""
     indices = bind.gather(sp.indices, places, axis=0, batch_dims=0)
     shape = sp.dense_shape if dense_shape is None else dense_shape
     return SparseTensor(indices, gather_densely(sp.values, places), shape)
@@ -123,7 +123,7 @@ def _distinct(rows: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @host_primitive(tf_name="SparseAdd", type=_distinct_types, numpy=_distinct)
 def distinct_rows(rows: Tensor, count: Any) -> Any:
-    """The distinct rows of an int64 matrix in order, and for each row the place of its like."""
+    """Returns the distinct rows of an int64 matrix in order, and for each row the place of its like."""
     return (rows,), {"count": count}
 
 

@@ -25,7 +25,7 @@ from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_sa
 
 
 def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
-    """The elements of a tensor, broadcast to the sparse one's shape, at its places.
+    """Returns the elements of a tensor, broadcast to the sparse one's shape, at its places.
 
     Raises:
       InvalidArgumentError: it can't be broadcast.
@@ -50,7 +50,7 @@ def _differ(mine: Dim, other: int | None) -> bool:
 
 
 def times(sp: SparseTensor, other: Any) -> SparseTensor:
-    """A sparse tensor times a dense one."""
+    """Returns a sparse tensor times a dense one."""
     dense = convert_to_tensor(other, sp.dtype)
     return sp.with_values(bind.multiply(sp.values, at_places(dense, sp, "SparseDenseCwiseMul")))
 
@@ -63,7 +63,7 @@ def _converted(other: Any, dtype: DType) -> Tensor:
 
 
 def divided(sp: SparseTensor, other: Any) -> SparseTensor:
-    """A sparse tensor divided by a dense one; integers become floats."""
+    """Returns a sparse tensor divided by a dense one; integers become floats."""
     dense = _converted(other, sp.dtype)
     if sp.dtype.is_integer:
         wide = float32 if sp.dtype.np.itemsize <= 2 else float64
@@ -75,7 +75,7 @@ def divided(sp: SparseTensor, other: Any) -> SparseTensor:
 
 
 def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
-    """The shape that two sparse tensors have, as a vector.
+    """Returns the shape that two sparse tensors have, as a vector.
 
     Raises:
       InvalidArgumentError: they have not the same.
@@ -94,7 +94,7 @@ def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
 
 @export("sparse.add")
 def add(a: Any, b: Any, threshold: Any = 0) -> Any:
-    """The sum of two tensors, of which one at least is sparse; shapes are equal.
+    """Returns the sum of two tensors, of which one at least is sparse; shapes are equal.
 
     Args:
       a, b: SparseTensor, or tensor.
@@ -210,7 +210,7 @@ def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor],
 
 @export("sparse.softmax")
 def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The softmax of each row of the last axis, over the elements that it has.
+    """Returns the softmax of each row of the last axis, over the elements that it has.
 
     Args:
       sp_input: SparseTensor of floats, of two dims at least, in row-major order.
@@ -318,7 +318,7 @@ def _product_samples() -> list[Sample]:
     samples=_product_samples,
 )
 def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
-    """A matrix of ``rows`` rows, zero but for values at indices, times the matrix ``b``."""
+    """Returns a matrix of ``rows`` rows, zero but for values at indices, times the matrix ``b``."""
     return (indices, values, b), {"rows": rows}
 
 
@@ -327,7 +327,7 @@ def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
 def sparse_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse and a dense matrix, in either order.
+    """Returns the product of a sparse and a dense matrix, in either order.
 
     Args:
       sp_a, b: a SparseTensor and a tensor, both matrices of one dtype; in any order of elements.
@@ -358,7 +358,7 @@ def sparse_dense_matmul(
 
 
 def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
-    """The rows, indices and values of the sparse operand as it is multiplied."""
+    """Returns the rows, indices and values of the sparse operand as it is multiplied."""
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
         raise ArgumentError("Tensor 'b' is not a matrix").told_by(op)

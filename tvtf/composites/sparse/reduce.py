@@ -26,7 +26,7 @@ from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segmen
 def reduce_sum(
     sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
 ) -> Any:
-    """The sum of the elements along axes.
+    """Returns the sum of the elements along axes.
 
     Args:
       sp_input: SparseTensor.
@@ -144,7 +144,7 @@ def segment_sum(
     name: str | None = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """The sums of rows of ``data``: those that ``indices`` names, by the ids that they have.
+    """Returns the sums of rows of ``data``: those that ``indices`` names, by the ids that they have.
 
     Args:
       data: tensor of shape (rows, ...).
@@ -178,7 +178,7 @@ def segment_mean(
     name: str | None = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """The means of rows of ``data``, as :func:`segment_sum` gives their sums.
+    """Returns the means of rows of ``data``, as :func:`segment_sum` gives their sums.
 
     >>> import tvtf as tf
     >>> tf.sparse.segment_mean(tf.constant([[1., 2.], [3., 4.], [5., 6.]]), [0, 2], [0, 0]).numpy()
@@ -227,7 +227,7 @@ def _by_segments(
 
 
 def segment_count(ids: Tensor) -> Dim:
-    """One more than the last of ascending ids; none where there is no id."""
+    """Returns one more than the last of ascending ids; none where there is no id."""
     last = bind.concat(vector([-1]), bind.cast(ids, dtype=int64), axis=0)[-1:]
     return dims_of(bind.add(last, number(1, last)))[0]
 

@@ -36,7 +36,7 @@ def _rows(indices: np.ndarray, values: np.ndarray) -> Rows:
 
 
 def _operand(value: Any) -> SparseTensor:
-    """A sparse tensor as it is; of a dense one all elements."""
+    """Returns a sparse tensor as it is; of a dense one all elements."""
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
@@ -80,7 +80,7 @@ def _operated(
 
 @host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_operated)
 def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
-    """The rows of two sparse tensors as sets, and what an operation makes of them, as a sparse tensor."""
+    """Returns the rows of two sparse tensors as sets, and what an operation makes of them, as a sparse tensor."""
     return parts, {"how": how, "count": count}
 
 
@@ -178,14 +178,14 @@ def _sizes(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any
     tf_name="SetSize", type=lambda indices, values, shape, dims: TensorType(tuple(dims), int32), numpy=_sizes
 )
 def set_sizes(indices: Tensor, values: Tensor, shape: Tensor, dims: Any) -> Any:
-    """How many distinct values each row of a sparse tensor has."""
+    """Returns the number of distinct in values each row of a sparse tensor."""
     return (indices, values, shape), {"dims": dims}
 
 
 @export("sets.size")
 @attributes(validate_indices=bool)
 def size(a: Any, validate_indices: bool = True) -> Tensor:
-    """How many distinct elements each row of the last axis of a SparseTensor has.
+    """Returns the number of distinct in elements each row of the last axis of a SparseTensor.
 
     Returns:
       An int32 tensor of the shape without the last axis.
@@ -238,14 +238,14 @@ def _distances(
     numpy=_distances,
 )
 def distances(*parts: Tensor, normalize: bool, dims: Any) -> Any:
-    """The edit distances of the rows of two sparse tensors."""
+    """Returns the edit distances of the rows of two sparse tensors."""
     return parts, {"normalize": normalize, "dims": dims}
 
 
 @export("edit_distance")
 @attributes(normalize=bool)
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
-    """The Levenshtein distance of each row of the last axis from that of ``truth``.
+    """Returns the Levenshtein distance of each row of the last axis from that of ``truth``.
 
     Args:
       hypothesis, truth: SparseTensors of one rank and dtype.

@@ -71,7 +71,7 @@ class SparseTensor(CompositeTensor):
             self.set_shape([_known_size(size) for size in dense_shape])
 
     def _fits(self) -> bool:
-        """Whether the arrays of eager parts go together."""
+        """Returns whether the arrays of eager parts go together."""
         if not type(self._indices) is type(self._values) is type(self._dense_shape) is EagerTensor:
             return False
         indices, values, sizes = self._indices._array.shape, self._values._array.shape, self._dense_shape._array.shape
@@ -86,7 +86,7 @@ class SparseTensor(CompositeTensor):
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
-        """A sparse tensor of another, or of a ``SparseTensorValue``."""
+        """Returns a sparse tensor of another, or of a ``SparseTensorValue``."""
         if not is_sparse(sparse_tensor_value):
             raise TypeError(
                 f"Argument sparse_tensor_value={sparse_tensor_value} is neither a SparseTensor nor SparseTensorValue."
@@ -146,7 +146,7 @@ class SparseTensor(CompositeTensor):
         return SparseTensorValue(*(part.graph and part.eval(feed_dict, session) for part in parts))
 
     def consumers(self) -> list[Any]:
-        """The operations that use it: none that Python knows of."""
+        """Returns the operations that use it: none that Python knows of."""
         return []
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class SparseTensor(CompositeTensor):
 
 
 def _known_size(size: Any) -> int | None:
-    """A size among those that a program computes, where it is known."""
+    """Returns a size among those that a program computes, where it is known."""
     return None if isinstance(size, SymbolicTensor) else int(size)
 
 
@@ -167,12 +167,12 @@ def _dims(x: Tensor) -> Sequence[Dim]:
 
 
 def rank_of(sp: SparseTensor) -> int:
-    """How many dims there are."""
+    """Returns the number of dims."""
     return int(sp.indices._type.shape[1])
 
 
 def sizes(sp: SparseTensor) -> tuple[Dim, ...]:
-    """The dims of the whole tensor; those that nobody knows by now are bound when the program runs."""
+    """Returns the dims of the whole tensor; those that nobody knows by now are bound when the program runs."""
     if sp.shape.is_fully_defined():
         return tuple(sp.shape)
     told = static_dims(sp.dense_shape, "dense_shape")
@@ -194,7 +194,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def as_sparse(value: Any) -> SparseTensor:
-    """A sparse tensor, or the arrays of one, as a sparse tensor.
+    """Returns a sparse tensor, or the arrays of one, as a sparse tensor.
 
     Raises:
       TypeError: anything else.
@@ -233,7 +233,7 @@ class SparseTensorSpec(BatchableTypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensorSpec:
-        """The type of a sparse tensor, or of the arrays of one."""
+        """Returns the type of a sparse tensor, or of the arrays of one."""
         if not is_sparse(value):
             raise TypeError(
                 f"Expected SparseTensor or SparseTensorValue. Received: {value} of type {type(value).__name__}."
@@ -258,7 +258,7 @@ class SparseTensorSpec(BatchableTypeSpec):
         return [TensorSpec([None, rank], int64), TensorSpec([None], self._dtype), TensorSpec([rank], int64)]
 
     def _blanks(self) -> list[np.ndarray]:
-        """The arrays of a value without elements, whose unknown dims are empty."""
+        """Returns the arrays of a value without elements, whose unknown dims are empty."""
         dims = np.array([] if self._shape.rank is None else [d or 0 for d in self._shape.as_list()], np.int64)
         return [np.zeros((0, dims.size), np.int64), np.zeros(0, self._dtype.np), dims]
 
@@ -308,7 +308,7 @@ class SparseTensorSpec(BatchableTypeSpec):
 
 
 def _known_as(dense_shape: Any, shape: TensorShape) -> Any:
-    """The vector, of which a trace knows what the spec tells."""
+    """Returns the vector, of which a trace knows what the spec tells."""
     if not isinstance(dense_shape, SymbolicTensor) or dense_shape.known is not None or not shape.is_fully_defined():
         return dense_shape
     known = dense_shape.alias()
