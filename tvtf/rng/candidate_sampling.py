@@ -132,13 +132,13 @@ _KINDS = {
 
 def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique: bool) -> tuple[list[int], int]:
     """Classes, and how many draws they took."""
-    words, found, tries = _Words(state), dict[int, None](), 0
+    words, result, tries = _Words(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
-    while len(found) < count:
-        found.setdefault(draw(words))
+    while len(result) < count:
+        result.setdefault(draw(words))
         tries += 1
-    return list(found), tries
+    return list(result), tries
 
 
 def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.ndarray:
@@ -152,9 +152,9 @@ def _sampled(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _check_within(true, limit)
     draw, shares = _KINDS[kind](limit, weights)
-    found, tries = _drawn(draw, state.view(np.uint64), count, unique)
-    expected = (_expected(shares, classes, count, tries) for classes in (true, found))
-    return (np.array(found, np.int64), *expected)  # type: ignore[return-value]
+    result, tries = _drawn(draw, state.view(np.uint64), count, unique)
+    expected = (_expected(shares, classes, count, tries) for classes in (true, result))
+    return (np.array(result, np.int64), *expected)  # type: ignore[return-value]
 
 
 def _check_within(true: np.ndarray, limit: int) -> None:
@@ -192,8 +192,8 @@ def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bo
         raise ArgumentError("true_classes must be a matrix").told_by(kind)
     columns = classes.shape[1]
     if columns is not None and columns != num_true:
-        told = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
-        raise ArgumentError(told).told_by(kind)
+        message = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
+        raise ArgumentError(message).told_by(kind)
     if unique and limit < count:
         raise ArgumentError("Sampler's range is too small.").told_by(kind)
     return classes  # type: ignore[no-any-return]
@@ -205,8 +205,8 @@ def _sample(
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)
-    found = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
-    return Candidates(*found)
+    result = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
+    return Candidates(*result)
 
 
 class Candidates(NamedTuple):
@@ -286,12 +286,12 @@ def _seen(key: tuple[Any, ...], limit: int) -> Variable:
         return _learned[key]
     trace, thread.trace = thread.trace, None
     try:
-        made = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
+        created = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
     finally:
         thread.trace = trace
     if trace is None:
-        _learned[key] = made
-    return made
+        _learned[key] = created
+    return created
 
 
 @export("random.learned_unigram_candidate_sampler", "nn.learned_unigram_candidate_sampler")
@@ -317,10 +317,10 @@ def learned_unigram_candidate_sampler(
     if range_max > 2**31 - 1:
         raise ValueError(f"Value of range_max:{range_max} is too large to handle")
     counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
-    found = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
+    result = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
     flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
     counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))
-    return found
+    return result
 
 
 @export("random.fixed_unigram_candidate_sampler", "nn.fixed_unigram_candidate_sampler")
@@ -361,12 +361,12 @@ def fixed_unigram_candidate_sampler(
     """
     kind = "FixedUnigramCandidateSampler"
     if bool(vocab_file) == bool(len(unigrams)):
-        told = (
+        message = (
             "Must only provide one of vocab_file and unigrams."
             if vocab_file
             else "Must provide either vocab_file or unigrams."
         )
-        raise ArgumentError(told).told_by(kind)
+        raise ArgumentError(message).told_by(kind)
     counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
     weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
     weights = weights[shard::num_shards]
@@ -394,9 +394,9 @@ def all_candidate_sampler(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/all_candidate_sampler
     """
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
-    told = f"`true_candidate` out of range [0, {num_sampled})"
+    message = f"`true_candidate` out of range [0, {num_sampled})"
     check = partial(_check_candidates, limit=num_sampled)
-    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), told, classes)
+    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes)
     every = public_names()["range"](num_sampled, dtype=int64)
     shapes = (classes._type.shape, (num_sampled,))
     return Candidates(every, *(bind.broadcast_to(one, shape=shape) for shape in shapes))
@@ -416,8 +416,8 @@ class AccidentalHits(NamedTuple):
 def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
     places = {label: i for i, label in enumerate(sampled.tolist())}
     pairs = [(i, places[label]) for i, row in enumerate(true.tolist()) for label in row if label in places]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found[:, 0].astype(np.int32), found[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
+    result = np.array(pairs, np.int64).reshape(-1, 2)
+    return result[:, 0].astype(np.int32), result[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
 
 
 @host_primitive(
@@ -487,11 +487,11 @@ def _logits_and_labels(
         same = bind.equal(true[:, :, None], sampled[None, None, :])  # type: ignore[index]
         logits = logits + bind.select(bind.reduce_any(same, axis=(1,), keepdims=False), *_weights(x.dtype))
     logits = logits - bind.log(cast(expected, x.dtype))
-    wanted = [
+    requested = [
         bind.broadcast_to(convert_to_tensor(v, x.dtype), shape=of._type.shape)
         for v, of in ((1 / num_true, true_logits), (0, logits))
     ]
-    return bind.concat(true_logits, logits, axis=1), bind.concat(*wanted, axis=1)
+    return bind.concat(true_logits, logits, axis=1), bind.concat(*requested, axis=1)
 
 
 def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
@@ -541,8 +541,8 @@ def nce_loss(
     """
     options: dict[str, Any] = {"seed": None, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, wanted = _logits_and_labels(*shared, **options)
-    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=wanted, logits=logits)
+    logits, requested = _logits_and_labels(*shared, **options)
+    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=requested, logits=logits)
     return bind.reduce_sum(losses, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -571,5 +571,5 @@ def sampled_softmax_loss(
     """
     options: dict[str, Any] = {"seed": seed, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, wanted = _logits_and_labels(*shared, **options)
-    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(wanted), logits)  # type: ignore[no-any-return]
+    logits, requested = _logits_and_labels(*shared, **options)
+    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(requested), logits)  # type: ignore[no-any-return]

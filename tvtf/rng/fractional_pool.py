@@ -70,15 +70,15 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    own, found = state.view(np.uint64), []
+    own, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
             steps = np.full(count, size // count)
         else:
             steps = (_even if pseudo else _shuffled)(size, count, own)
             own = philox.skipped(own, _blocks(count, pseudo))
-        found.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
-    return tuple(found)
+        result.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
+    return tuple(result)
 
 
 @host_primitive(
@@ -93,18 +93,18 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
 
 
 def _ratios(given: Any) -> list[float]:
-    told = "`pooling_ratio` %s. Received: pooling_ratio=" + str(given)
+    message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(given)
     is_number = isinstance(given, (int, float))
     if is_number:
         given = [1.0, given, given, 1.0]
     elif not isinstance(given, (list, tuple)):
-        raise ValueError(told % "should be an int or a list of ints")
+        raise ValueError(message % "should be an int or a list of ints")
     elif len(given) in (1, 2):
         given = [1.0, given[0], given[-1], 1.0]
     elif given[0] != 1.0 or given[-1] != 1.0:
-        raise ValueError(told % "should have first and last elements with value 1.0")
+        raise ValueError(message % "should have first and last elements with value 1.0")
     if any(ratio < 1.0 for ratio in given):
-        raise ValueError(told % ("should be >= 1.0" if is_number else "elements should be >= 1.0"))
+        raise ValueError(message % ("should be >= 1.0" if is_number else "elements should be >= 1.0"))
     return [float(ratio) for ratio in given]
 
 

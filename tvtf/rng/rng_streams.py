@@ -43,7 +43,7 @@ class Stream:
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """Returns the op's own seed is its position among those without one, where none was given."""
+        """Returns the op's own seed: its position among those without one, where none was given."""
         given = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return first_state(given)
 

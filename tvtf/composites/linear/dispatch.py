@@ -1,4 +1,4 @@
-"""Functions of ``tf.linalg`` on operators."""
+"""Handlers of the functions of ``tf.linalg`` for operators."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> An
 
 
 def _inverse(input: Any, adjoint: bool = False, name: Any = None) -> Any:
-    found = input.inverse()
-    return found.adjoint() if adjoint else found
+    result = input.inverse()
+    return result.adjoint() if adjoint else result
 
 
 def _logdet(matrix: Any, name: Any = None) -> Any:

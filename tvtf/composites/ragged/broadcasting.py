@@ -130,10 +130,10 @@ def _layers(shape: DynamicRaggedShape, lead: int, count: int) -> list[Any]:
 
 
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:
-    found = broadcast_dim(a, b)
-    if found is None:
+    result = broadcast_dim(a, b)
+    if result is None:
         assert_equal(EagerTensor(np.array(False)), EagerTensor(np.array(True)))
-    return found
+    return result
 
 
 def _first(own: Dim, rows: Dim) -> Places:
@@ -183,7 +183,7 @@ def _flat(x: Any, shape: DynamicRaggedShape, count: int, rank: int, places: Plac
     flat, lead = _flat_values(x), rank - shape.rank
     dims = (*(1,) * lead, *flat._type.shape) if lead > count else flat._type.shape
     merged = count - shape.num_row_partitions - (0 if lead > count else lead) + 1
-    wanted = (size_of(dims[:merged]), *dims[merged:])
-    if len(wanted) != flat.ndim:
-        flat = bind.reshape(flat, shape=wanted)
+    requested = (size_of(dims[:merged]), *dims[merged:])
+    if len(requested) != flat.ndim:
+        flat = bind.reshape(flat, shape=requested)
     return flat if places is None else gather(flat, places)

@@ -182,14 +182,14 @@ def _longest(ragged: RaggedTensor) -> Tensor:
 
 def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None) -> Tensor:
     """See `RaggedTensor.to_tensor`."""
-    wanted = shape or [None] * (ragged.shape.rank or 0)
+    requested = shape or [None] * (ragged.shape.rank or 0)
     values: Any = ragged.values
     if isinstance(values, RaggedTensor):
-        values = to_tensor(values, default, [None, *wanted[2:]])
+        values = to_tensor(values, default, [None, *requested[2:]])
     default = _default(default, values)
-    width = unknown_dim() if wanted[1] is None else wanted[1]
+    width = unknown_dim() if requested[1] is None else requested[1]
     dense = bind.ragged_dense(values, ragged.row_splits, default, width=width)
-    return dense if wanted[0] is None else _of_rows(dense, default, wanted[0])
+    return dense if requested[0] is None else _of_rows(dense, default, requested[0])
 
 
 def _default(default: Any, values: Tensor) -> Tensor:
@@ -306,11 +306,13 @@ def segment_ids_to_row_splits(
 
 
 def _as_int32(value: Any, what: str) -> Tensor:
-    found = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
-    if not found.dtype.is_integer:
-        kind = f"of dtype: {found.dtype!r}"
-        raise TypeError(f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {found} {kind}")
-    return cast_tensor(found, int32)
+    result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
+    if not result.dtype.is_integer:
+        kind = f"of dtype: {result.dtype!r}"
+        raise TypeError(
+            f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {result} {kind}"
+        )
+    return cast_tensor(result, int32)
 
 
 @export("ragged.boolean_mask")
@@ -393,8 +395,8 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
     def flat(value: Any) -> Any:
         return value.flat_values if isinstance(value, RaggedTensor) else value
 
-    found = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
-    return ragged[0].with_flat_values(found)
+    result = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
+    return ragged[0].with_flat_values(result)
 
 
 def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:

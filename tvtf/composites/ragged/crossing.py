@@ -33,10 +33,10 @@ def _joined(parts: tuple[Any, ...], separator: str) -> bytes:
 
 
 def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
-    found = key
+    result = key
     for part in parts:
-        found = fingerprint_cat64(found, fingerprint64(part) if isinstance(part, bytes) else part % (1 << 64))
-    return found % (num_buckets or (1 << 63) - 1)
+        result = fingerprint_cat64(result, fingerprint64(part) if isinstance(part, bytes) else part % (1 << 64))
+    return result % (num_buckets or (1 << 63) - 1)
 
 
 def _cross(
@@ -45,13 +45,13 @@ def _cross(
     features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
     if len({len(splits) for _, splits in features}) > 1:
         raise ArgumentError("All inputs must have the same batch size")
-    found, edges = [], [0]
+    result, edges = [], [0]
     for row in range(len(features[0][1]) - 1):
         for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
-            found.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
-        edges.append(len(found))
-    values = np.empty(len(found), np.int64 if hashed else object)
-    values[:] = found
+            result.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
+        edges.append(len(result))
+    values = np.empty(len(result), np.int64 if hashed else object)
+    values[:] = result
     return values, np.array(edges, np.int64)
 
 

@@ -170,14 +170,14 @@ def reduction(name: str) -> Handler:
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         rank = input_tensor.shape.rank or 0
         if axis is None:
-            found = function(input_tensor.flat_values, None, False, **kwargs)
-            return bind.reshape(found, shape=(1,) * rank) if keepdims else found
+            result = function(input_tensor.flat_values, None, False, **kwargs)
+            return bind.reshape(result, shape=(1,) * rank) if keepdims else result
         axes = axis if isinstance(axis, (list, tuple)) else [axis]
-        wanted = {_positive(static_int(a, "axis"), rank) for a in axes}
-        found = input_tensor
-        for each in sorted(wanted, reverse=True):
-            found = _reduced(name, function, found, each, keepdims)
-        return found
+        requested = {_positive(static_int(a, "axis"), rank) for a in axes}
+        result = input_tensor
+        for each in sorted(requested, reverse=True):
+            result = _reduced(name, function, result, each, keepdims)
+        return result
 
     return reduce
 
@@ -211,15 +211,15 @@ def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) ->
         return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
     if axis:
         return _over_rows(name, value, keepdims)
-    found = _over_columns(name, value)
-    return public_names()["expand_dims"](found, 0) if keepdims else found
+    result = _over_columns(name, value)
+    return public_names()["expand_dims"](result, 0) if keepdims else result
 
 
 def _over_rows(name: str, value: RaggedTensor, keepdims: bool) -> Any:
-    found = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
+    result = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
     if not keepdims:
-        return found
-    return single_rows(found) if isinstance(found, RaggedTensor) else public_names()["expand_dims"](found, 1)
+        return result
+    return single_rows(result) if isinstance(result, RaggedTensor) else public_names()["expand_dims"](result, 1)
 
 
 def _over_columns(name: str, value: RaggedTensor) -> Any:
@@ -252,8 +252,8 @@ def _add_operators() -> None:
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]
-        made = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
-        setattr(RaggedTensor, f"__{operator}__", made)
+        created = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
+        setattr(RaggedTensor, f"__{operator}__", created)
         if operator not in _COMPARISONS:
             setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
     for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():

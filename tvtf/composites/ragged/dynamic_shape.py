@@ -62,10 +62,10 @@ class DynamicRaggedShape(CompositeTensor):
             if not agree_dim(outer.nvals_dim, inner.nrows_dim):
                 raise ValueError(f"RowPartitions in DynamicRaggedShape do not align between {axis} and {axis + 1}")
         if parts and not agree_dim(parts[-1].nvals_dim, self._dims[0]):
-            told = "Last row partition does not match inner_shape."
+            message = "Last row partition does not match inner_shape."
             if parts[-1].static_nvals is None:
-                assert_equal(parts[-1].nvals(), self.inner_shape[0], message=told)
-            raise ValueError(told)
+                assert_equal(parts[-1].nvals(), self.inner_shape[0], message=message)
+            raise ValueError(message)
 
     @classmethod
     def from_lengths(
@@ -162,11 +162,11 @@ class DynamicRaggedShape(CompositeTensor):
 
     def partitions(self, count: int) -> tuple[RowPartition, ...]:
         """Returns ``count`` row partitions: the shape's own, then uniform ones for the next dims."""
-        found, rows = list(self._row_partitions), (self._dims or (1,))[0]
-        for size in self._dims[1 : 1 + count - len(found)]:
-            found.append(RowPartition.of_dims(rows, size, self._dtype))
+        result, rows = list(self._row_partitions), (self._dims or (1,))[0]
+        for size in self._dims[1 : 1 + count - len(result)]:
+            result.append(RowPartition.of_dims(rows, size, self._dtype))
             rows = size_of((rows, size))
-        return tuple(found)
+        return tuple(result)
 
     def of_values(self, flat_values: Tensor) -> Any:
         """Returns the tensor of this shape with the given innermost values."""
@@ -229,15 +229,15 @@ class DynamicRaggedShape(CompositeTensor):
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
     if dtype is not None:
-        found = as_dtype(dtype)
+        result = as_dtype(dtype)
     elif parts:
-        found = parts[0].dtype
+        result = parts[0].dtype
     else:
         own = getattr(inner_shape, "dtype", None)
-        found = int64 if own is None else as_dtype(own)
-    if found.name not in ("int32", "int64"):
-        raise ValueError(f"Illegal dtype: {found!r}")
-    return found
+        result = int64 if own is None else as_dtype(own)
+    if result.name not in ("int32", "int64"):
+        raise ValueError(f"Illegal dtype: {result!r}")
+    return result
 
 
 def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:

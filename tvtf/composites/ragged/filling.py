@@ -64,8 +64,8 @@ def ragged_fill_empty_rows(
     rows, x = operand(value_rowids, int64), convert_to_tensor(values)
     default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
     _check(rows, x, default)
-    told = "indices are not in the rows that there are"
-    rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), told)
+    message = "indices are not in the rows that there are"
+    rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), message)
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     filled = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     empty = bind.equal(filled, number(0, filled))
@@ -82,20 +82,20 @@ def _taken(x: Tensor, order: Tensor) -> Tensor:
 
 
 def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
-    told = None
+    message = None
     if x.ndim != 1:
-        told = f"values must be a vector, saw: {brackets(x._type.shape)}"
+        message = f"values must be a vector, saw: {brackets(x._type.shape)}"
     elif rows.ndim != 1:
-        told = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
+        message = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
     elif default.ndim != 0:
-        told = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
+        message = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
     elif not same_dim(x._type.shape[0], rows._type.shape[0]):
-        told = (
+        message = (
             f"The length of `values` ({x._type.shape[0]}) must match the first dimension of `value_rowids` "
             f"({rows._type.shape[0]})."
         )
-    if told:
-        raise ArgumentError(told).told_by(OP)
+    if message:
+        raise ArgumentError(message).told_by(OP)
 
 
 def _check_rows(rows: np.ndarray, count: Any) -> None:

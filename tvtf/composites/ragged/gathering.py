@@ -123,8 +123,8 @@ def _gather_nd(params: Any, indices: Any) -> Any:
         return dense_gather_nd(params, places)
     if places.ndim > 2:
         rows = from_tensor(places, None, None, 1, int64)
-        found = rows.with_values(_gather_nd(params, rows.values))
-        return found
+        result = rows.with_values(_gather_nd(params, rows.values))
+        return result
     if places.ndim == 1:
         return params[tuple(places[i] for i in range(size))] if size else params
     if size == 0:

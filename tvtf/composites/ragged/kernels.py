@@ -57,8 +57,8 @@ def ragged_row_ids(splits: Tensor, count: Any) -> Any:
 def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Binds `ragged_ranges`; the default step is 1."""
     steps = ones_like(starts) if deltas is None else deltas
-    found = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
-    return found  # type: ignore[no-any-return]
+    result = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
+    return result  # type: ignore[no-any-return]
 
 
 def _dense_type(values: TensorType, splits: TensorType, default: TensorType, width: Any) -> TensorType:
@@ -84,9 +84,9 @@ def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: T
     )
     inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
     kept = bind.select(inside, columns, zeros_like(columns))
-    found = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
+    result = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
     shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
-    return bind.select(bind.reshape(inside, shape=shape), found, zeros_like(found)), None, None
+    return bind.select(bind.reshape(inside, shape=shape), result, zeros_like(result)), None, None
 
 
 @host_primitive(tf_name="RaggedTensorToTensor", type=_dense_type, numpy=_dense, vjp=_dense_vjp)

@@ -298,8 +298,8 @@ class RowPartition(CompositeTensor):
 
 
 def _known(scalar: Tensor) -> int | None:
-    found = static_value(scalar)
-    return None if found is None else int(found)
+    result = static_value(scalar)
+    return None if result is None else int(result)
 
 
 _SPLITS = "Arguments to from_row_splits do not form a valid RaggedTensor:"

@@ -54,8 +54,10 @@ def _check_right_ragged(array: np.ndarray) -> None:
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():
-        told = "SparseTensor is not right-ragged SparseTensor.indices ="
-        raise InvalidArgumentError(None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {told}")
+        message = "SparseTensor is not right-ragged SparseTensor.indices ="
+        raise InvalidArgumentError(
+            None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {message}"
+        )
 
 
 def to_sparse(ragged: RaggedTensor) -> SparseTensor:
@@ -84,8 +86,8 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
         ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     else:
         ragged = from_tensor(value, None, None, 1, int64)
-    found = ragged.values
-    return found if found.dtype is string else cast(found, int64), ragged.row_splits
+    result = ragged.values
+    return result if result.dtype is string else cast(result, int64), ragged.row_splits
 
 
 def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTensor:
@@ -120,8 +122,8 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross
     """
     between = "_X_" if separator is None else convert_to_tensor(separator).eager_array().item().decode()
-    told = "All inputs must be Tensor or SparseTensor."
-    return _crossed(inputs, False, told, num_buckets=0, key=0, separator=between)
+    message = "All inputs must be Tensor or SparseTensor."
+    return _crossed(inputs, False, message, num_buckets=0, key=0, separator=between)
 
 
 @export("sparse.cross_hashed")
@@ -147,5 +149,5 @@ def cross_hashed(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross_hashed
     """
-    told = "All inputs must be SparseTensors"
-    return _crossed(inputs, True, told, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")
+    message = "All inputs must be SparseTensors"
+    return _crossed(inputs, True, message, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")

@@ -29,9 +29,9 @@ def _parts_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, Tenso
 
 def _of_rows(rows: list[list[bytes]]) -> tuple[np.ndarray, np.ndarray]:
     values = [part for row in rows for part in row]
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found, splits_of(rows)
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result, splits_of(rows)
 
 
 def _split_one(value: bytes, sep: str, maxsplit: int) -> list[bytes]:
@@ -244,8 +244,8 @@ def unicode_encode(
     if x.ndim == 1:
         row = RaggedTensor.from_row_lengths(x, [x._type.shape[0]]) if isinstance(x, EagerTensor) else _one_row(x)
         return _encoded(row, attrs)[0]
-    found = _encoded(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
-    return found.to_tensor() if isinstance(found, RaggedTensor) else found
+    result = _encoded(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
+    return result.to_tensor() if isinstance(result, RaggedTensor) else result
 
 
 def _one_row(x: Tensor) -> RaggedTensor:
@@ -268,16 +268,16 @@ def _ngrams(
     glue = separator.encode()
     rows = []
     for first, last in zip(splits[:-1].tolist(), splits[1:].tolist()):
-        words, found = values[first:last].tolist(), []
+        words, result = values[first:last].tolist(), []
         for width in widths:
             more = min(width - 1, pad) if pad >= 0 else width - 1
             padded = (
                 [left.encode()] * more + words + [right.encode()] * more if more and (left or right or pad) else words
             )
-            found += [glue.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
-        if short and not found and words:
-            found = [glue.join(words)]
-        rows.append(found)
+            result += [glue.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
+        if short and not result and words:
+            result = [glue.join(words)]
+        rows.append(result)
     return _of_rows(rows)
 
 
@@ -355,8 +355,8 @@ def ngrams(
     x = convert_to_tensor(data, string)
     if x.ndim == 1:
         return bind.string_ngrams(x, _one_row(x).row_splits, count=unknown_dim(), **attrs)[0]
-    found = _ngrams_of(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
-    return found.to_tensor()
+    result = _ngrams_of(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
+    return result.to_tensor()
 
 
 def _ngrams_of(ragged: RaggedTensor, attrs: dict[str, Any]) -> RaggedTensor:

@@ -96,8 +96,8 @@ def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: An
 
 
 def _like(value: Any, whole: DynamicRaggedShape) -> Tensor:
-    found = broadcast_to(as_tensor(value), whole)
-    return found.flat_values if isinstance(found, RaggedTensor) else found
+    result = broadcast_to(as_tensor(value), whole)
+    return result.flat_values if isinstance(result, RaggedTensor) else result
 
 
 def _true_places(condition: Any) -> Tensor:
@@ -119,13 +119,13 @@ def _at(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
-    found = input
+    result = input
     for axis, count in enumerate(static_value(multiples, "multiples")):
         if count == 0:
-            found = found[_at(axis, slice(0, 0))]
+            result = result[_at(axis, slice(0, 0))]
         elif count > 1:
-            found = concat_all([found] * count, axis)
-    return found
+            result = concat_all([result] * count, axis)
+    return result
 
 
 def _split(
@@ -141,9 +141,9 @@ def _split(
     if isinstance(sizes, int):
         sizes = [size // sizes] * sizes
     edges = np.cumsum([0, *sizes]).tolist()
-    told = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
+    message = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
     if edges[-1] != size:
-        assert_equal(np.array(size), np.array(edges[-1]), message=told)
+        assert_equal(np.array(size), np.array(edges[-1]), message=message)
     return [value[_at(place, slice(a, b))] for a, b in zip(edges, edges[1:])]
 
 
@@ -179,8 +179,8 @@ def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     splits = [s for i, s in enumerate(ragged.nested_row_splits, 1) if i not in axes]
     if splits and 0 in axes:
         splits = splits[1:]
-    found = RaggedTensor.from_nested_row_splits(flat, splits)
-    return function(found, [0]) if set(range(rank + 1)) <= set(axes) else found
+    result = RaggedTensor.from_nested_row_splits(flat, splits)
+    return function(result, [0]) if set(range(rank + 1)) <= set(axes) else result
 
 
 def _require_single(holds: Tensor, axis: int) -> None:
@@ -295,9 +295,9 @@ def _uniform(matrix: Any) -> Tensor:
     if not isinstance(matrix, RaggedTensor):
         return matrix  # type: ignore[no-any-return]
     dense = matrix.to_tensor()
-    told = "The matrices in `a` and `b` may not be ragged in their innermost dimension."
+    message = "The matrices in `a` and `b` may not be ragged in their innermost dimension."
     size = public_names()["size"]
-    assert_equal(size(matrix.flat_values), size(dense), message=told)
+    assert_equal(size(matrix.flat_values), size(dense), message=message)
     return dense
 
 
@@ -326,14 +326,14 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
     rank = ids.shape.rank
     ids.shape.assert_is_compatible_with(rows.shape[:rank])
     if rank == 0:
-        found = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
-        return RaggedTensor.from_value_rowids(found, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
+        result = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
+        return RaggedTensor.from_value_rowids(result, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
     if rank == 1:
         return _by_partition(rows, ids, convert_to_tensor(num_partitions, dtype_hint=ids.dtype))
     rows = rows if isinstance(rows, RaggedTensor) else from_tensor(rows, None, None, 1, int64)
     ids = ids if isinstance(ids, RaggedTensor) else from_tensor(ids, None, None, 1, int64)
-    told = "data and partitions have incompatible ragged shapes"
-    assert_equal(rows.row_splits, cast(ids.row_splits, rows.row_splits.dtype), message=told)
+    message = "data and partitions have incompatible ragged shapes"
+    assert_equal(rows.row_splits, cast(ids.row_splits, rows.row_splits.dtype), message=message)
     return stack_dynamic_partitions(rows.values, ids.values, num_partitions)
 
 
@@ -350,8 +350,8 @@ def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
 def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions: Any, name: Any = None) -> list[Any]:
     if not isinstance(num_partitions, int) or num_partitions < 0:
         raise TypeError("num_partitions must be a non-negative integer")
-    found = stack_dynamic_partitions(data, partitions, num_partitions)
-    return [found[i] for i in range(num_partitions)]
+    result = stack_dynamic_partitions(data, partitions, num_partitions)
+    return [result[i] for i in range(num_partitions)]
 
 
 def _bincount(

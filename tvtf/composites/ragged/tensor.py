@@ -265,8 +265,8 @@ class RaggedTensor(CompositeTensor):
         """Returns the shape of the smallest dense tensor that holds this one."""
         from tvtf.composites.ragged.build import bounding_shape
 
-        found = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
-        return found if axis is None else found[axis]
+        result = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
+        return result if axis is None else result[axis]
 
     # -- copies and conversions
 
@@ -323,9 +323,9 @@ class RaggedTensor(CompositeTensor):
             return np.array([], dtype=values.dtype)
         if all(len(row) == len(rows[0]) for row in rows):
             return np.array(rows)
-        found = np.empty(len(rows), object)
-        found[:] = rows
-        return found
+        result = np.empty(len(rows), object)
+        result[:] = rows
+        return result
 
     def is_eager(self) -> bool:
         """Returns whether all components are eager tensors."""
@@ -374,10 +374,10 @@ def _shown(value: Any) -> str:
 def _nested(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
     if is_tensor(partitions):
         raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
-    found = _values(values)
+    result = _values(values)
     for each in reversed(partitions):
-        found = make(found, each, validate=validate)
-    return found
+        result = make(result, each, validate=validate)
+    return result
 
 
 def _first_dim(values: Any) -> Dim:
