@@ -1,4 +1,4 @@
-"""Classes drawn by chance for losses over very many of them: samplers with TensorFlow's own numbers, and those losses.
+"""Candidate sampling: samplers of classes, with TensorFlow's random numbers, and the losses over sampled classes.
 
 Source: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/simple_philox.h and distribution_sampler.h
 """
@@ -29,12 +29,12 @@ from tvtf.rng.rng_streams import advanced
 from tvtf.state.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
-"""How far a sampler's stream moves on for each class that it draws: 2048 words."""
+"""How far a sampler's stream advances for each sampled class: 512 blocks of 4 words."""
 LEAST = float(np.finfo(np.float32).min)
 
 
 class _Words:
-    """The words of a stream, one after another."""
+    """An iterator over the random words of a Philox stream."""
 
     def __init__(self, state: np.ndarray) -> None:
         self.state = state
@@ -52,7 +52,7 @@ class _Words:
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """Returns a number below ``limit``, all equally probable."""
+        """Returns a uniformly distributed number below ``limit``; draws again where the range would be biased."""
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
         rest = (2**bits - 1) % limit + 1
@@ -62,17 +62,17 @@ class _Words:
         return number % limit
 
     def fraction(self) -> float:
-        """Returns a float in [0, 1) of a word's low bits."""
+        """Returns a float in [0, 1) from the low bits of a word."""
         return float(np.array(self.next() & 0x7FFFFF | 0x3F800000, np.uint32).view(np.float32)) - 1.0
 
     def long_fraction(self) -> float:
-        """Returns a double in [0, 1) of the low bits of two words."""
+        """Returns a double in [0, 1) from the low bits of two words."""
         high, low = self.next() & 0xFFFFF, self.next()
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
 
 class _Alias(NamedTuple):
-    """Walker's tables: each number keeps its own share of a slot, and another number has the rest."""
+    """The tables of Walker's alias method: slot ``i`` gives ``i`` with probability ``shares[i]``, else ``others[i]``."""
 
     shares: list[float]
     others: list[int]
@@ -131,7 +131,7 @@ _KINDS = {
 
 
 def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique: bool) -> tuple[list[int], int]:
-    """Classes, and how many draws they took."""
+    """Returns the sampled classes and the number of draws."""
     words, result, tries = _Words(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
@@ -142,7 +142,7 @@ def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique:
 
 
 def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.ndarray:
-    """How often classes are expected among the drawn ones."""
+    """Returns the expected number of occurrences of classes among the sampled ones."""
     share = shares[classes].astype(np.float32)
     return share * np.float32(count) if tries == count else (-np.expm1(tries * np.log1p(-share))).astype(np.float32)
 
@@ -178,12 +178,12 @@ def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[Ten
 def sample_candidates(
     true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
 ) -> Any:
-    """Classes drawn from a generator state, with how often the true ones and they are expected."""
+    """Returns sampled classes, and the expected counts of the true and of the sampled classes."""
     return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
 
 
 SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range_max=positive)
-"""How samplers convert what TensorFlow keeps as attributes."""
+"""Converts the arguments of samplers that are attributes of TensorFlow's ops."""
 
 
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
@@ -210,7 +210,7 @@ def _sample(
 
 
 class Candidates(NamedTuple):
-    """What the samplers return."""
+    """The result of the samplers."""
 
     sampled_candidates: Tensor
     true_expected_count: Tensor
@@ -228,21 +228,21 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes below ``range_max``, all equally probable.
+    """Samples classes below ``range_max`` uniformly.
 
     Args:
       true_classes: int64 tensor of shape (batch, num_true).
-      num_true, num_sampled: how many true classes each example has, and how many are drawn for all.
-      unique: whether no class is drawn twice.
-      range_max: how many classes there are.
+      num_true, num_sampled: the number of true classes of each example, and of sampled classes for the whole batch.
+      unique: whether all sampled classes must be distinct.
+      range_max: the number of classes.
       seed: the op's own seed; see `tf.random.set_seed`.
 
     Returns:
-      The classes drawn, int64 of shape (num_sampled,); and how often the true ones and they are expected, float32 of shapes
-      (batch, num_true) and (num_sampled,).
+      The sampled classes, int64 of shape (num_sampled,); the expected counts of the true and the sampled classes, float32 of
+      shapes (batch, num_true) and (num_sampled,).
 
     Raises:
-      InvalidArgumentError: fewer classes than are to be drawn, or true ones that are none.
+      InvalidArgumentError: there are fewer classes than unique samples, or a true class is out of range.
 
     >>> import tvtf as tf
     >>> drawn, true, _ = tf.random.uniform_candidate_sampler([[1, 2]], 2, 3, unique=True, range_max=3, seed=1)
@@ -265,7 +265,7 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes of which the first are the most probable, as words by rank; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes from a log-uniform (Zipfian) distribution; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.log_uniform_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=9)[1].numpy().round(3)
@@ -277,11 +277,11 @@ def log_uniform_candidate_sampler(
 
 
 _learned: dict[Any, Variable] = {}
-"""Eagerly, how often each class was seen, by the attributes of the sampler."""
+"""The counts of true classes seen by eager samplers, by their attributes."""
 
 
 def _seen(key: tuple[Any, ...], limit: int) -> Variable:
-    """Returns the counts of a sampler; each in a traced function has its own."""
+    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own."""
     if thread.trace is None and key in _learned:
         return _learned[key]
     trace, thread.trace = thread.trace, None
@@ -305,7 +305,7 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes as probable as they have been true in earlier calls; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes by their counts as true classes in earlier calls; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.learned_unigram_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=6, seed=1)[1].numpy()
@@ -341,14 +341,14 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes as probable as they are told to be; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes by given counts; see `tf.random.uniform_candidate_sampler`.
 
     Args:
-      vocab_file: a file of lines whose last word, behind a comma, is a class's count.
-      unigrams: the counts, in place of a file.
-      distortion: the power that counts are taken to.
-      num_reserved_ids: so many classes before the first of them are never drawn.
-      num_shards, shard: only every so many-th count, from the ``shard``-th on, is taken.
+      vocab_file: a file with a class per line, whose last comma-separated field is its count.
+      unigrams: the counts, instead of a file.
+      distortion: the exponent that is applied to the counts.
+      num_reserved_ids: the number of classes before the first counted one, which are never sampled.
+      num_shards, shard: uses only every ``num_shards``-th count, from index ``shard`` on.
 
     Raises:
       InvalidArgumentError: neither or both of ``vocab_file`` and ``unigrams``, or other than ``range_max`` counts.
@@ -385,7 +385,7 @@ def _counts_of(path: str) -> list[float]:
 def all_candidate_sampler(
     true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
 ) -> Candidates:
-    """All classes, ``num_sampled`` of them, each expected once; arguments as of `tf.random.uniform_candidate_sampler`.
+    """Returns all ``num_sampled`` classes, each with an expected count of 1; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.all_candidate_sampler([[1]], 1, 3, True)[0].numpy()
@@ -406,7 +406,7 @@ def all_candidate_sampler(
 
 
 class AccidentalHits(NamedTuple):
-    """What `tf.nn.compute_accidental_hits` returns."""
+    """The result of `tf.nn.compute_accidental_hits`."""
 
     indices: Tensor
     ids: Tensor
@@ -427,7 +427,7 @@ def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray
     why_not={"vjp": "places have no gradient"},
 )
 def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
-    """Where true classes are among the drawn ones."""
+    """Returns the positions of true classes among the sampled ones."""
     return (true, sampled), {"count": count}
 
 
@@ -435,12 +435,12 @@ def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
 def compute_accidental_hits(
     true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
 ) -> AccidentalHits:
-    """Where true classes of examples are among the drawn ones.
+    """Finds true classes of examples among the sampled classes.
 
     Args:
       true_classes: int64 tensor of shape (batch, num_true).
-      sampled_candidates: int64 vector of the classes drawn.
-      num_true: how many true classes each example has.
+      sampled_candidates: int64 vector of the sampled classes.
+      num_true: the number of true classes of each example.
 
     Returns:
       int32 numbers of examples, int64 places among the drawn, and float32 weights that take logits out of a softmax, one of each
@@ -472,7 +472,7 @@ def _logits_and_labels(
     given: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the true classes and of the drawn ones, and what they should be."""
+    """Returns the logits of the true and the sampled classes, and their labels."""
     x, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
     drawn = given or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
     sampled, true_expected, expected = (stop_gradient(convert_to_tensor(each)) for each in drawn)
@@ -499,7 +499,7 @@ def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
 
 
 def _table(parameter: Any) -> Tensor:
-    """Returns the rows of a table that may come in parts."""
+    """Gathers rows of a table that may be a list of parts."""
     if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
         return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
     return convert_to_tensor(parameter)
@@ -518,14 +518,14 @@ def nce_loss(
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
 ) -> Tensor:
-    """Returns the loss of telling true classes from drawn ones (noise-contrastive estimation).
+    """Returns the noise-contrastive estimation loss, of classifying true against sampled classes.
 
     Args:
-      weights: tensor of shape (classes, dim), or a list of parts of it.
+      weights: tensor of shape (classes, dim), or a list of its parts.
       biases: tensor of shape (classes,).
       labels: int64 tensor of shape (batch, num_true).
       inputs: tensor of shape (batch, dim).
-      num_sampled, num_classes, num_true: how many classes are drawn, are there, and are true.
+      num_sampled, num_classes, num_true: the numbers of sampled, of all, and of true classes.
       sampled_values: what a sampler of `tf.random` gave; `tf.random.log_uniform_candidate_sampler` is asked where None.
       remove_accidental_hits: whether drawn classes that are true don't count.
 
@@ -560,7 +560,7 @@ def sampled_softmax_loss(
     seed: int | None = None,
     name: str = "sampled_softmax_loss",
 ) -> Tensor:
-    """Returns the cross entropy of a softmax over the true classes and drawn ones; arguments as of `tf.nn.nce_loss`.
+    """Returns the cross entropy of a softmax over the true and the sampled classes; see `tf.nn.nce_loss`.
 
     >>> import tvtf as tf
     >>> drawn = tf.constant([0], tf.int64), tf.ones([1, 1]), tf.ones([1])

@@ -1,4 +1,4 @@
-"""Pooling whose windows are drawn by chance, so that images shrink by any ratio.
+"""Fractional pooling: random windows of two sizes, which shrink images by any ratio.
 
 Source: Graham, "Fractional Max-Pooling", 2014; tensorflow/core/kernels/fractional_pool_common.cc
 """
@@ -26,7 +26,7 @@ from tvtf.rng.rng_streams import advanced, first_state
 
 
 class FractionalMaxPool(NamedTuple):
-    """What `tf.nn.fractional_max_pool` returns."""
+    """The result of `tf.nn.fractional_max_pool`."""
 
     output: Tensor
     row_pooling_sequence: Tensor
@@ -34,7 +34,7 @@ class FractionalMaxPool(NamedTuple):
 
 
 class FractionalAvgPool(NamedTuple):
-    """What `tf.nn.fractional_avg_pool` returns."""
+    """The result of `tf.nn.fractional_avg_pool`."""
 
     output: Tensor
     row_pooling_sequence: Tensor
@@ -42,12 +42,12 @@ class FractionalAvgPool(NamedTuple):
 
 
 def _blocks(count: int, pseudo: bool) -> int:
-    """How much of a stream the borders of that many windows take."""
+    """Returns the number of Philox blocks that the borders of ``count`` windows take."""
     return 1 if pseudo else -(-count // philox.LANES)
 
 
 def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Windows of two sizes in any order."""
+    """Returns window sizes in random order: ``size // count`` and one more, adding up to ``size``."""
     sizes = np.full(count, size // count)
     sizes[: size % count] += 1
     words = philox.words(state, count)
@@ -58,7 +58,7 @@ def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Windows of two sizes spread evenly, from a start drawn by chance."""
+    """Returns window sizes spread evenly, from a random start (pseudo-random pooling)."""
     ratio, least = size / count, size // count
     first, second = (int(w) for w in philox.words(state, 2))
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
@@ -88,7 +88,7 @@ def _borders(
     why_not={"vjp": "what is drawn has no gradient"},
 )
 def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool) -> Any:
-    """Where windows begin, and the last ends, along two axes."""
+    """Returns the start of each window, and the end of the last, along two axes."""
     return (state,), {"sizes": sizes, "counts": counts, "pseudo": pseudo}
 
 
@@ -124,12 +124,12 @@ def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, 
 
 
 def _state(op: str, seed: int, blocks: int) -> Tensor:
-    """Where windows are drawn from: a seed draws the same ones with each call."""
+    """Returns the generator state for the windows; a seed gives the same state in each call."""
     return EagerTensor(first_state(seed)) if seed else advanced(op, None, blocks)
 
 
 def _along(x: Tensor, axis: int, edges: Tensor, width: int, overlapping: bool, takes_largest: bool) -> Tensor:
-    """Windows of one axis by their largest element, or their mean; ``width`` is the widest window's."""
+    """Reduces the windows along an axis to their maximum or mean; ``width`` is that of the widest window."""
     size = x._type.shape[axis]
     last = bind.minimum(edges[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]
     places = edges[:-1][:, None] + public_names()["range"](width, dtype=int64)  # type: ignore[index]
@@ -154,13 +154,13 @@ def fractional_max_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalMaxPool:
-    """Returns the largest elements of windows whose borders are drawn by chance.
+    """Returns the maximum of windows with random borders.
 
     Args:
       value: tensor of shape (n, rows, columns, channels), of known size.
-      pooling_ratio: by how much images shrink: a number, two, or four of which the first and the last are 1.
-      pseudo_random: whether windows of two sizes are spread evenly, else in any order.
-      overlapping: whether a window ends with the first element of the next.
+      pooling_ratio: the factor by which images shrink: one number, two, or four of which the first and the last are 1.
+      pseudo_random: whether the windows of two sizes are spread evenly; else they are in random order.
+      overlapping: whether a window includes the first element of the next.
       seed: a seed draws the same windows with each call; 0 others each time.
 
     Returns:
@@ -189,7 +189,7 @@ def fractional_avg_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalAvgPool:
-    """Returns the means of windows whose borders are drawn by chance; arguments as of `tf.nn.fractional_max_pool`.
+    """Returns the means of windows with random borders; see `tf.nn.fractional_max_pool`.
 
     >>> import tvtf as tf
     >>> tf.nn.fractional_avg_pool(tf.reshape(tf.range(16.), [1, 4, 4, 1]), 2.).output.numpy().ravel()
