@@ -23,7 +23,7 @@ REASONS = {
         for name in ("Benchmark", "benchmark_config")
     },
     **{
-        f"test.{name}": "it is for TensorFlow's own tests"
+        f"test.{name}": "only TensorFlow's own tests use it"
         for name in (
             *("assert_equal_graph_def", "disable_with_predicate", "experimental", "is_cpu_target_available"),
             "with_eager_op_as_function",

@@ -70,13 +70,13 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    own, result = state.view(np.uint64), []
+    words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
             steps = np.full(count, size // count)
         else:
-            steps = (_even if pseudo else _shuffled)(size, count, own)
-            own = philox.skipped(own, _blocks(count, pseudo))
+            steps = (_even if pseudo else _shuffled)(size, count, words)
+            words = philox.skipped(words, _blocks(count, pseudo))
         result.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
     return tuple(result)
 
@@ -92,20 +92,20 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
     return (state,), {"sizes": sizes, "counts": counts, "pseudo": pseudo}
 
 
-def _ratios(given: Any) -> list[float]:
-    message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(given)
-    is_number = isinstance(given, (int, float))
+def _ratios(ratio_argument: Any) -> list[float]:
+    message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
+    is_number = isinstance(ratio_argument, (int, float))
     if is_number:
-        given = [1.0, given, given, 1.0]
-    elif not isinstance(given, (list, tuple)):
+        ratio_argument = [1.0, ratio_argument, ratio_argument, 1.0]
+    elif not isinstance(ratio_argument, (list, tuple)):
         raise ValueError(message % "should be an int or a list of ints")
-    elif len(given) in (1, 2):
-        given = [1.0, given[0], given[-1], 1.0]
-    elif given[0] != 1.0 or given[-1] != 1.0:
+    elif len(ratio_argument) in (1, 2):
+        ratio_argument = [1.0, ratio_argument[0], ratio_argument[-1], 1.0]
+    elif ratio_argument[0] != 1.0 or ratio_argument[-1] != 1.0:
         raise ValueError(message % "should have first and last elements with value 1.0")
-    if any(ratio < 1.0 for ratio in given):
+    if any(ratio < 1.0 for ratio in ratio_argument):
         raise ValueError(message % ("should be >= 1.0" if is_number else "elements should be >= 1.0"))
-    return [float(ratio) for ratio in given]
+    return [float(ratio) for ratio in ratio_argument]
 
 
 def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:

@@ -202,8 +202,8 @@ def gamma(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
     """
     a, b = gamma_parameters(alpha, beta, dtype)
-    whole = (*drawn_dims(_int32s(shape)), *a._type.shape)
-    return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
+    full_shape = (*drawn_dims(_int32s(shape)), *a._type.shape)
+    return scaled_gamma(_reserved("RandomGamma", seed, full_shape, a.dtype), full_shape, a, b)
 
 
 @export("random.poisson")
@@ -219,6 +219,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None,
     """
     kind = as_dtype(dtype)
     rate = convert_to_tensor(lam)
-    whole = (*drawn_dims(_int32s(shape)), *rate._type.shape)
-    state = _reserved("RandomPoissonV2", seed, whole, kind)
-    return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)
+    full_shape = (*drawn_dims(_int32s(shape)), *rate._type.shape)
+    state = _reserved("RandomPoissonV2", seed, full_shape, kind)
+    return bind.stateless_random_poisson(state, rate, shape=full_shape, dtype=kind)

@@ -48,10 +48,10 @@ def _is_no_field(name: str, value: Any) -> bool:
     return callable(value) or isinstance(value, (property, classmethod, staticmethod))
 
 
-def _check_spec(cls: Any, given: Any) -> None:
-    if not isinstance(given, type):
-        raise ValueError(f"{cls.__qualname__}.Spec must be a nested class; got {given}.")
-    if given.__bases__ not in ((TypeSpec,), (object,)):
+def _check_spec(cls: Any, spec: Any) -> None:
+    if not isinstance(spec, type):
+        raise ValueError(f"{cls.__qualname__}.Spec must be a nested class; got {spec}.")
+    if spec.__bases__ not in ((TypeSpec,), (object,)):
         raise ValueError(f"{cls.__qualname__}.Spec must be directly subclassed from tf.TypeSpec.")
 
 

@@ -113,8 +113,8 @@ def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwarg
     except TypeError:
         return NotImplemented
     bound.apply_defaults()
-    given = list(bound.arguments.values())
-    result = [target for target, checks in _targets[api] if any(check(given) for check in checks)]
+    arguments = list(bound.arguments.values())
+    result = [target for target, checks in _targets[api] if any(check(arguments) for check in checks)]
     if len(result) > 1:
         raise ValueError(
             f"Multiple dispatch targets that were registered with tf.dispatch_for ({result[0]} and {result[1]}) match the "
@@ -172,11 +172,11 @@ def _with_name(target: Target, api: inspect.Signature) -> Target:
     @functools.wraps(target)
     def run(*args: Any, **kwargs: Any) -> Any:
         name = args[place] if place < len(args) else kwargs.pop("name", None)
-        given = args[:place] + args[place + 1 :]
+        positional = args[:place] + args[place + 1 :]
         if name is None:
-            return target(*given, **kwargs)
+            return target(*positional, **kwargs)
         with name_scope(name):
-            return target(*given, **kwargs)
+            return target(*positional, **kwargs)
 
     run.__signature__ = own.replace(  # type: ignore[attr-defined]
         parameters=[*own.parameters.values(), api.parameters["name"]]
@@ -210,8 +210,8 @@ def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequen
         raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
     checks = [(_place(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()]
 
-    def fits(given: Sequence[Any]) -> bool:
-        result = [check(given[place]) for place, check in checks]
+    def fits(arguments: Sequence[Any]) -> bool:
+        result = [check(arguments[place]) for place, check in checks]
         return Match.NONE not in result and Match.COMPOSITE in result
 
     return fits
@@ -363,9 +363,9 @@ def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
     has_more = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
-        given = dict(signature.bind(*args, **kwargs).arguments)
-        name, tensors = given.pop("name", None), [given.pop(each, None) for each in operands]
-        function = (lambda *values: api(*values, **given)) if has_more else api
+        arguments = dict(signature.bind(*args, **kwargs).arguments)
+        name, tensors = arguments.pop("name", None), [arguments.pop(each, None) for each in operands]
+        function = (lambda *values: api(*values, **arguments)) if has_more else api
         if name is None:
             return handler(function, *tensors)
         with name_scope(name):

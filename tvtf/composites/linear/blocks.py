@@ -74,36 +74,36 @@ class _Blocks(LinearOperator):
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
         """Returns the product with a tensor, an operator, or a list of the argument's blocks."""
-        own, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
-        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(own), x, axis):
+        operator_axis, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
+        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), x, axis):
             return super().matmul(x, adjoint, adjoint_arg, name)
-        return self._matmul_blocks(self._checked(x, own, axis), adjoint, adjoint_arg)
+        return self._matmul_blocks(self._checked(x, operator_axis, axis), adjoint, adjoint_arg)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
         """Returns the product with vectors, or with a list of their blocks."""
-        own = -2 if adjoint else -1
-        if not _are_blocks(self._visible_sizes(own), x, -1):
+        operator_axis = -2 if adjoint else -1
+        if not _are_blocks(self._visible_sizes(operator_axis), x, -1):
             return super().matvec(x, adjoint, name)
-        columns = [column(each) for each in self._checked(x, own, -1)]
+        columns = [column(each) for each in self._checked(x, operator_axis, -1)]
         return [without_last(each) for each in self._matmul_blocks(columns, adjoint, False)]
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
         """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
-        own, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
-        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(own), rhs, axis):
+        operator_axis, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
+        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), rhs, axis):
             return super().solve(rhs, adjoint, adjoint_arg, name)
-        return self._solve_blocks(self._checked(rhs, own, axis), adjoint, adjoint_arg)
+        return self._solve_blocks(self._checked(rhs, operator_axis, axis), adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """Returns the solution for vectors, or for a list of their blocks."""
-        own = -1 if adjoint else -2
-        if not _are_blocks(self._visible_sizes(own), rhs, -1):
+        operator_axis = -1 if adjoint else -2
+        if not _are_blocks(self._visible_sizes(operator_axis), rhs, -1):
             return super().solvevec(rhs, adjoint, name)
-        columns = [column(each) for each in self._checked(rhs, own, -1)]
+        columns = [column(each) for each in self._checked(rhs, operator_axis, -1)]
         return [without_last(each) for each in self._solve_blocks(columns, adjoint, False)]
 
-    def _checked(self, blocks: Any, own: int, axis: int) -> list[Tensor]:
-        return [each._argument(block, own, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
+    def _checked(self, blocks: Any, operator_axis: int, axis: int) -> list[Tensor]:
+        return [each._argument(block, operator_axis, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         parts = _split(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
@@ -206,7 +206,7 @@ class LinearOperatorBlockDiag(_Blocks):
             "is_positive_definite": (is_positive_definite, "positive definite"),
         }
         message = "The direct sum of {0} operators is always {0}."
-        implied = [shared(result, k, given, message.format(word)) for k, (given, word) in known.items()]
+        implied = [shared(result, k, hint, message.format(word)) for k, (hint, word) in known.items()]
         self._operators = result
         name = name or "_ds_".join(each.name for each in result)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
@@ -244,11 +244,11 @@ class LinearOperatorBlockDiag(_Blocks):
             both = "s together when" if method == "matmul" else " when"
             raise ValueError(f"Can not efficiently {what} `LinearOperatorBlockDiag`{both} number of blocks differ.")
         pairs = list(zip(self.operators, right.operators))
-        for own, other in pairs:
-            if not may_be_same(own._dims()[-1], other._dims()[-2]):
-                sizes = f"{own.domain_dimension} but got {other.range_dimension}"
+        for block, other in pairs:
+            if not may_be_same(block._dims()[-1], other._dims()[-2]):
+                sizes = f"{block.domain_dimension} but got {other.range_dimension}"
                 raise ValueError(f"Blocks are incompatible. Expected `x` to have dimension {sizes}.")
-        result = [getattr(own, method)(other) for own, other in pairs]
+        result = [getattr(block, method)(other) for block, other in pairs]
         return LinearOperatorBlockDiag(result, is_non_singular=hints.non_singular(self, right), is_square=True)
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
@@ -396,15 +396,15 @@ def _check_same(here: tuple[int, int], there: tuple[int, int], rows: list[list[A
         raise ValueError(f"Argument {texts[0]} must be the same as {texts[1]}.")
 
 
-def _non_singular(diagonal: list[Any], given: hints.Hint) -> hints.Hint:
-    message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {given}."
+def _non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
+    message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
     kinds = [each.is_non_singular for each in diagonal]
     if all(kinds):
         why = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
-        return hints.always(given, True, why + message % "non-singular")
+        return hints.always(hint, True, why + message % "non-singular")
     if any(kind is False for kind in kinds):
         why = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
-        return hints.always(given, False, why + message % "singular")
+        return hints.always(hint, False, why + message % "singular")
     return None
 
 

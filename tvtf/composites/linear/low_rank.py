@@ -174,16 +174,16 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     def _determinant(self) -> Tensor:
         if self.is_positive_definite:
             return bind.exp(self.log_abs_determinant())  # type: ignore[no-any-return]
-        own = bind.matrix_determinant(self._capacitance())
-        return own * self.diag_operator.determinant() * self.base_operator.determinant()  # type: ignore[no-any-return]
+        capacitance = bind.matrix_determinant(self._capacitance())
+        return capacitance * self.diag_operator.determinant() * self.base_operator.determinant()  # type: ignore[no-any-return]
 
     def _log_abs_determinant(self) -> Tensor:
         if self._use_cholesky:
-            own = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
+            capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
         else:
             size = bind.log(magnitude(bind.matrix_determinant(self._capacitance())))
-            own = to_dtype(size, self.dtype)
-        return own + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
+            capacitance = to_dtype(size, self.dtype)
+        return capacitance + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
 
     def _diag_part(self) -> Tensor:
         result = self.u * conjugate_if(self.v, True)

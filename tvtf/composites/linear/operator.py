@@ -117,7 +117,7 @@ class LinearOperator(Module, CompositeTensor):
         if parameters is not None:
             vars(self)["_parameters"] = parameters
 
-    # -- what it is
+    # -- properties
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -129,12 +129,12 @@ def _rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> Ra
     if padding is not None:
         lengths = _without_end(matrix, convert_to_tensor(padding, matrix.dtype))
     if lengths is None:
-        kept = positions(matrix) * 0 + width
+        row_sizes = positions(matrix) * 0 + width
     else:
-        given = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
-        kept = bind.maximum(bind.minimum(given, width), zero)
+        limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
+        row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
-    splits, places = ranges(starts, starts + kept)
+    splits, places = ranges(starts, starts + row_sizes)
     return RaggedTensor(gather(joined_axes(matrix), places), cast(splits, splits_dtype))
 
 
@@ -254,9 +254,9 @@ def range_(
     """
     if limits is None:
         starts, limits = 0, starts
-    given = [convert_to_tensor(x) for x in (starts, limits, deltas)]
-    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in given), key=_width)
-    first, last, step = (cast(t, kind) for t in given)
+    tensors = [convert_to_tensor(x) for x in (starts, limits, deltas)]
+    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in tensors), key=_width)
+    first, last, step = (cast(t, kind) for t in tensors)
     shape = next((t._type.shape for t in (first, last, step) if t.ndim), (1,))
     rows = [bind.broadcast_to(t, shape=shape) if t._type.shape != shape else t for t in (first, last, step)]
     splits, values = ranges(*rows)
@@ -297,8 +297,8 @@ def segment_ids_to_row_splits(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/segment_ids_to_row_splits
     """
-    given = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
-    kind = as_dtype(out_type or next(given, int64))
+    dtypes = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
+    kind = as_dtype(out_type or next(dtypes, int64))
     ids = _as_int32(segment_ids, "segment_ids")
     ids.shape.assert_has_rank(1)
     count = None if num_segments is None else _as_int32(num_segments, "num_segments")
@@ -325,19 +325,19 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/boolean_mask
     """
-    kept = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
-    given = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
-    if isinstance(kept, Tensor) and kept.ndim == 1:
-        places = bind.true_places(kept, count=unknown_dim())[:, 0]
-        return gather_rows(given, places) if isinstance(given, RaggedTensor) else dense_mask(given, kept)
-    if isinstance(kept, Tensor):
-        kept = from_tensor(kept, None, None, kept.ndim - 1, int64)
-    if isinstance(given, Tensor):
-        given = from_tensor(given, None, None, kept.ragged_rank, int64)
-    inner = boolean_mask(given.values, kept.values)
-    if isinstance(kept.values, RaggedTensor):
-        return given.with_values(inner)
-    counts = _sums(cast(kept.values, int64), kept)
+    selected = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
+    values = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
+    if isinstance(selected, Tensor) and selected.ndim == 1:
+        places = bind.true_places(selected, count=unknown_dim())[:, 0]
+        return gather_rows(values, places) if isinstance(values, RaggedTensor) else dense_mask(values, selected)
+    if isinstance(selected, Tensor):
+        selected = from_tensor(selected, None, None, selected.ndim - 1, int64)
+    if isinstance(values, Tensor):
+        values = from_tensor(values, None, None, selected.ragged_rank, int64)
+    inner = boolean_mask(values.values, selected.values)
+    if isinstance(selected.values, RaggedTensor):
+        return values.with_values(inner)
+    counts = _sums(cast(selected.values, int64), selected)
     return RaggedTensor(inner, splits_of_lengths(counts))
 
 

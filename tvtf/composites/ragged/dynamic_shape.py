@@ -105,7 +105,7 @@ class DynamicRaggedShape(CompositeTensor):
             return cls(t.row_partitions, t.flat_values._type.shape, dtype or t.row_splits.dtype)
         return cls([], convert_to_tensor(t)._type.shape, dtype or int32)
 
-    # -- what it is
+    # -- properties
 
     @property
     def dtype(self) -> DType:

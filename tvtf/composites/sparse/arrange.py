@@ -102,32 +102,34 @@ def _at_least_one(x: Tensor) -> Tensor:
 
 def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
     """Returns the new shape with its -1 computed."""
-    given = known_vector(shape)
+    requested = known_vector(shape)
     total = bind.reduce_prod(sp.dense_shape, axis=(0,), keepdims=False)
-    if given is not None:
-        return _told_target(sp, given, total)
+    if requested is not None:
+        return _static_target(sp, requested, total)
     is_open = bind.equal(shape, number(-1, shape))
     rest = bind.reduce_prod(bind.select(is_open, number(1, shape), shape), axis=(0,), keepdims=False)
     result = bind.select(is_open, bind.floordiv(total, _at_least_one(rest)), shape)
     return _same_size(result, total, "Input to reshape has another number of dense values than the requested shape")
 
 
-def _told_target(sp: SparseTensor, given: list[int], total: Tensor) -> Tensor:
-    unknown = [i for i, d in enumerate(given) if d == -1]
+def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
+    unknown = [i for i, d in enumerate(requested) if d == -1]
     if len(unknown) > 1:
         message = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
-        raise ArgumentError(message, ValueError, f"At most one dimension can be inferred (-1). Found: {given}").told_by(
-            "SparseReshape"
-        )
+        raise ArgumentError(
+            message, ValueError, f"At most one dimension can be inferred (-1). Found: {requested}"
+        ).told_by("SparseReshape")
     known = known_vector(sp.dense_shape)
     if known is None and unknown:
-        rest = int(np.prod([d for d in given if d != -1], dtype=np.int64))
+        rest = int(np.prod([d for d in requested if d != -1], dtype=np.int64))
         one = bind.reshape(bind.floordiv(total, number(max(rest, 1), total)), shape=(1,))
-        parts = [one if d == -1 else vector([d]) for d in given]
+        parts = [one if d == -1 else vector([d]) for d in requested]
         return _same_size(bind.concat(*parts, axis=0) if len(parts) > 1 else one, total, _MSG_MULTIPLE.format(rest))
     if known is None:
-        return _same_size(vector(given), total, f"the requested shape {given} has another number of dense values")
-    return vector(_filled(known, given))
+        return _same_size(
+            vector(requested), total, f"the requested shape {requested} has another number of dense values"
+        )
+    return vector(_filled(known, requested))
 
 
 _MSG_MULTIPLE = (
@@ -140,17 +142,17 @@ def _same_size(target: Tensor, total: Tensor, message: str) -> Tensor:
     return bind.checked(target, bind.equal(size, total), message=message)  # type: ignore[no-any-return]
 
 
-def _filled(known: list[int], given: list[int]) -> list[int]:
-    size, rest = int(np.prod(known)), int(np.prod([d for d in given if d != -1]))
-    result = [size // max(rest, 1) if d == -1 else d for d in given]
+def _filled(known: list[int], requested: list[int]) -> list[int]:
+    size, rest = int(np.prod(known)), int(np.prod([d for d in requested if d != -1]))
+    result = [size // max(rest, 1) if d == -1 else d for d in requested]
     if int(np.prod(result)) != size:
-        shown = [1 if d == -1 else d for d in given]
+        shown = [1 if d == -1 else d for d in requested]
         shapes = f"input_shape=[{','.join(map(str, known))}] output_shape=[{','.join(map(str, shown))}]"
         inferred = f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {rest}"
         plain = f"a tensor with {size} dense values, but the requested shape has {rest}"
-        message = f"Cannot reshape a tensor with {size} elements to shape {given} ({rest} elements)."
+        message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({rest} elements)."
         raise ArgumentError(
-            f"Input to reshape is {inferred if -1 in given else plain}. {shapes}", ValueError, message
+            f"Input to reshape is {inferred if -1 in requested else plain}. {shapes}", ValueError, message
         ).told_by("SparseReshape")
     return result
 

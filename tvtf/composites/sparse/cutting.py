@@ -128,12 +128,12 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/retain
     """
-    sp, kept = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
-    kept.shape.assert_has_rank(1)
-    counts = sp.values.shape[0], kept.shape[0]
+    sp, retained = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
+    retained.shape.assert_has_rank(1)
+    counts = sp.values.shape[0], retained.shape[0]
     if None not in counts and counts[0] != counts[1]:
         raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
-    return of_shape(taken(sp, _where(kept)), sp.shape)
+    return of_shape(taken(sp, _where(retained)), sp.shape)
 
 
 @export("sparse.reset_shape")
@@ -187,8 +187,10 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
     values, at = convert_to_tensor(a.values), convert_to_tensor(a.indices)
     out = convert_to_tensor(mask_indices, dtype_hint=at.dtype)
     equal = bind.equal(bind.reshape(at, shape=(*at._type.shape, 1)), out)
-    kept = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
-    return IndexedSlices(gather_densely(values, kept), bind.gather(at, kept, axis=0, batch_dims=0), a.dense_shape)
+    remaining = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
+    return IndexedSlices(
+        gather_densely(values, remaining), bind.gather(at, remaining, axis=0, batch_dims=0), a.dense_shape
+    )
 
 
 # -- rows

@@ -128,9 +128,9 @@ def safe_embedding_lookup_sparse(
     _check(sparse_ids, sparse_weights, combiner)
     table = embedding_weights if isinstance(embedding_weights, (list, tuple)) else convert_to_tensor(embedding_weights)
     ids, weights = sparse_ids.values, None if sparse_weights is None else sparse_weights.values
-    kept = ids >= 0
+    is_valid = ids >= 0
     if weights is not None and combiner != "sum":
-        kept = bind.logical_and(kept, weights > 0)
+        is_valid = bind.logical_and(is_valid, weights > 0)
     places, outer = _rows_of(sparse_ids)
     count = bind.reduce_prod(outer, axis=(0,), keepdims=False)
     unsorted = public_names()["math.unsorted_segment_sum"]
@@ -138,11 +138,13 @@ def safe_embedding_lookup_sparse(
     def summed(x: Tensor) -> Tensor:
         return unsorted(x, places, count)  # type: ignore[no-any-return]
 
-    rows = embedding_lookup(table, bind.select(kept, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm)
-    present = cast(kept, rows.dtype)
+    rows = embedding_lookup(
+        table, bind.select(is_valid, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm
+    )
+    present = cast(is_valid, rows.dtype)
     result = _combined(rows, present if weights is None else present * cast(weights, rows.dtype), combiner, summed)
     if default_id is not None:
-        empty = bind.equal(summed(cast(kept, int32)), convert_to_tensor(0))
+        empty = bind.equal(summed(cast(is_valid, int32)), convert_to_tensor(0))
         wide = bind.reshape(empty, shape=(*empty._type.shape, *(1,) * (result.ndim - 1)))
         result = bind.select(wide, embedding_lookup(table, [default_id], max_norm=max_norm), result)
     last = public_names()["shape"](result, out_type=int64)[1:]

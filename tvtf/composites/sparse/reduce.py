@@ -94,16 +94,16 @@ def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
     rank = rank_of(sp)
     gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
-    kept = [i for i in range(rank) if i not in gone]
-    indices = bind.gather(sp.indices, vector(kept), axis=1, batch_dims=0)
+    remaining = [i for i in range(rank) if i not in gone]
+    indices = bind.gather(sp.indices, vector(remaining), axis=1, batch_dims=0)
     if is_sparse:
-        return _sparsely(sp, indices, kept, bool(keepdims), combine)
-    dims = sizes(sp) if kept else (1,) * rank
-    shape = tuple(dims[i] for i in kept)
-    numbers = place_numbers(indices, _gathered(sp, kept))
+        return _sparsely(sp, indices, remaining, bool(keepdims), combine)
+    dims = sizes(sp) if remaining else (1,) * rank
+    shape = tuple(dims[i] for i in remaining)
+    numbers = place_numbers(indices, _gathered(sp, remaining))
     result = combine(sp.values, numbers, size_of(shape))
-    whole = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
-    return bind.reshape(result, shape=whole)
+    full_shape = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
+    return bind.reshape(result, shape=full_shape)
 
 
 def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
@@ -112,23 +112,27 @@ def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
 
 def _axes(axis: Any, rank: int, op: str) -> set[int]:
     axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
-    given = np.ravel(axes).tolist()
-    for each in given:
+    requested = np.ravel(axes).tolist()
+    for each in requested:
         if not -rank <= each < rank:
             raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
-    return {each % rank for each in given}
+    return {each % rank for each in requested}
 
 
-def _sparsely(sp: SparseTensor, indices: Tensor, kept: list[int], keepdims: bool, combine: Combine) -> SparseTensor:
+def _sparsely(
+    sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
+) -> SparseTensor:
     result, back = distinct_places(indices)
     values = combine(sp.values, back, result._type.shape[0])
     if not keepdims:
-        return of_shape(SparseTensor(result, values, _gathered(sp, kept)), [sp.shape[i] for i in kept])
+        return of_shape(SparseTensor(result, values, _gathered(sp, remaining)), [sp.shape[i] for i in remaining])
     zeros = bind.broadcast_to(number(0, result), shape=(result._type.shape[0], 1))
-    columns = [result[:, kept.index(i) : kept.index(i) + 1] if i in kept else zeros for i in range(rank_of(sp))]
-    dims = [sp.dense_shape[i : i + 1] if i in kept else vector([1]) for i in range(rank_of(sp))]
+    columns = [
+        result[:, remaining.index(i) : remaining.index(i) + 1] if i in remaining else zeros for i in range(rank_of(sp))
+    ]
+    dims = [sp.dense_shape[i : i + 1] if i in remaining else vector([1]) for i in range(rank_of(sp))]
     joined = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
-    return of_shape(SparseTensor(*joined), [d if i in kept else 1 for i, d in enumerate(sp.shape)])
+    return of_shape(SparseTensor(*joined), [d if i in remaining else 1 for i, d in enumerate(sp.shape)])
 
 
 # -- rows that a vector names, by segments
