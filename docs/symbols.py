@@ -95,7 +95,9 @@ def lookup(name: str) -> Any:
         except AttributeError:
             return MISSING
     return (
-        unsupported.error("tvtf", name) if isinstance(found, (unsupported.UnsupportedClass, dtypes.Unheld)) else found
+        unsupported.error("tvtf", name)
+        if isinstance(found, (unsupported.UnsupportedClass, dtypes.UnsupportedDType))
+        else found
     )
 
 

@@ -94,8 +94,8 @@ def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
 hooks.variable_created = _variable_created
 hooks.value_in_this_call = _value_in_this_call
 hooks.traced_assign = _traced_assign
-hooks.reload = _reload
-hooks.store = _store
+hooks.reload_variable = _reload
+hooks.store_variable = _store
 
 # These rules trace functions, which needs TVM; the primitives are declared without them, so that TVM loads late.
 for _flow in (control.cond, control.effect_cond):

@@ -1,7 +1,7 @@
-"""tvtf: TensorFlow 2's way of writing programs over a real, open compiler.
+"""tvtf: TensorFlow 2's API, compiled by Apache TVM.
 
-``import tvtf as tf`` gives TensorFlow's names; ``docs/`` and the README tell what is there. The compiler (TVM) loads when a
-function is first traced.
+``import tvtf as tf`` gives TensorFlow's names; the README and ``docs/`` list which. TVM is imported when a function is first
+traced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _threads.configure()  # before TVM loads: it reads the number of threads once
 from tvtf import dtypes, errors, ops
 from tvtf.api import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf.api import former_modules as _former_modules  # noqa: E402
-from tvtf.api import late_dispatch as _lessons  # noqa: E402
+from tvtf.api import late_dispatch as _late_dispatch  # noqa: E402
 from tvtf.api import namespaces as _namespaces  # noqa: E402
 from tvtf.core import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf.core import nest  # noqa: E402
@@ -101,7 +101,7 @@ def __dir__() -> list[str]:
     )
 
 
-_lessons.give()
+_late_dispatch.add_handlers()
 _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _hooks.find_v1 = _v1_find
 vars(_sys.modules["tvtf.compat"])["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]

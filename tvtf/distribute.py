@@ -1,4 +1,4 @@
-"""``tf.distribute`` on one device: strategies of one replica, which scripts are written with whatever they run on."""
+"""``tf.distribute`` for one device: strategies with one replica, so that scripts for several devices run unchanged."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tvtf.ops.rules import bind
 from tvtf.state.variable import ResourceVariable, Variable
 from tvtf.state.variable_options import VariableSynchronization
 
-ONE = "tvtf runs a program on one device: {what}; train in several processes by averaging gradients between them"
+ONE_DEVICE = "tvtf runs a program on one device: {what}; train in several processes by averaging gradients between them"
 _active: list[Any] = []
-"""The strategies whose scopes the program is in, with whether it is in a replica."""
+"""The strategies whose scopes are entered, innermost last, each with whether the program is in a replica."""
 
 
 @export("distribute.ReduceOp")
 class ReduceOp(enum.Enum):
-    """How values of replicas become one.
+    """How the values of replicas are combined.
 
     >>> import tvtf as tf
     >>> tf.distribute.ReduceOp.SUM
@@ -38,7 +38,7 @@ class ReduceOp(enum.Enum):
 
 @export("distribute.InputContext")
 class InputContext:
-    """What an input pipeline is told of the replica that it feeds.
+    """Information for an input pipeline about the replica that it feeds.
 
     >>> import tvtf as tf
     >>> tf.distribute.InputContext().get_per_replica_batch_size(32)
@@ -53,10 +53,10 @@ class InputContext:
         self.num_replicas_in_sync = num_replicas_in_sync
 
     def get_per_replica_batch_size(self, global_batch_size: int) -> int:
-        """A replica's share of a batch.
+        """Returns a replica's share of a batch.
 
         Raises:
-          ValueError: the replicas can't share it evenly.
+          ValueError: the batch size is not divisible by the number of replicas.
         """
         if global_batch_size % self.num_replicas_in_sync:
             raise ValueError(
@@ -72,7 +72,7 @@ class InputContext:
 
 
 class ValueContext:
-    """What a function that gives a replica's value is told."""
+    """Information for a function that creates a replica's value."""
 
     def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None:
         self.replica_id_in_sync_group = replica_id_in_sync_group
@@ -106,7 +106,7 @@ class InputOptions(RunOptions):
 
 @export("distribute.CrossDeviceOps")
 class CrossDeviceOps:
-    """How devices exchange values: with one there is nothing to exchange.
+    """How devices exchange values. With one device it has no effect.
 
     >>> import tvtf as tf
     >>> _ = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.ReductionToOneDevice())
@@ -124,7 +124,7 @@ for _name in ("HierarchicalCopyAllReduce", "NcclAllReduce", "ReductionToOneDevic
 
 @export("distribute.Strategy")
 class Strategy:
-    """Where a program's replicas run: one, on the device in use.
+    """The distribution of a program over replicas: one replica, on the current device.
 
     >>> import tvtf as tf
     >>> strategy = tf.distribute.get_strategy()
@@ -141,11 +141,11 @@ class Strategy:
     cluster_resolver = None
     _devices: tuple[str, ...] = ()
     _should_use_with_coordinator = False
-    """Whether workers of their own do the work, which libraries ask for."""
+    """Whether separate workers run the program; libraries read it."""
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
-        """Inside, this strategy is the one in use."""
+        """Opens a scope in which this is the current strategy."""
         _active.append((self, False))
         try:
             yield self
@@ -158,15 +158,15 @@ class Strategy:
 
     @contextmanager
     def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
-        """Inside, Variables are made on the device of another: there is one."""
+        """Opens a scope that creates Variables on another's device. There is only one device."""
         yield
 
     def variable_created_in_scope(self, v: Any) -> bool:
-        """Whether a Variable is one of the strategy's: all are, where there is one replica."""
+        """Returns True: with one replica all Variables belong to the strategy."""
         return True
 
     def update(self, var: Any, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, group: bool = True) -> Any:
-        """Calls ``fn(var, *args, **kwargs)`` for the replica's own part of a Variable."""
+        """Calls ``fn(var, *args, **kwargs)`` for each replica's copy of a Variable: once."""
         return fn(var, *args, **(kwargs or {}))
 
     def _in_multi_worker_mode(self) -> bool:
@@ -176,7 +176,7 @@ class Strategy:
         """Calls ``fn`` in the replica.
 
         Raises:
-          ValueError: ``fn`` is not callable, or ``args`` no sequence.
+          ValueError: ``fn`` is not callable, or ``args`` is not a list or tuple.
         """
         if not isinstance(args, (list, tuple)):
             raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
@@ -189,37 +189,37 @@ class Strategy:
                 _active.pop()
 
     def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
-        """The replicas' values as one; along ``axis`` too, where that is given."""
+        """Combines the replicas' values; also along ``axis`` unless that is None."""
         return _reduced(_reduce_op(reduce_op), value, axis)
 
     def gather(self, value: Any, axis: int) -> Any:
-        """The replicas' values joined along ``axis``."""
+        """Concatenates the replicas' values along ``axis``."""
         return convert_to_tensor(value)
 
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
-        """The values of this process's replicas."""
+        """Returns the values of this process's replicas."""
         return (value,)
 
     unwrap = experimental_local_results
 
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
-        """The dataset for the replicas: the one has all of it."""
+        """Returns the dataset unchanged: the only replica gets all elements."""
         return dataset
 
     def distribute_datasets_from_function(self, dataset_fn: Callable[..., Any], options: Any = None) -> Any:
-        """The dataset that ``dataset_fn`` makes for an :class:`InputContext`."""
+        """Returns the dataset that ``dataset_fn`` creates for an :class:`InputContext`."""
         return dataset_fn(InputContext())
 
     def experimental_distribute_values_from_function(self, value_fn: Callable[..., Any]) -> Any:
-        """What ``value_fn`` gives for the replica."""
+        """Returns the value that ``value_fn`` creates for the replica."""
         return value_fn(ValueContext())
 
 
-def _reduce_op(given: Any) -> ReduceOp:
+def _reduce_op(value: Any) -> ReduceOp:
     try:
-        return given if isinstance(given, ReduceOp) else ReduceOp(str(given).upper())
+        return value if isinstance(value, ReduceOp) else ReduceOp(str(value).upper())
     except ValueError:
-        raise ValueError(f"{str(given).upper()!r} is not a valid ReduceOp") from None
+        raise ValueError(f"{str(value).upper()!r} is not a valid ReduceOp") from None
 
 
 def _reduced(op: ReduceOp, value: Any, axis: int | None) -> Any:
@@ -232,7 +232,7 @@ def _reduced(op: ReduceOp, value: Any, axis: int | None) -> Any:
 
 @export("distribute.OneDeviceStrategy")
 class OneDeviceStrategy(Strategy):
-    """One replica, on the device named.
+    """A strategy with one replica on a given device.
 
     >>> import tvtf as tf
     >>> strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
@@ -253,7 +253,7 @@ class OneDeviceStrategy(Strategy):
 
 
 class MirroredVariable(ResourceVariable):
-    """A Variable with a copy for each replica, of which there is one: what a mirrored strategy makes."""
+    """The Variable of a mirrored strategy: one copy per replica, here one."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -274,14 +274,14 @@ class MirroredVariable(ResourceVariable):
 
 @export("distribute.MirroredStrategy")
 class MirroredStrategy(Strategy):
-    """One replica on each of several devices of a machine: here, of one.
+    """A strategy with one replica on each device of a machine; tvtf supports one device.
 
     Args:
-      devices: names of devices, at most one; None for the one in use.
-      cross_device_ops: accepted.
+      devices: names of devices, at most one; None for the current device.
+      cross_device_ops: ignored.
 
     Raises:
-      NotImplementedError: several devices.
+      NotImplementedError: there is more than one device.
 
     >>> import tvtf as tf
     >>> strategy = tf.distribute.MirroredStrategy()
@@ -294,17 +294,17 @@ class MirroredStrategy(Strategy):
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         self._devices = tuple(devices or ())
         if len(self._devices) > 1:
-            raise NotImplementedError(ONE.format(what=f"{len(self._devices)} were given, {self._devices}"))
+            raise NotImplementedError(ONE_DEVICE.format(what=f"{len(self._devices)} were given, {self._devices}"))
 
     @contextmanager
     def scope(self) -> Iterator[Strategy]:
-        with super().scope(), _making(MirroredVariable):
+        with super().scope(), _variables_of_class(MirroredVariable):
             yield self
 
 
 @contextmanager
-def _making(kind: type[Variable]) -> Iterator[None]:
-    """Inside, ``tf.Variable(...)`` makes that kind."""
+def _variables_of_class(kind: type[Variable]) -> Iterator[None]:
+    """Opens a scope in which ``tf.Variable(...)`` creates instances of ``kind``."""
     outer, state.variable_class = state.variable_class, kind
     try:
         yield
@@ -313,7 +313,7 @@ def _making(kind: type[Variable]) -> Iterator[None]:
 
 
 class _DefaultStrategy(Strategy):
-    """The strategy where none was chosen."""
+    """The strategy outside all scopes."""
 
 
 _default = _DefaultStrategy()
@@ -321,7 +321,7 @@ _default = _DefaultStrategy()
 
 @export("distribute.ReplicaContext")
 class ReplicaContext:
-    """The replica that a program is in.
+    """The replica in which code runs.
 
     >>> import tvtf as tf
     >>> context = tf.distribute.get_replica_context()
@@ -342,12 +342,12 @@ class ReplicaContext:
         return self.strategy._devices
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """The replicas' values as one, in each of them."""
+        """Combines the replicas' values; each replica gets the result."""
         _reduce_op(reduce_op)
         return value
 
     def all_gather(self, value: Any, axis: int, options: Any = None) -> Any:
-        """The replicas' values joined along ``axis``, in each of them."""
+        """Concatenates the replicas' values along ``axis``; each replica gets the result."""
         return value
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
@@ -358,7 +358,7 @@ class ReplicaContext:
 
 @export("distribute.get_strategy")
 def get_strategy() -> Strategy:
-    """The strategy in use.
+    """Returns the current strategy.
 
     >>> import tvtf as tf
     >>> with tf.distribute.OneDeviceStrategy("/cpu:0").scope() as strategy:
@@ -372,7 +372,7 @@ def get_strategy() -> Strategy:
 
 @export("distribute.has_strategy")
 def has_strategy() -> bool:
-    """Whether a strategy was chosen.
+    """Returns whether a strategy other than the default is in use.
 
     >>> import tvtf as tf
     >>> tf.distribute.has_strategy()
@@ -385,7 +385,7 @@ def has_strategy() -> bool:
 
 @export("distribute.in_cross_replica_context")
 def in_cross_replica_context() -> bool:
-    """Whether the program is in a strategy's scope, but in no replica.
+    """Returns whether the program is in a strategy's scope, but not in a replica.
 
     >>> import tvtf as tf
     >>> with tf.distribute.MirroredStrategy().scope():
@@ -399,7 +399,7 @@ def in_cross_replica_context() -> bool:
 
 @export("distribute.get_replica_context")
 def get_replica_context() -> ReplicaContext | None:
-    """The replica that the program is in; None in a strategy's scope outside ``run``.
+    """Returns the current replica; None in a strategy's scope outside ``run``.
 
     >>> import tvtf as tf
     >>> tf.distribute.get_replica_context().replica_id_in_sync_group
@@ -412,7 +412,7 @@ def get_replica_context() -> ReplicaContext | None:
 
 @export("distribute.experimental_set_strategy")
 def experimental_set_strategy(strategy: Strategy | None) -> None:
-    """Chooses a strategy without a ``with``; None for none.
+    """Sets the current strategy without a ``with``; None resets it.
 
     >>> import tvtf as tf
     >>> tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy())
@@ -421,7 +421,7 @@ def experimental_set_strategy(strategy: Strategy | None) -> None:
     >>> tf.distribute.experimental_set_strategy(None)
 
     Raises:
-      RuntimeError: inside a strategy's ``scope``.
+      RuntimeError: called inside a strategy's ``scope``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/distribute/experimental_set_strategy
     """

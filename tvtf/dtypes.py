@@ -1,4 +1,4 @@
-"""Tensor element types: TensorFlow's names, numbers and printed forms over NumPy and ml_dtypes."""
+"""Element types of tensors: TensorFlow's names, enum numbers and printed forms, over NumPy and ml_dtypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class DType:
-    """One element type; compare with ``is`` or ``==``, also against its name or NumPy type.
+    """An element type. It compares by ``is`` and ``==``, also with its name or NumPy type.
 
     >>> float32.name, float32.is_floating, float32 == "float32"
     ('float32', True, True)
@@ -62,7 +62,7 @@ class DType:
 
     @property
     def size(self) -> int:
-        """Bytes per element (1 for string, as TensorFlow says)."""
+        """Bytes per element; 1 for string, as in TensorFlow."""
         return 1 if self.kind == "s" else self.np.itemsize
 
     @property
@@ -84,10 +84,10 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, Any]:
-        """The range of values as images have them: (0, 1) for float32, else zero and the largest.
+        """The range of pixel values: (0, 1) for float32 and float64, else zero and the largest integer.
 
         Raises:
-          ValueError: for a dtype of no such range.
+          ValueError: the dtype has no such range.
         """
         if self.is_bool or self.is_integer:
             return 0, True if self.is_bool else int(self.max)
@@ -133,14 +133,14 @@ class DType:
         return as_dtype, (self.name,)
 
 
-class Unheld(DType):
-    """A dtype of TensorFlow's that programs may name and compare with, but of which tvtf has no tensors.
+class UnsupportedDType(DType):
+    """A dtype of TensorFlow that can be named and compared, but of which tvtf has no tensors.
 
     >>> float32 in (qint8, variant), qint8.is_quantized
     (False, True)
 
     Raises:
-      NotImplementedError: where the memory of its elements is asked for.
+      NotImplementedError: its NumPy dtype is read.
     """
 
     __slots__ = ()
@@ -151,7 +151,7 @@ class Unheld(DType):
         self.kind = kind  # type: ignore[misc]
         self.is_complex = self.is_differentiable = False  # type: ignore[misc]
 
-    @property  # type: ignore[misc] # it is final for others
+    @property  # type: ignore[misc] # final in the base class
     def np(self) -> Any:
         raise NotImplementedError(f"tvtf has no tensors of {self!r}")
 
@@ -177,18 +177,18 @@ float8_e4m3fn = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 25, "f")
 float8_e4m3fnuz = DType("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 26, "f")
 float8_e4m3b11fnuz = DType("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz, 27, "f")
 float8_e5m2fnuz = DType("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 28, "f")
-resource = Unheld("resource", 20, "r")
-variant = Unheld("variant", 21, "r")
-qint8 = Unheld("qint8", 11, "q")
-quint8 = Unheld("quint8", 12, "q")
-qint32 = Unheld("qint32", 13, "q")
-qint16 = Unheld("qint16", 15, "q")
-quint16 = Unheld("quint16", 16, "q")
+resource = UnsupportedDType("resource", 20, "r")
+variant = UnsupportedDType("variant", 21, "r")
+qint8 = UnsupportedDType("qint8", 11, "q")
+quint8 = UnsupportedDType("quint8", 12, "q")
+qint32 = UnsupportedDType("qint32", 13, "q")
+qint16 = UnsupportedDType("qint16", 15, "q")
+quint16 = UnsupportedDType("quint16", 16, "q")
 QUANTIZED_DTYPES: Final = frozenset((qint8, quint8, qint32, qint16, quint16))
-UNHELD: Final = (*QUANTIZED_DTYPES, resource, variant)
+UNSUPPORTED: Final = (*QUANTIZED_DTYPES, resource, variant)
 
 FLOAT8: Final = (float8_e5m2, float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz, float8_e5m2fnuz)
-"""Floats of a byte, to keep numbers in: what computes, computes with them cast."""
+"""8-bit floats: storage types, cast to wider ones for arithmetic."""
 ALL: Final = (
     *(float16, bfloat16, float32, float64, int8, int16, int32, int64),
     *(uint8, uint16, uint32, uint64, bool, complex64, complex128, string),
@@ -203,20 +203,20 @@ REAL: Final = FLOATING + INTEGER
 NUMERIC: Final = REAL + COMPLEX
 FLOATING_AND_COMPLEX: Final = FLOATING + COMPLEX
 COMPILED: Final = (*REAL, bool)
-"""The types that TVM's code generator has."""
+"""The types that TVM generates code for."""
 ON_HOST: Final = (*COMPLEX, string, *FLOAT8)
-"""The types that compiled code hands about, and NumPy computes with."""
+"""The types that compiled code only passes on; NumPy computes with them."""
 TRACED: Final = (*COMPILED, *ON_HOST)
-"""The types that traced programs have."""
+"""The types of tensors in traced programs."""
 
-_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in (*ALL, *UNHELD)} | {
+_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in (*ALL, *UNSUPPORTED)} | {
     "half": float16,
     "float": float32,
     "double": float64,
     "str": string,
 }
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
-_BY_ENUM: Final = {t.as_datatype_enum: t for t in (*ALL, *UNHELD)}
+_BY_ENUM: Final = {t.as_datatype_enum: t for t in (*ALL, *UNSUPPORTED)}
 _BY_PYTHON: Final[dict[Any, DType]] = {
     float: float32,
     int: int32,
@@ -227,20 +227,20 @@ _BY_PYTHON: Final[dict[Any, DType]] = {
 
 
 def as_dtype(type_value: Any) -> DType:
-    """The DType that ``type_value`` names: a DType, a name, a NumPy or Python type, or TensorFlow's enum number.
+    """Converts a name, a NumPy or Python type, or TensorFlow's enum number to a DType; returns a DType unchanged.
 
     >>> as_dtype("half"), as_dtype(float), as_dtype(3)
     (tf.float16, tf.float32, tf.int32)
 
     Raises:
-      TypeError: when nothing of that name exists.
+      TypeError: there is no such DType.
     """
     if isinstance(type_value, DType):
         return type_value
-    found = _lookup(type_value)
-    if found is None:
+    dtype = _lookup(type_value)
+    if dtype is None:
         raise TypeError(f"Cannot convert the argument `type_value`: {type_value!r} to a TensorFlow DType.")
-    return found
+    return dtype
 
 
 def _lookup(value: Any) -> DType | None:
@@ -250,8 +250,8 @@ def _lookup(value: Any) -> DType | None:
         return _BY_PYTHON.get(value) or _from_numpy(value)
     if isinstance(value, (int, float, np.generic)) and value in _BY_ENUM:
         return _BY_ENUM[int(value)]
-    found = value if isinstance(value, np.dtype) else getattr(value, "dtype", None)
-    return _from_numpy(found) if isinstance(found, np.dtype) else None
+    numpy_dtype = value if isinstance(value, np.dtype) else getattr(value, "dtype", None)
+    return _from_numpy(numpy_dtype) if isinstance(numpy_dtype, np.dtype) else None
 
 
 def _from_numpy(value: Any) -> DType | None:
@@ -263,10 +263,10 @@ def _from_numpy(value: Any) -> DType | None:
 
 
 def from_array(array: np.ndarray) -> DType:
-    """The DType of an array that tvtf itself made."""
+    """Returns the DType of an array created by tvtf."""
     return _BY_NUMPY[array.dtype]
 
 
 def type_name(dtype: DType) -> str:
-    """A dtype as TensorFlow's kernels print it."""
+    """Returns a dtype's name as TensorFlow's kernels print it."""
     return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)

@@ -1,4 +1,4 @@
-"""TensorFlow's exception types, with its constructor ``(node_def, op, message)`` and canonical codes.
+"""TensorFlow's exception types, with their constructor ``(node_def, op, message)`` and error codes.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/errors
 """
@@ -15,7 +15,7 @@ UNAUTHENTICATED = 16
 
 
 class OpError(Exception):
-    """An op failed; ``message``, ``op``, ``node_def`` and ``error_code`` tell what and how.
+    """The base class of errors of ops, with attributes ``message``, ``op``, ``node_def`` and ``error_code``.
 
     >>> str(InvalidArgumentError(None, None, "indices[0] = 7 is not in [0, 3)"))
     'indices[0] = 7 is not in [0, 3)'
@@ -42,7 +42,7 @@ class CancelledError(OpError):
 
 
 class UnknownError(OpError):
-    """The cause could not be told."""
+    """The cause is unknown."""
 
 
 class InvalidArgumentError(OpError):
@@ -64,13 +64,13 @@ class NotFoundError(OpError):
 
 
 class AlreadyExistsError(OpError):
-    """What should be made exists."""
+    """An entity to be created exists already."""
 
     error_code = 6
 
 
 class PermissionDeniedError(OpError):
-    """The system refuses access."""
+    """The operating system denied access."""
 
     error_code = 7
 
@@ -82,13 +82,13 @@ class ResourceExhaustedError(OpError):
 
 
 class FailedPreconditionError(OpError):
-    """The state does not allow the operation."""
+    """The operation is not allowed in the current state."""
 
     error_code = 9
 
 
 class AbortedError(OpError):
-    """The operation was given up."""
+    """The operation was aborted."""
 
     error_code = 10
 
@@ -100,7 +100,7 @@ class OutOfRangeError(OpError):
 
 
 class UnimplementedError(OpError):
-    """The operation is not there for these arguments."""
+    """The operation is not implemented for these arguments."""
 
     error_code = 12
 
@@ -112,7 +112,7 @@ class InternalError(OpError):
 
 
 class UnavailableError(OpError):
-    """The device or service can't be had now."""
+    """The device or service is currently unavailable."""
 
     error_code = 14
 
@@ -130,8 +130,8 @@ class UnauthenticatedError(OpError):
 
 
 class InaccessibleTensorError(TypeError, ValueError):
-    """A traced tensor was used outside the function whose trace made it."""
+    """A traced tensor was used outside the function that was traced."""
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """A Python construct needs a value that a traced tensor does not have yet."""
+    """A Python construct needs the value of a traced tensor, which has none yet."""

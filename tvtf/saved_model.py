@@ -1,7 +1,7 @@
-"""``tf.saved_model``: models that run without the code that made them.
+"""``tf.saved_model``: saves and loads models that run without their Python code.
 
-A folder holds a description of the objects and functions (``saved_model.json``: the IR, with checksums), the Variables as
-TensorFlow's own checkpoint (``variables/``), assets, and, where it is asked for, compiled libraries.
+A saved model is a folder with a description of the objects and functions (``saved_model.json``: the IR, with checksums), the
+Variables as a checkpoint in TensorFlow's format (``variables/``), assets, and optionally compiled libraries.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/saved_model
 """
@@ -47,7 +47,7 @@ VARIABLES_FILENAME = "variables"
 
 
 def contains_saved_model(export_dir: Any) -> bool:
-    """Whether a folder holds a model that `load` reads.
+    """Returns whether a folder contains a model that `load` can read.
 
     >>> contains_saved_model("/nowhere")
     False

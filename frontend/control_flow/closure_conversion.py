@@ -214,7 +214,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     known = static_value(tensor)
     if known is not None:
         return EagerTensor(known)
-    inputs = {p._var: x for p, x in zip(trace.params, trace.given) if isinstance(x, EagerTensor)}
+    inputs = {p._var: x for p, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
     inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
     changed = [(v, value) for v, value in trace.assigned() if _depend(trace, [tensor], v)]
     values = _evaluated(trace, [tensor, *(value for _, value in changed)], inputs)

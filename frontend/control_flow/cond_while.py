@@ -206,7 +206,7 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
     """Binds the primitive; defers it if ranks of results are unknown."""
     types = [graph.output_types for graph in graphs]
     if any(isinstance(t.shape, AnyShape) for t in (*types[0], *types[1])):
-        return hooks.wait(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
+        return hooks.defer_call(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
     return cond_primitive.bind(  # type: ignore[no-any-return]
         pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=_merged_shapes(*types)
     )

@@ -15,7 +15,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.cond_while import repack, traced_while
-from tvtf.ir.batching import OfEncoded, encoding, is_encoded, rows, stacked
+from tvtf.ir.batching import EncodedFunction, encoding, is_encoded, rows, stacked
 from tvtf.ops.control import call
 from tvtf.ops.create import arange, zeros
 from tvtf.ops.rules import bind, number
@@ -142,7 +142,7 @@ def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run:
     if assigned_variables([inner]):
         raise UnknownRank("the rank of `elems` mapped by a function that assigns Variables")
     captured = lift([inner])
-    results = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
+    results = hooks.defer_call(run, (list(flat), captured), {"function": inner.graph()})
     return repack(inner.structure, results)
 
 
@@ -192,7 +192,7 @@ def map_fn(
     if not callable(fn):
         raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
     if is_encoded((elems, fn_output_signature)):
-        inner = OfEncoded(fn, elems)
+        inner = EncodedFunction(fn, elems)
         signature = encoding(fn_output_signature) if nest.is_composite(fn_output_signature) else None
         return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
     if state.trace is None and _is_composite((elems, fn_output_signature)):
@@ -408,7 +408,7 @@ def _scan_of_any_rank(
         raise UnknownRank("the rank of `elems` scanned by a function that assigns Variables")
     captured = lift([inner])
     options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
-    return hooks.wait(scanned_rows, (list(flat), values, captured), options)
+    return hooks.defer_call(scanned_rows, (list(flat), values, captured), options)
 
 
 def scanned_rows(

@@ -23,7 +23,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.map_scan_fold import map_fn, over_rows
-from tvtf.ir.batching import OfEncoded, is_encoded
+from tvtf.ir.batching import EncodedFunction, is_encoded
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
 
@@ -155,7 +155,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map
     """
     if is_encoded(elems):
-        inner = OfEncoded(fn, elems)
+        inner = EncodedFunction(fn, elems)
         return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if any(isinstance(t._type.shape, AnyShape) for t in tensors):

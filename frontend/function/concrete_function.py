@@ -64,7 +64,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._open = [v for v in self.variables if not v.shape.is_fully_defined()]
         self._waits = graph.root.waiting is not None
         self._instances: dict[Any, ConcreteFunction] = {}
-        self._shapes_apart = graph.root.shapes_apart
+        self._shapes_apart = graph.root.needs_shape_instances
         self._of_python = Instances(self)
 
     @classmethod
@@ -73,7 +73,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
             args, kwargs = arguments.rebuild(tensors, variables)
-            state.trace.given = arguments.tensors
+            state.trace.call_args = arguments.tensors
             before = nest.map_structure(lambda leaf: leaf, (args, kwargs))
             result = function.converted()(*args, **kwargs)
             require_unmodified(function.python_function, function.signature.python, before, (args, kwargs))

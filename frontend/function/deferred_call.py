@@ -227,7 +227,7 @@ class Call:
             merged = self._for_any_sizes(inputs, example) if self.may_wait else None
             if merged is not None:
                 return merged
-            if needed.meant and not self.may_wait:
+            if needed.is_required and not self.may_wait:
                 raise
             self.needed = needed
             raise needed.error from None
@@ -482,7 +482,7 @@ def mark_deferring(call: Call) -> None:
     """Marks the active trace as one with deferred calls."""
     root = state.trace.root
     root.waiting = {} if root.waiting is None else root.waiting
-    root.shapes_apart = root.shapes_apart or call.needs_sizes
+    root.needs_shape_instances = root.needs_shape_instances or call.needs_sizes
 
 
 def wait(
@@ -600,5 +600,5 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     tensor._var, tensor._type = shaped._var, shaped._type
 
 
-hooks.wait = wait
-hooks.tell_rank = tell_rank
+hooks.defer_call = wait
+hooks.set_rank = tell_rank

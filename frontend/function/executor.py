@@ -40,7 +40,7 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
-from tvtf.state.variable import Variable, sightings
+from tvtf.state.variable import Variable, alias_counter
 
 
 def executable_for(mod: Any) -> Executable:
@@ -78,7 +78,7 @@ class GraphFunction:
         self.graph = graph
         self.written = () if graph.pure else written
         self.speculative = speculative
-        self.fixed = graph.hoped_sizes() if speculative else []
+        self.fixed = graph.speculated_sizes() if speculative else []
         self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
@@ -142,7 +142,7 @@ class GraphFunction:
         executable = self._executables.get(state.device)
         if executable is None:
             executable = self._executables[state.device] = executable_for(
-                self.graph.hopeful() if self.speculative else self.graph.module()
+                self.graph.speculative_module() if self.speculative else self.graph.module()
             )
         return executable
 
@@ -369,7 +369,7 @@ class Compiled:
         graph, results = concrete.graph, concrete.results
         self.concrete = concrete
         self.speculative = speculative and bool(graph.speculated_equalities)
-        self.fixed = graph.hoped_sizes() if self.speculative else []
+        self.fixed = graph.speculated_sizes() if self.speculative else []
         self.inferred_sizes = graph.inferred_sizes
         self.name = concrete.name
         self.graph = graph
@@ -389,7 +389,7 @@ class Compiled:
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
-        self.sightings = -1
+        self.alias_counter = -1
         self.moving: dict[str | None, list[int]] = {}
         self._codes: dict[str | None, Code] = {}
         self.code()
@@ -483,7 +483,7 @@ class Compiled:
         if updates and state.depth:
             for variable, _ in updates:
                 variable.require_assignable()
-        if self.sightings != sightings.count or updates is not self.updates:
+        if self.alias_counter != alias_counter.count or updates is not self.updates:
             self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
@@ -502,11 +502,11 @@ class Compiled:
         Otherwise reads in other threads mix old and new values: of 100,000 floats, a third to a half of the reads
         did.
         """
-        count = sightings.count
+        count = alias_counter.count
         for variable, _ in updates:
             if variable._seen:
                 variable.own_memory()
-        self.sightings = count
+        self.alias_counter = count
 
     def code(self) -> Code:
         """Returns the code for the device in use, compiled at the first request.

@@ -296,7 +296,7 @@ class Function(PolymorphicFunction):
             return arguments, self._trace_for(arguments)
         except UnknownRank as needed:
             if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
-                sizes = UnknownSizes(unknown_rank(needed), meant=True)
+                sizes = UnknownSizes(unknown_rank(needed), is_required=True)
                 return (sized := self._with_sizes(arguments, sizes)), self._trace_with_sizes(sized, sizes, sizes.error)
             arguments = self._with_ranks(arguments, needed)
             return arguments, self._trace_with_ranks(arguments)
@@ -353,7 +353,7 @@ class Function(PolymorphicFunction):
         except UnknownRank as needed_rank:
             raise unknown_rank(needed_rank) from needed_rank
         except (TypeError, ValueError) as error:
-            if needed.meant:
+            if needed.is_required:
                 raise found_running(self.name, error) from None
             raise (error if first_error is None or isinstance(first_error, ArgumentError) else first_error) from None
         if self._shapes_apart is None:

@@ -276,4 +276,4 @@ def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., 
     return record
 
 
-hooks.by_python = by_python
+hooks.call_python = by_python

@@ -132,7 +132,7 @@ def _given(record: Record, ct: Any) -> Any:
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
     except (UnknownRank, UnknownSizes) as needed:
-        return hooks.wait(at_once(prim.vjp), (ct, outputs, *inputs), attrs, needed)
+        return hooks.defer_call(at_once(prim.vjp), (ct, outputs, *inputs), attrs, needed)
 
 
 def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
@@ -150,7 +150,7 @@ def _late(part: partial[Any]) -> Any:
     try:
         return part()
     except (UnknownRank, UnknownSizes) as needed:
-        return hooks.wait(part.func, part.args, part.keywords, needed)
+        return hooks.defer_call(part.func, part.args, part.keywords, needed)
 
 
 def _rows_through(record: Record, ct: IndexedSlices) -> Any:

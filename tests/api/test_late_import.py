@@ -34,7 +34,7 @@ print(tf.saved_model.save.__name__, tf.saved_model.experimental.Fingerprint is f
 from tvtf.api import late_dispatch
 from tvtf.composites.ragged import dispatch
 from tvtf.composites.sparse import operators
-print(set(late_dispatch.RAGGED.split()) ^ set(dispatch.LESSONS), set(late_dispatch.SPARSE.split()) ^ set(operators.LESSONS))
+print(set(late_dispatch.RAGGED.split()) ^ set(dispatch.HANDLERS), set(late_dispatch.SPARSE.split()) ^ set(operators.HANDLERS))
 """,
     "tensors of late rooms": """
 rooms = [m for m in ('tvtf.composites.ragged', 'tvtf.composites.sparse', 'tvtf.ops.strings') if m in sys.modules]

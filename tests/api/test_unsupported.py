@@ -30,7 +30,7 @@ def test_a_refused_class_can_be_named_but_not_made():
     for make in (tf.distribute.TPUStrategy, Ours, tf.distribute.experimental.TPUStrategy):
         with pytest.raises(NotImplementedError, match="TPUStrategy: tvtf runs in one process"):
             make()
-    with pytest.raises(NotImplementedError, match="tf.lite.TFLiteConverter: a compiled function is a small library"):
+    with pytest.raises(NotImplementedError, match="tf.lite.TFLiteConverter: use `tvtf compile`"):
         tf.lite.TFLiteConverter.from_saved_model("folder")
 
 

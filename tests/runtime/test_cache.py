@@ -30,7 +30,7 @@ def fresh(own_cache, monkeypatch):
     monkeypatch.setattr(cache, "_loaded", weakref.WeakValueDictionary())
     monkeypatch.setattr(cache, "_files", weakref.WeakValueDictionary())
     monkeypatch.setattr(store, "_estimates", {})
-    monkeypatch.setattr(private, "_told", set())
+    monkeypatch.setattr(private, "_warned", set())
     return own_cache
 
 

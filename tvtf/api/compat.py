@@ -1,4 +1,4 @@
-"""``tf.compat``: texts and numbers of Python, and ``tf.get_logger``."""
+"""``tf.compat``: conversions of Python's strings, types of its numbers; and ``tf.get_logger``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ exports["compat.bytes_or_text_types"] = (bytes, str)
 
 @export("compat.as_bytes")
 def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
-    """A text as bytes.
+    """Encodes a string as bytes; bytes are returned unchanged.
 
     Raises:
-      TypeError: it is neither text nor bytes.
+      TypeError: it is neither a string nor bytes.
 
     >>> import tvtf as tf
     >>> tf.compat.as_bytes("a")
@@ -40,10 +40,10 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 @export("compat.as_text", "compat.as_str")
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Bytes as a text.
+    """Decodes bytes to a string; a string is returned unchanged.
 
     Raises:
-      TypeError: it is neither text nor bytes.
+      TypeError: it is neither a string nor bytes.
 
     >>> import tvtf as tf
     >>> tf.compat.as_text(b"a"), tf.compat.as_str("a")
@@ -60,7 +60,7 @@ def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
 
 @export("compat.as_str_any")
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Anything as a text; bytes are decoded.
+    """Converts any value to a string; bytes are decoded.
 
     >>> import tvtf as tf
     >>> tf.compat.as_str_any(b"a"), tf.compat.as_str_any(1)
@@ -73,7 +73,7 @@ def as_str_any(value: Any, encoding: str = "utf-8") -> str:
 
 @export("compat.path_to_str")
 def path_to_str(path: Any) -> Any:
-    """A path object as a text; other values as they are.
+    """Converts a path object to a string; returns other values unchanged.
 
     >>> import tvtf as tf
     >>> tf.compat.path_to_str("a/b")
@@ -86,7 +86,7 @@ def path_to_str(path: Any) -> Any:
 
 @export("compat.dimension_value")
 def dimension_value(dimension: Any) -> Any:
-    """A dim as a number or None, which it is.
+    """Returns a dim unchanged: it is an int or None already, unlike TensorFlow 1's.
 
     >>> import tvtf as tf
     >>> tf.compat.dimension_value(tf.TensorShape([3])[0])
@@ -99,10 +99,10 @@ def dimension_value(dimension: Any) -> Any:
 
 @export("compat.forward_compatible")
 def forward_compatible(year: int, month: int, day: int) -> bool:
-    """Whether programs written until a day may be assumed: always.
+    """Returns True: tvtf has no forward-compatibility windows.
 
     Raises:
-      TypeError: what should be an int isn't.
+      TypeError: an argument is not an int.
 
     >>> import tvtf as tf
     >>> tf.compat.forward_compatible(2020, 1, 1)
@@ -110,13 +110,13 @@ def forward_compatible(year: int, month: int, day: int) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/forward_compatible
     """
-    year << 9 | month << 5 | day  # TensorFlow compares days as numbers of such bits
+    year << 9 | month << 5 | day  # raises TypeError where TensorFlow does, which packs dates into these bits
     return True
 
 
 @export("get_logger")
 def get_logger() -> logging.Logger:
-    """The logger of tvtf's warnings: TensorFlow's own, by name.
+    """Returns the logger of tvtf's warnings, which has TensorFlow's name.
 
     >>> import tvtf as tf
     >>> tf.get_logger().name

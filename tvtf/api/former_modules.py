@@ -1,6 +1,6 @@
-"""Modules under the names that they had before they were put into folders: old pickles and programs name them.
+"""Aliases of modules under the names that they had before they were moved into folders, for old pickles and programs.
 
-A pickle holds the module of a class or function, so that a module that moves keeps its former name here.
+A pickle stores the module's name of each class and function, so the names of moved modules must stay importable.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FOLDERS = {
     ),
     "state": "module seeds track=autotrackable trackable variable variable_options",
 }
-"""Folder -> the modules in it that programs and pickles may name, ``former=present`` where the file's name differs, too."""
+"""Folder -> the modules moved into it, ``former=present`` where the file was renamed, too."""
 FORMER = {
     f"tvtf.{former}": f"tvtf.{folder}.{present or former.rpartition('.')[2]}"
     for folder, modules in FOLDERS.items()
@@ -64,10 +64,10 @@ FORMER = {
 
 
 def install() -> None:
-    """Has ``import`` find the modules under their former names.
+    """Makes the modules importable under their former names.
 
-    What is imported already is entered at once: importing a module sets it as its parent's attribute, which would replace
-    ``tf.shape`` by the module that was ``tvtf.shape``.
+    Modules imported so far are put into ``sys.modules`` at once. The import system would also set them as attributes of the
+    parent package, which would replace ``tf.shape`` by the former module ``tvtf.shape``.
     """
     for former, present in FORMER.items():
         if present in sys.modules:

@@ -1,6 +1,6 @@
-"""What public functions do on tensors of rooms that are imported late: they ask the room only when it is there.
+"""Dispatch of public functions on ragged and sparse tensors, without importing the modules that handle them.
 
-Values of a room's own classes exist only after it was imported.
+A handler is looked up in its module only if that is imported already: before that no ragged or sparse tensor can exist.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from tvtf.core.primitive import teach
+from tvtf.core.primitive import add_handler
 
 RAGGED = (
     "abs acos acosh add add_n as_string asin asinh atan atan2 atanh bitcast bitwise.bitwise_and "
@@ -41,15 +41,15 @@ SPARSE = (
     "abs asin asinh atan atanh cast divide identity math.bessel_i0e math.bessel_i1e math.bincount math.erf math.negative "
     "math.sign math.sin math.sqrt math.square math.tan math.tanh rank shape size stop_gradient"
 )
-TEACHERS = {"tvtf.composites.ragged.dispatch": RAGGED, "tvtf.composites.sparse.operators": SPARSE}
-"""Module -> the public functions that its ``LESSONS`` are for, where one of the arguments is something it ``takes``."""
+HANDLER_MODULES = {"tvtf.composites.ragged.dispatch": RAGGED, "tvtf.composites.sparse.operators": SPARSE}
+"""Module -> the public functions that it handles: it defines ``HANDLERS``, and ``takes`` for the arguments to handle."""
 
 
-def give() -> None:
-    """Has the public functions ask the modules."""
-    for module, paths in TEACHERS.items():
+def add_handlers() -> None:
+    """Registers the modules' handlers for the public functions."""
+    for module, paths in HANDLER_MODULES.items():
         for path in paths.split():
-            teach(path, partial(_takes, module), partial(_done, module, path))
+            add_handler(path, partial(_takes, module), partial(_handled, module, path))
 
 
 def _takes(module: str, value: Any) -> bool:
@@ -57,5 +57,5 @@ def _takes(module: str, value: Any) -> bool:
     return takes is not None and takes(value)
 
 
-def _done(module: str, path: str, function: Any, *args: Any, **kwargs: Any) -> Any:
-    return sys.modules[module].LESSONS[path](function, *args, **kwargs)
+def _handled(module: str, path: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+    return sys.modules[module].HANDLERS[path](function, *args, **kwargs)

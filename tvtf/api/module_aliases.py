@@ -1,4 +1,4 @@
-"""Has ``import`` of one name give a module that has another name already, with all that it is."""
+"""An import hook for aliases of modules: importing an alias returns the module that exists under another name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class ModuleAliases(Loader):
-    """A finder for ``sys.meta_path``.
+    """A finder for ``sys.meta_path``, and the loader of the aliases that it finds.
 
     Args:
-      is_alias: whether a dotted name is one of those.
-      find: the module that such a name stands for.
+      is_alias: returns whether a dotted name is an alias.
+      find: returns the module for an alias.
 
     Source: https://docs.python.org/3/reference/import.html#the-meta-path
     """
@@ -26,12 +26,12 @@ class ModuleAliases(Loader):
         return ModuleSpec(name, self, is_package=True) if self.is_alias(name) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        found = self.find(spec.name)
-        spec.loader_state = found.__spec__
-        return found
+        module = self.find(spec.name)
+        spec.loader_state = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It is there already; it stays who it is, for `importlib.reload`."""
+        """Restores the module's own spec, which importing replaced by the alias's; `importlib.reload` needs it."""
         spec = module.__spec__
         if spec is not None and spec.loader is self:
             module.__spec__ = spec.loader_state

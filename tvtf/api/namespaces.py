@@ -1,7 +1,7 @@
-"""The public namespaces (``tvtf.math``, ``tvtf.nn``, ...): modules built from the paths that ops declare.
+"""Public namespaces (``tvtf.math``, ``tvtf.nn``, ...): modules built from the public paths that ops declare.
 
-Rooms that a program may not need are imported when they, or what they declare, are first named: TensorFlow's names cost
-their import only where they are used.
+Modules that many programs don't need are imported lazily, when they or one of their public names is first used. That keeps
+``import tvtf`` fast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from tvtf.api import unsupported
 from tvtf.api.module_aliases import ModuleAliases
-from tvtf.core.primitive import hooks, public_names, teach_late
+from tvtf.core.primitive import add_pending_handlers, hooks, public_names
 
 _INITIALIZERS = (
     "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity IdentityInitializer Initializer LecunNormal "
@@ -208,36 +208,36 @@ LATE = {
     "train": {"": "train"},
     "v1.graph": {"": "Graph"},
 }
-"""Room -> the public names that it declares, by the namespace they lie in."""
+"""Lazily imported module -> the public names that it declares, by namespace."""
 ROOMS = {
     f"{space}.{name}" if space else name: room
     for room, spaces in LATE.items()
     for space, names in spaces.items()
     for name in names.split()
 }
-"""Public path -> the room that declares it."""
+"""Public path -> the lazily imported module that declares it."""
 SPACES = {"experimental.numpy": "arrays", "ragged": "composites.ragged", "sparse": "composites.sparse"}
-"""The same for whole namespaces, which ``import`` finds before their rooms are there."""
+"""Namespace -> the module that declares all its names; ``import`` finds these namespaces before the module is imported."""
 PACKAGES = ("keras",)
-"""Rooms that need another package, and have its names instead of any that are declared."""
+"""Modules that wrap another package and have that package's names."""
 OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
-"""Names that are those of ``tf.keras``, as in TensorFlow, where Keras is installed."""
-PLAIN = {"initializers": "rng.keras_initializers", "optimizers": "plain_optimizers"}
-"""The rooms that declare them where it isn't."""
+"""Namespaces that are those of ``tf.keras``, as in TensorFlow, if Keras is installed."""
+WITHOUT_KERAS = {"initializers": "rng.keras_initializers", "optimizers": "plain_optimizers"}
+"""The modules that declare them if Keras is not installed."""
 OLDEST_PYTHON = (3, 11)
-"""What Keras 3.15 needs."""
+"""The oldest version of Python that Keras 3.15 supports."""
 _LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES} - {*OF_KERAS})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
 
 
 def install() -> None:
-    """Gives ``tvtf`` the public names declared, or taught something, since the last time; a dotted path goes into a submodule, made where missing.
+    """Publishes the functions that were declared or replaced since the last call, in ``tvtf`` and its submodules.
 
-    A room that is imported when it is first named does this at the end of its ``__init__``.
+    A lazily imported module calls it at the end of its ``__init__``.
     """
     root = sys.modules["tvtf"]
-    teach_late()
+    add_pending_handlers()
     for space in _LATE_SPACES:
         if not _is_to_come(space):
             refusing(_module(root, space.split(".")), space)
@@ -251,42 +251,42 @@ def install() -> None:
         *folders, name = path.split(".")
         module = _module(root, folders)
         setattr(module, name, value)
-        _findable(value, module, name)
+        _make_picklable(value, module, name)
         if module is not root:
             refusing(module, ".".join(folders))
     hooks.declared(added)
 
 
 def _is_to_come(space: str) -> bool:
-    """Whether a namespace is a room that nobody has named yet, which must find its own module in its place."""
+    """Returns whether a namespace is a module that is not imported yet: a generated one must not take its place."""
     return space in LATE and f"tvtf.{space}" not in sys.modules
 
 
 @cache
 def has_keras() -> bool:
-    """Whether Keras 3 is installed, and Python new enough for it; nothing of it is imported to know that."""
+    """Returns whether Keras 3 is installed and Python is new enough for it, without importing Keras."""
     if sys.version_info < OLDEST_PYTHON:
         return False
-    found = PathFinder.find_spec("keras")
-    return found is not None and found.origin is not None and Path(found.origin).with_name("_tf_keras").is_dir()
+    spec = PathFinder.find_spec("keras")
+    return spec is not None and spec.origin is not None and Path(spec.origin).with_name("_tf_keras").is_dir()
 
 
 def _is_keras_own(name: str) -> bool:
-    """Whether ``tf.<name>`` is Keras's module; no room of tvtf's has losses and metrics."""
-    return name in OF_KERAS and (name not in PLAIN or has_keras())
+    """Returns whether ``tf.<name>`` is Keras's module; tvtf has no losses and metrics of its own."""
+    return name in OF_KERAS and (name not in WITHOUT_KERAS or has_keras())
 
 
-def _findable(value: Any, module: ModuleType, name: str) -> None:
-    """Has ``pickle`` find a function where programs do, if its own module has something else, or nothing, under its name."""
+def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
+    """Sets a function's module and name to its public path if ``pickle`` would not find it under its own."""
     if isfunction(value) and getattr(sys.modules[value.__module__], value.__qualname__, None) is not value:
         value.__module__, value.__qualname__ = module.__name__, name
 
 
 def refusing(module: ModuleType, path: str) -> ModuleType:
-    """Gives a module that is ``tf.path`` what its late rooms declare, and an error of its own for what TensorFlow has besides."""
+    """Gives module ``tf.path`` a ``__getattr__``, which imports names lazily and explains which ones tvtf does not have."""
 
     def find(name: str) -> Any:
-        if name == "__path__":  # importing looks for it, to see whether the module is a package
+        if name == "__path__":  # the import system tests with it whether the module is a package
             raise AttributeError(name)
         return late(module, f"{path}.{name}")
 
@@ -295,22 +295,22 @@ def refusing(module: ModuleType, path: str) -> ModuleType:
 
 
 def _import(room: str) -> ModuleType:
-    """A folder or file of the package that nothing has imported yet, by its dotted name in it."""
+    """Imports a module by its dotted name in the package."""
     return import_module(f"tvtf.{room}")
 
 
 def late(module: ModuleType, path: str) -> Any:
-    """What ``tf.path`` is, which ``module`` lacks until its room is imported.
+    """Looks up ``tf.path``, which ``module`` does not have yet: imports the module that declares it.
 
     Raises:
-      AttributeError: no room declares it; NotImplementedError too where TensorFlow has it.
+      AttributeError: no module declares it; the error is a NotImplementedError, too, if TensorFlow has the name.
     """
     if path in PACKAGES:
         return _import(path)
     if _is_keras_own(path):
         return getattr(_import("keras"), path)
     space, _, name = path.rpartition(".")
-    room = ROOMS.get(path) or SPACES.get(space) or PLAIN.get(path)
+    room = ROOMS.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
     if room:
         _import(room)
         install()
@@ -320,14 +320,14 @@ def late(module: ModuleType, path: str) -> Any:
         return hooks.find_v1(path.removeprefix(FIRST))
     if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
-    refused = unsupported.refused_class(path)
-    if refused:
-        return refused
+    unsupported_class = unsupported.refused_class(path)
+    if unsupported_class:
+        return unsupported_class
     raise unsupported.error(module.__name__, path)
 
 
 def _is_late_namespace(name: str) -> bool:
-    """Whether a module is made, or taken from Keras, when it is first named: ``tvtf.optimizers``, ``tvtf.queue`` ..."""
+    """Returns whether a module is created, or taken from Keras, on first use: ``tvtf.optimizers``, ``tvtf.queue`` ..."""
     root, *path = name.split(".")
     if root != "tvtf" or not path:
         return False
@@ -336,10 +336,10 @@ def _is_late_namespace(name: str) -> bool:
 
 
 def _late_namespace(name: str) -> ModuleType:
-    """The module that ``import tvtf.optimizers``, or of what lies below it, finds."""
+    """Returns the module for ``import tvtf.optimizers``, or for an import below it."""
     path = name.removeprefix("tvtf.")
     if _is_keras_own(path.partition(".")[0]):
-        _import("keras")  # waits for another thread that imports it, which importing a part of it doesn't
+        _import("keras")  # first the package: it waits for another thread that is importing it; a submodule does not
         return _import(f"keras.{path}")
     module: Any = sys.modules["tvtf"]
     for part in path.split("."):
@@ -353,18 +353,18 @@ sys.meta_path.insert(0, ModuleAliases(_is_late_namespace, _late_namespace))  # t
 
 
 FIRST = "compat.v1."
-"""The space of TensorFlow 1, which has what ``tf`` has, too."""
+"""The prefix of TensorFlow 1's namespace, which has all names of ``tf``, too."""
 
 
 def all_names() -> dict[str, Any]:
-    """Every public path with what it names, those of all rooms too."""
+    """Imports all modules; returns every public path with its value."""
     for room in sorted(set(ROOMS.values())):
         _import(room)
     return public_names()
 
 
 def import_room(path: str) -> None:
-    """Imports the room that declares a public path."""
+    """Imports the module that declares a public path."""
     _import(ROOMS[path])
 
 
@@ -373,17 +373,18 @@ hooks.import_room = import_room
 
 
 def _module(root: ModuleType, folders: list[str]) -> ModuleType:
+    """Returns the submodule at a path; creates missing ones."""
     module = root
     for folder in folders:
-        found = vars(module).get(folder) or sys.modules.get(f"{module.__name__}.{folder}")
-        module = found if isinstance(found, ModuleType) else _made(module, folder)
+        existing = vars(module).get(folder) or sys.modules.get(f"{module.__name__}.{folder}")
+        module = existing if isinstance(existing, ModuleType) else _new_module(module, folder)
     return module
 
 
-def _made(parent: ModuleType, name: str) -> ModuleType:
+def _new_module(parent: ModuleType, name: str) -> ModuleType:
     full = f"{parent.__name__}.{name}"
-    made = ModuleType(full, f"Public functions of ``{full}``, collected from the ops that declare them.")
-    made.__path__ = []
-    sys.modules[full] = made
-    setattr(parent, name, made)
-    return refusing(made, full.partition(".")[2])
+    module = ModuleType(full, f"Public functions of ``{full}``, collected from the ops that declare them.")
+    module.__path__ = []
+    sys.modules[full] = module
+    setattr(parent, name, module)
+    return refusing(module, full.partition(".")[2])

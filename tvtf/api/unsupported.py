@@ -1,4 +1,4 @@
-"""TensorFlow's names that tvtf does not have: an error that says so, with the reason where there is one for good."""
+"""Errors for TensorFlow's names that tvtf does not have, with the reason for those that it never will."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-_QUANTIZED = "tvtf has no quantized dtypes; tf.quantization.quantize_and_dequantize_v2 rounds as they would"
+_QUANTIZED = "tvtf has no quantized dtypes; tf.quantization.quantize_and_dequantize_v2 rounds values in the same way"
 
 REASONS = {
     **{
@@ -23,7 +23,7 @@ REASONS = {
         for name in ("Benchmark", "benchmark_config")
     },
     **{
-        f"test.{name}": "it is for TensorFlow's own tests"
+        f"test.{name}": "only TensorFlow's own tests use it"
         for name in (
             *("assert_equal_graph_def", "disable_with_predicate", "experimental", "is_cpu_target_available"),
             "with_eager_op_as_function",
@@ -31,9 +31,9 @@ REASONS = {
     },
     "test.create_local_cluster": "tvtf runs in one process",
     "tpu": "tvtf compiles for CPUs and CUDA GPUs",
-    "xla": "tvtf's compiler is TVM; tf.function(jit_compile=True) is what every function is",
+    "xla": "tvtf's compiler is TVM; it compiles every tf.function, with or without jit_compile=True",
     "mlir": "a traced function's IR is TVM Relax: print fn.get_concrete_function(...).module()",
-    "lite": "a compiled function is a small library already: tvtf compile",
+    "lite": "use `tvtf compile`, which writes a function as a small native library",
     "raw_ops": "use the function of tf, tf.math, tf.nn ... that wraps the op; tvtf's own ops are in tvtf.ops",
     "estimator": "TensorFlow 2.16 removed it; write a training loop",
     "feature_column": "TensorFlow deprecates it; use tf.one_hot, tf.gather and lookup tables",
@@ -51,12 +51,12 @@ REASONS = {
     "data.experimental.service": "tvtf runs in one process",
     "data.experimental.ServiceOptions": "tvtf runs in one process",
     "experimental.StructuredTensor": "declare a tf.experimental.ExtensionType with a field for each of its fields",
-    "data.experimental.snapshot": "tvtf can't tell whether a folder holds the elements of a pipeline: use Dataset.cache(filename)",
+    "data.experimental.snapshot": "tvtf can't check whether a folder holds a pipeline's elements; use Dataset.cache(filename)",
     "data.experimental.distributed_save": "tvtf runs in one process; use Dataset.save",
     "data.experimental.from_variant": "tvtf has no tensors of datasets",
     "data.experimental.to_variant": "tvtf has no tensors of datasets",
     "data.experimental.get_model_proto": "tvtf does not tune pipelines while they run",
-    "data.experimental.make_saveable_from_iterator": "an iterator is kept by tf.train.Checkpoint(iterator=iterator)",
+    "data.experimental.make_saveable_from_iterator": "save an iterator with tf.train.Checkpoint(iterator=iterator)",
     "experimental.tensorrt": "tvtf compiles for the GPU itself",
     "experimental.register_filesystem_plugin": "files are read by Python",
     **dict.fromkeys(("qint8", "qint16", "qint32", "quint8", "quint16"), _QUANTIZED),
@@ -75,7 +75,7 @@ REASONS = {
     **dict.fromkeys(
         ("conv", "conv2d_backprop_filter_v2", "conv2d_backprop_input_v2"), "use tf.nn.conv2d and its gradient"
     ),
-    "autograph.experimental.Feature": "AutoGraph converts what it converts in every function",
+    "autograph.experimental.Feature": "AutoGraph's conversions can't be selected; all of them are applied to every function",
     **{
         f"config.{name}": "tvtf runs in one process"
         for name in (
@@ -84,7 +84,7 @@ REASONS = {
         )
     },
     **{
-        f"config.{name}": "the processor is one device: tf.config.threading sets how many cores it uses"
+        f"config.{name}": "the CPU is one device; tf.config.threading sets how many cores it uses"
         for name in ("set_logical_device_configuration", "experimental.set_virtual_device_configuration")
     },
     **{
@@ -92,17 +92,17 @@ REASONS = {
         for name in ("disable_mlir_bridge", "enable_mlir_bridge")
     },
     **{
-        f"config.experimental.{name}": "fn.memory(...) tells the bytes that a compiled function needs"
+        f"config.experimental.{name}": "fn.memory(...) returns the bytes that a compiled function needs"
         for name in ("get_memory_info", "get_memory_usage", "reset_memory_stats")
     },
     **{
-        f"config.experimental.{name}": "what a function takes is copied to its device"
+        f"config.experimental.{name}": "a function's arguments are always copied to its device"
         for name in ("get_device_policy", "set_device_policy")
     },
     **{f"train.{name}": "tvtf runs in one process" for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
     "debugging.experimental": "TVTF_DUMP=DIR writes a function's IR after each step; tf.print shows values",
     **{
-        f"version.{name}": "tvtf builds no GraphDef, and is no C++: tf.__version__ is its version"
+        f"version.{name}": "tvtf has neither a GraphDef format nor C++ code of its own; tf.__version__ is its version"
         for name in (
             *("COMPILER_VERSION", "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER"),
             "GRAPH_DEF_VERSION_MIN_PRODUCER",
@@ -123,7 +123,7 @@ REASONS = {
         "tvtf runs in one process: tf.profiler.experimental.start and stop",
     ),
     "quantization.experimental": _QUANTIZED,
-    "saved_model.experimental.TrackableResource": "what lives beside tensors is a Python object: tf.Module, tf.lookup tables",
+    "saved_model.experimental.TrackableResource": "keep state in a tf.Module, Variables or tf.lookup tables",
     **{
         f"train.experimental.{name}": "a checkpoint is one file of data"
         for name in ("MaxShardSizePolicy", "ShardByTaskPolicy", "ShardableTensor", "ShardingCallback")
@@ -131,10 +131,10 @@ REASONS = {
     "experimental.function_executor_type": "compiled functions run in the thread that calls them",
     **dict.fromkeys(
         ("check_pinned", "guarantee_const", "nondifferentiable_batch_function"),
-        "it is TensorFlow's inner working; tvtf compiles whole functions",
+        "it controls how TensorFlow runs single ops; tvtf compiles whole functions",
     ),
 }
-"""By dotted path, why tvtf will not have what is there or below."""
+"""Dotted path -> why tvtf will not have this name and the names below it."""
 
 
 SPACES = frozenset(
@@ -149,15 +149,15 @@ SPACES = frozenset(
         *("lite", "mlir", "raw_ops", "tpu", "xla"),
     }
 )
-"""Namespaces refused as a whole, or but for a few names: programs may ask for what is in them by ``hasattr``."""
+"""Namespaces without any, or with few, supported names. They exist so that ``hasattr`` works on them."""
 
 
 class Absent(NotImplementedError, AttributeError):
-    """TensorFlow has it, tvtf doesn't; an AttributeError too, so that ``hasattr`` is False."""
+    """A name that TensorFlow has and tvtf doesn't; also an AttributeError, so that ``hasattr`` returns False."""
 
 
 def error(module: str, path: str) -> AttributeError:
-    """What naming ``path`` (below ``tf``) in ``module`` raises.
+    """Returns the error for an access of ``tf.path`` in ``module``.
 
     >>> error("tvtf", "test.create_local_cluster")
     Absent('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
@@ -173,13 +173,14 @@ def error(module: str, path: str) -> AttributeError:
 
 
 def _reason(path: str) -> str | None:
+    """Returns the reason for a path, or for the nearest namespace around it that has one."""
     parts = path.split(".")
-    found = (REASONS.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-    return next(filter(None, found), None)
+    reasons = (REASONS.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
+    return next(filter(None, reasons), None)
 
 
 class UnsupportedClass(ABCMeta):
-    """What the classes that tvtf refuses are: they may stand in annotations, ``isinstance`` and bases, but not be made."""
+    """The metaclass of unsupported classes: usable in annotations, ``isinstance`` and as bases, but not instantiable."""
 
     path: str
 
@@ -192,7 +193,7 @@ class UnsupportedClass(ABCMeta):
 
 @cache
 def refused_class(path: str) -> UnsupportedClass | None:
-    """The class that stands at a refused ``tf.path``; None where TensorFlow has something else there, as its name tells.
+    """Returns a placeholder class for an unsupported ``tf.path``; None if its name is not that of a class.
 
     >>> isinstance(1, refused_class("distribute.TPUStrategy"))
     False
@@ -207,7 +208,7 @@ def refused_class(path: str) -> UnsupportedClass | None:
 
 @cache
 def tensorflow_names() -> frozenset[str]:
-    """TensorFlow 2.21's public dotted names, and the namespaces that they lie in."""
+    """Returns TensorFlow 2.21's public dotted names, and the namespaces that they are in."""
     names = (Path(__file__).parent / "tensorflow_names.txt").read_text().split()
     spaces = {name[:i] for name in names for i, letter in enumerate(name) if letter == "."}
     return frozenset({*names, *spaces})

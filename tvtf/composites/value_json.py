@@ -1,4 +1,4 @@
-"""Python values, specs and nests of them as JSON, and back: what a saved function's arguments and results are written as.
+"""JSON encoding of Python values, specs and nests of them, for the arguments and results of saved functions.
 
 Every value is a dict of one entry whose key names its kind: ``{"tuple": [{"value": 1}, {"spec": ...}]}``.
 """
@@ -25,14 +25,14 @@ PLAIN = (bool, int, float, str)
 
 
 class NotPlain(ValueError):
-    """A value that no file holds, such as an object of a user's class."""
+    """A value that can't be encoded, such as an object of a user's class."""
 
 
 def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
-    """A nest as JSON; ``leaf`` may write values of its own kinds, and gives None for the others.
+    """Encodes a nest as JSON; ``leaf`` may encode further kinds of values, and returns None for others.
 
     Raises:
-      NotPlain: for what is no plain value, spec, or container of them.
+      NotPlain: a value is not a plain value, a spec, or a container of them.
 
     >>> encode((1, {"x": None}))
     {'tuple': [{'value': 1}, {'dict': [['x', {'value': None}]]}]}
@@ -69,7 +69,7 @@ def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
 
 
 def _name_of(kind: type[TypeSpec]) -> str:
-    """What files call a type of tensors: its public name, or that which it is registered by."""
+    """Returns a type spec's name in files: the name that it is registered by, or its public name."""
     own = next((name for name, each in registered.items() if each is kind), None)
     if own is None and all_names().get(kind.__name__) is not kind:
         raise NotPlain(f"a value of the type {kind.__qualname__}, whose class has no `__name__` to find it by")
@@ -90,10 +90,10 @@ _WRITERS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def decode(data: Any, leaf: Callable[[str, Any], Any] | None = None) -> Any:
-    """What `encode` wrote; ``leaf(kind, content)`` reads the kinds that it doesn't know.
+    """Decodes what `encode` returned; ``leaf(kind, content)`` decodes further kinds.
 
     Raises:
-      SavedModuleError: it is something else.
+      SavedModuleError: the data is invalid.
 
     >>> decode(encode((1, {"x": TensorShape([2, None])})))
     (1, {'x': TensorShape([2, None])})
@@ -138,7 +138,7 @@ def _decode_type(content: Any, leaf: Any) -> Any:
 
 
 def _anonymous(name: str) -> Any:
-    """Stands for an extension type that this program doesn't declare; of other names there are none."""
+    """Returns the anonymous spec for an extension type that this program doesn't declare; None for other names."""
     if not name.endswith(".Spec"):
         return None
     warnings.warn(
@@ -168,14 +168,14 @@ _READERS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 class CapturedDefault:
-    """Stands for the default of a loaded function's argument whose value could not be saved."""
+    """The placeholder of a default argument whose value could not be saved."""
 
     def __repr__(self) -> str:
         return "<captured_default_value>"
 
 
 def encode_signature(signature: inspect.Signature) -> Any:
-    """The parameters of a Python function: name, kind, and the default where there is one."""
+    """Encodes a signature: name, kind and default of each parameter."""
     return [[p.name, p.kind.name, _encode_default(p.default)] for p in signature.parameters.values()]
 
 
@@ -189,10 +189,10 @@ def _encode_default(default: Any) -> Any:
 
 
 def decode_signature(data: Any) -> inspect.Signature:
-    """What `encode_signature` wrote.
+    """Decodes what `encode_signature` returned.
 
     Raises:
-      SavedModuleError: it is something else.
+      SavedModuleError: the data is invalid.
     """
     try:
         return inspect.Signature([_decode_parameter(*each) for each in data])

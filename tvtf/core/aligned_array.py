@@ -1,6 +1,6 @@
-"""Arrays that begin where a vector register's worth of memory does: NumPy's begin at any 16 bytes.
+"""Arrays aligned to 64 bytes, for vector loads; NumPy aligns to 16 only.
 
-A load of 64 bytes that isn't aligned touches two lines of the cache, and takes as long as two.
+An unaligned load of 64 bytes touches two cache lines and takes as long as two loads.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 LEAST_BYTES = 4096
-"""Smaller arrays are as quick from anywhere, and sooner made."""
+"""Smaller arrays are not aligned: kernels are as fast without it, and NumPy allocates them faster."""
 
 
 def copied(array: np.ndarray, dtype: Any = None) -> np.ndarray:
-    """A C-contiguous copy, of another dtype if one is given."""
+    """Returns a C-contiguous, aligned copy, converted to ``dtype`` if one is given."""
     kind = array.dtype if dtype is None else np.dtype(dtype)
     if array.size * kind.itemsize < LEAST_BYTES or array.dtype.hasobject:
         return array.astype(kind, order="C", copy=True)
@@ -26,11 +26,15 @@ def copied(array: np.ndarray, dtype: Any = None) -> np.ndarray:
 
 
 class _Memory(np.ndarray):
-    """Views of arrays in memory of another class are views of the array, which can tell so whether it has any."""
+    """The buffer of an aligned array, in a class of its own.
+
+    NumPy makes a view refer to the innermost base of the same class. Because the buffer's class differs, views refer to the
+    aligned array, so that its reference count shows whether there are any (``Variable._is_shared``).
+    """
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array of undefined values; one of objects is NumPy's own."""
+    """Returns an aligned array of undefined values; arrays of objects are not aligned."""
     if dtype.hasobject:
         return np.empty(shape, dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize

@@ -1,4 +1,4 @@
-"""Whether a result can be had: asked before anything is computed for it."""
+"""Checks that a result is not too large, before it is computed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from tvtf.core.shape import TensorType, brackets, is_static_shape
 from tvtf.errors import InvalidArgumentError, ResourceExhaustedError
 
 _LARGE = 1 << 28
-"""Bytes below which it isn't asked."""
+"""The number of bytes below which a result is not checked."""
 _TEXT = 24
-"""Bytes of a string that is empty, as TensorFlow keeps it."""
+"""The bytes of an empty string in TensorFlow's memory."""
 
 
 MOST = 1 << 58
-"""Bytes that no machine gives; the compiler counts bits in 64 of them."""
+"""A number of bytes that no machine has, small enough that the compiler can count its bits in an int64."""
 
 
 def require_countable(result: TensorType, op: str) -> None:
-    """Refuses a tensor of a function that no machine has room for, before the compiler counts its bytes.
+    """Checks that a traced tensor's size is one that the compiler can compute with.
 
     Raises:
-      InvalidArgumentError: more elements than can be counted.
-      ResourceExhaustedError: too many bytes.
+      InvalidArgumentError: the number of elements exceeds an int64.
+      ResourceExhaustedError: it has too many bytes.
     """
     if not isinstance(result.shape, AnyShape) and is_static_shape(result.shape):
         count = prod(result.shape)  # type: ignore[arg-type]
@@ -36,11 +36,11 @@ def require_countable(result: TensorType, op: str) -> None:
 
 
 def require_room(result: TensorType, op: str) -> None:
-    """Asks for the memory of a result, and gives it back.
+    """Checks that an eager result's memory can be allocated, by allocating and releasing it.
 
     Raises:
-      InvalidArgumentError: more elements than can be counted.
-      ResourceExhaustedError: the memory can't be had.
+      InvalidArgumentError: the number of elements exceeds an int64.
+      ResourceExhaustedError: the allocation fails.
     """
     if not is_static_shape(result.shape):
         return
@@ -64,5 +64,5 @@ def _uncountable(result: TensorType, op: str) -> Exception:
 
 def _too_large(result: TensorType, op: str) -> Exception:
     kind = {"float32": "float", "float64": "double", "float16": "half"}.get(result.dtype.name, result.dtype.name)
-    told = f"{op}: OOM when allocating tensor with shape{brackets(result.shape)} and type {kind} [Op:{op}] name: "
-    return ResourceExhaustedError(None, op, told)
+    text = f"{op}: OOM when allocating tensor with shape{brackets(result.shape)} and type {kind} [Op:{op}] name: "
+    return ResourceExhaustedError(None, op, text)

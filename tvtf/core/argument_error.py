@@ -1,4 +1,4 @@
-"""How a type rule refuses its arguments: one exception inside, TensorFlow's types outside."""
+"""Errors about arguments: raised inside as one exception, converted to the type and text that TensorFlow has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceEx
 
 
 class ArgumentError(Exception):
-    """Raised by type rules; the primitive adds its name and picks the type.
+    """An argument that a type rule or kernel rejects. The primitive adds its name and picks the public exception type.
 
-    TensorFlow raises InvalidArgumentError eagerly where it raises ``graph`` (ValueError for shapes, TypeError for dtypes)
-    while tracing.
+    Eagerly TensorFlow raises InvalidArgumentError; while tracing it raises ``graph``: ValueError for shapes, TypeError for
+    dtypes. ``traced`` is the message while tracing, where it differs.
     """
 
     eager: type[OpError] = InvalidArgumentError
@@ -30,46 +30,51 @@ class ArgumentError(Exception):
         self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
     def told_by(self, op: str) -> BaseException:
-        """The error to raise; where sizes are unknown that calls tell, those decide whether it is one."""
+        """Returns the exception to raise, in the name of ``op``; with symbolic sizes it may be the signal UnknownSizes."""
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
-        told = self.traced.replace("{op}", op)
+        message = self.traced.replace("{op}", op)
         if issubclass(self.graph, OpError):
-            return self.graph(None, op, told)
+            return self.graph(None, op, message)
         if self.graph is TypeError:
-            return of_any_size(TypeError(told))
-        return until_told(_of_shapes(self.graph(told)), meant=False)
+            return of_any_size(TypeError(message))
+        return until_told(_of_shapes(self.graph(message)), is_required=False)
 
 
 def _of_shapes(error: Exception) -> Exception:
-    """``error``, which is for shapes: in a trace for those of one call, a branch may have it that the call never takes."""
+    """Marks an error as caused by shapes.
+
+    A trace specialized for one call's shapes may raise it in a branch that the call never takes.
+    """
     error.is_of_shapes = True  # type: ignore[attr-defined]
     return error
 
 
 def is_of_shapes(error: BaseException) -> bool:
+    """Returns whether shapes caused the error."""
     return getattr(error, "is_of_shapes", False)
 
 
 def of_any_size(error: TypeError) -> TypeError:
-    """``error``, which is for a dtype: no size that a call tells changes it, and no call is waited for."""
+    """Marks an error as independent of sizes, as one of a dtype: specializing the trace for sizes would not help."""
     error.is_of_any_size = True  # type: ignore[attr-defined]
     return error
 
 
 def is_of_any_size(error: BaseException) -> bool:
+    """Returns whether the error would come at every size."""
     return getattr(error, "is_of_any_size", False)
 
 
 class ArgumentValueError(ArgumentError):
-    """Raised for what only values tell: TensorFlow's kernels raise InvalidArgumentError for it, in graphs, too."""
+    """An argument whose value, not its type, is wrong: TensorFlow raises InvalidArgumentError for it in graphs, too."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, InvalidArgumentError)
 
 
 class WithoutKernel(ArgumentError):
-    """Raised for a dtype that an op allows and no device here computes."""
+    """A dtype that the op allows, but for which TensorFlow has no kernel on this device."""
 
     eager = NotFoundError
 
@@ -83,32 +88,35 @@ MISTAKES = (
     *(AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError),
     *(TypeError, ValueError),
 )
-"""What Python raises where an argument is not what the code that got it takes."""
+"""The exceptions of Python that an unsuitable argument can cause inside an op."""
 _TOO_LARGE = re.compile("array is too big|aximum (allowed|supported) (dimension|size)")
-"""What NumPy says of more bytes than it can count."""
+"""NumPy's messages for arrays of more bytes than it can address."""
 _OF_A_CALL = re.compile(r"\S+\(\) (missing|got|takes) ")
+"""Python's messages for a call that doesn't fit the function's signature: clear enough for the user as they are."""
 OURS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {"__main__"}
 
 
 def instead(
     error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
 ) -> BaseException:
-    """What to raise where an argument broke the code of an op: ``error`` itself if it was meant, or is the user's own.
+    """Returns what to raise for an exception that an argument caused inside an op: one that names op and arguments.
 
-    ``kind`` is what a value that the code can't take becomes; None is :class:`ArgumentError`. Sizes may have been what it can't
-    take: where calls tell them, they decide.
+    An error that tvtf raised deliberately, or that comes from the user's code, is returned unchanged. ``kind`` replaces a
+    ValueError; None stands for :class:`ArgumentError`. In a trace with symbolic sizes the result may be the signal
+    UnknownSizes, because static sizes may avoid the error.
     """
-    if not isinstance(error, MISTAKES) or _is_meant(error):
+    if not isinstance(error, MISTAKES) or _is_deliberate(error):
         return error
-    told = _told(error, op, arguments, kind)
-    return until_told(told, meant=False) if isinstance(told, Exception) else told
+    result = _in_name_of(error, op, arguments, kind)
+    return until_told(result, is_required=False) if isinstance(result, Exception) else result
 
 
-def _told(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
+def _in_name_of(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
+    """Returns the public exception for ``error``, with a message that names the op and its arguments."""
     if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
-    told = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
-    message = op + told
+    text = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
+    message = op + text
     if isinstance(error, OverflowError):
         return OverflowError(message)
     if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
@@ -116,16 +124,17 @@ def _told(error: Exception, op: str, arguments: Iterable[Any], kind: type[Except
     return (
         kind(message)
         if kind is not None and isinstance(error, ValueError)
-        else ArgumentError("{op}" + told).told_by(op)
+        else ArgumentError("{op}" + text).told_by(op)
     )
 
 
 def _is_conversion(error: Exception) -> bool:
-    """Whether Python could not make a number of something."""
+    """Returns whether the error is Python's, of a value that can't be converted to a number."""
     return str(error).startswith(("invalid literal for", "could not convert", "cannot convert"))
 
 
-def _is_meant(error: Exception) -> bool:
+def _is_deliberate(error: Exception) -> bool:
+    """Returns whether an error is meant for the user: raised by a ``raise`` of tvtf, or by code that is not a library's."""
     if isinstance(error, TypeError) and _OF_A_CALL.match(str(error)):
         return True
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -143,6 +152,6 @@ def _is_meant(error: Exception) -> bool:
 def _brief(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # of an object that is not whole
+    except Exception:  # a half-initialized object may have no repr
         text = object.__repr__(value)
     return text if len(text) < 100 else text[:97] + "..."

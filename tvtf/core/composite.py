@@ -1,8 +1,8 @@
-"""Tensors made of tensors, and the types that take them apart and put them together: TensorFlow's protocol.
+"""Composite tensors (ragged, sparse, extension types) and their type specs: TensorFlow's protocol.
 
-A :class:`CompositeTensor` names its :class:`TypeSpec`; that turns a value into components (tensors, or composites again) and
-components into a value. ``tf.nest`` with ``expand_composites=True``, the arguments and results of functions, branches, loops
-and tapes see the components; everybody else sees one value.
+A :class:`CompositeTensor` has a :class:`TypeSpec`, which converts a value to components (tensors or composite tensors) and
+back. Functions, branches, loops, tapes and ``tf.nest`` with ``expand_composites=True`` work on the components; all other
+code sees one value.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/TypeSpec
 """
@@ -23,10 +23,10 @@ from tvtf.dtypes import DType
 
 @export("TypeSpec")
 class TypeSpec(abc.ABC):
-    """The type of a composite tensor: what is fixed about it, and how it is made of components.
+    """The type of a composite tensor: its static properties, and the conversion to components and back.
 
-    A subclass defines ``value_type``, ``_component_specs``, ``_to_components``, ``_from_components`` and ``_serialize``; equality,
-    hash, repr and compatibility follow from what ``_serialize`` gives.
+    A subclass defines ``value_type``, ``_component_specs``, ``_to_components``, ``_from_components`` and ``_serialize``.
+    Equality, hash, repr and compatibility are derived from the result of ``_serialize``.
 
     >>> import tvtf as tf
     >>> wide, narrow = tf.IndexedSlicesSpec([None, 3]), tf.IndexedSlicesSpec([2, 3])
@@ -37,7 +37,7 @@ class TypeSpec(abc.ABC):
     """
 
     is_leaf = False
-    """Whether its values are plain tensors, which nothing takes apart."""
+    """Whether its values are plain tensors, without components."""
 
     @property
     @abc.abstractmethod
@@ -47,57 +47,57 @@ class TypeSpec(abc.ABC):
     @property
     @abc.abstractmethod
     def _component_specs(self) -> Any:
-        """A nest of specs: those of the components."""
+        """The nest of the components' specs."""
 
     @abc.abstractmethod
     def _to_components(self, value: Any) -> Any:
-        """The value as a nest of components."""
+        """Converts a value to its nest of components."""
 
     @abc.abstractmethod
     def _from_components(self, components: Any) -> Any:
-        """The value that a nest of components makes."""
+        """Converts a nest of components to a value."""
 
     @abc.abstractmethod
     def _serialize(self) -> tuple[Any, ...]:
-        """The arguments that make this spec: a nest of shapes, dtypes, specs and plain values."""
+        """Returns the constructor's arguments: a nest of shapes, dtypes, specs and plain values."""
 
     @classmethod
     def _deserialize(cls, serialization: tuple[Any, ...]) -> TypeSpec:
         return cls(*serialization)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a value, or one of another spec, could have this type: unknown dims fit anything."""
+        """Returns whether a value, or the values of another spec, can have this type; unknown dims match any size."""
         other = getattr(spec_or_value, "_type_spec", spec_or_value)
         return type(other) is type(self) and _compatible(self._serialize(), other._serialize())
 
     def is_subtype_of(self, other: Any) -> bool:
-        """Whether every value of this type is one of ``other``."""
+        """Returns whether every value of this type is a value of ``other``."""
         return type(other) is type(self) and _is_within(self._serialize(), other._serialize())
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TypeSpec | None:
-        """The narrowest type that covers this one and all of ``others``; None where there is none."""
-        found: TypeSpec = self
+        """Returns the most specific supertype of this type and all ``others``, or None."""
+        common: TypeSpec = self
         for other in others:
-            if type(other) is not type(found):
+            if type(other) is not type(common):
                 return None
             try:
-                found = found._deserialize(_joined(found._serialize(), other._serialize()))
+                common = common._deserialize(_joined(common._serialize(), other._serialize()))
             except _NoCommonType:
                 return None
-        return found
+        return common
 
     def most_specific_compatible_type(self, other: TypeSpec) -> TypeSpec:
-        """The narrowest type that covers both.
+        """Returns the most specific common supertype of both types.
 
         Raises:
           ValueError: there is none.
         """
-        found = self.most_specific_common_supertype([other])
-        if found is None:
+        common = self.most_specific_common_supertype([other])
+        if common is None:
             raise ValueError(f"No TypeSpec is compatible with both {self} and {other}")
-        return found
+        return common
 
-    # By the names under which types of other libraries, which compare parts of theirs, find them.
+    # Subclasses in other libraries call these by TensorFlow's private names, to compare parts of their specs.
 
     @staticmethod
     def __is_compatible(a: Any, b: Any) -> bool:
@@ -121,57 +121,57 @@ class TypeSpec(abc.ABC):
 
 
 class BatchableTypeSpec(TypeSpec):
-    """A type whose values can be the elements of a batch: put together as they are, or as values of other types."""
+    """A type whose values can be batched: stacked by the type itself, or encoded as values of other types and stacked."""
 
     @abc.abstractmethod
     def _batch(self, batch_size: int | None) -> TypeSpec:
-        """The type of a batch of values."""
+        """Returns the type of a batch of values."""
 
     @abc.abstractmethod
     def _unbatch(self) -> TypeSpec:
-        """The type of the rows of a value."""
+        """Returns the type of a value's rows."""
 
     def _encoding_specs(self) -> Any:
-        """A nest of the types that values are put together as; this one where it knows how itself."""
+        """Returns the nest of specs of the encoding; this spec itself if it implements ``_stacked`` and ``_rows``."""
         return self
 
     def _encode(self, value: Any, minimum_rank: int) -> Any:
-        """A value as a nest of values of those types."""
+        """Encodes a value as a nest of values of the types in ``_encoding_specs``."""
         return value
 
     def _decode(self, encoded: Any) -> Any:
-        """The value that such a nest is."""
+        """Decodes such a nest to a value."""
         return encoded
 
     def _stacked(self, values: Sequence[Any]) -> Any:
-        """Eager values as one batch."""
+        """Stacks eager values to a batch."""
         raise NotImplementedError(f"{type(self).__name__}._stacked")
 
     def _rows(self, value: Any) -> list[Any]:
-        """The rows of an eager value."""
+        """Returns the rows of an eager value."""
         raise NotImplementedError(f"{type(self).__name__}._rows")
 
     def _size(self, value: Any) -> Any:
-        """How many rows a value has, as a scalar of int64."""
+        """Returns the number of rows of a value as an int64 scalar."""
         raise NotImplementedError(f"{type(self).__name__}._size")
 
     def _row(self, value: Any, index: Any) -> Any:
-        """The row of a value at an index, a scalar of int64 that the program may compute."""
+        """Returns the row at an index, an int64 scalar that the program may compute."""
         raise NotImplementedError(f"{type(self).__name__}._row")
 
 
 registered: dict[str, type[TypeSpec]] = {}
-"""Types by the name that saved functions call them."""
+"""Type specs by the names that saved models use for them."""
 
 
 def register(name: str, kind: type[TypeSpec]) -> None:
-    """Names a type, so that a saved function that takes or gives its values can be loaded."""
+    """Registers a type spec under a name, so that saved functions with arguments or results of it can be loaded."""
     registered[name] = kind
 
 
 @export("__internal__.CompositeTensor")
 class CompositeTensor(abc.ABC):
-    """A value made of tensors, which its ``_type_spec`` takes apart and puts together.
+    """A value composed of tensors; its ``_type_spec`` converts it to these components and back.
 
     >>> import tvtf as tf
     >>> rows = tf.IndexedSlices(tf.constant([5.]), tf.constant([1]))
@@ -187,7 +187,7 @@ class CompositeTensor(abc.ABC):
     _is_tensor_like = False
     """Whether ``tf.is_tensor`` holds."""
     _is_untyped = False
-    """Whether its type is that of what it meets in a branch or loop."""
+    """Whether a branch or loop takes the type from the value of the other branch or iteration."""
 
     @property
     @abc.abstractmethod
@@ -195,7 +195,7 @@ class CompositeTensor(abc.ABC):
         """The value's type."""
 
     def _gradient_components(self) -> Any:
-        """The nest of tensors that a gradient of, or by, this value is one of.
+        """Returns the nest of tensors that gradients of, or with respect to, this value are computed for.
 
         Raises:
           ValueError: the class has no gradients.
@@ -203,12 +203,12 @@ class CompositeTensor(abc.ABC):
         raise ValueError(f"Type {type(self).__name__} is not supported as a gradient source or gradient target.")
 
     def _with_gradient(self, gradients: Any) -> Any:
-        """The gradient by this value, made of those by :meth:`_gradient_components`."""
+        """Returns the gradient with respect to this value, from the gradients of :meth:`_gradient_components`."""
         raise NotImplementedError(f"{type(self).__name__}._with_gradient")
 
 
 class _NoCommonType(Exception):
-    """Two serializations that nothing covers."""
+    """Raised where two serialized specs have no common supertype."""
 
 
 def _compatible(a: Any, b: Any) -> bool:
@@ -228,7 +228,7 @@ def _is_within(a: Any, b: Any) -> bool:
 
 
 def _agree(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
-    """Whether two of one type agree: part by part where they are containers."""
+    """Returns whether two values of the same type agree; containers are checked element by element."""
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(check(a[k], b[k]) for k in a)
     if isinstance(a, (list, tuple)):
@@ -237,12 +237,12 @@ def _agree(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
 
 
 def _joined(a: Any, b: Any) -> Any:
-    """What covers two serializations."""
+    """Returns the most specific common supertype of two serialized specs."""
     if isinstance(a, (TypeSpec, TensorShape)):
-        found = a.most_specific_common_supertype([b])
-        if found is None:
+        common = a.most_specific_common_supertype([b])
+        if common is None:
             raise _NoCommonType
-        return found
+        return common
     if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
         parts = list(map(_joined, a, b))
         return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
@@ -254,7 +254,7 @@ def _joined(a: Any, b: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """A serialization as something hashable."""
+    """Returns a serialized spec as a hashable value."""
     if isinstance(value, Mapping):
         return tuple((k, _key(value[k])) for k in sorted(value))
     if isinstance(value, (list, tuple)):
@@ -263,7 +263,7 @@ def _key(value: Any) -> Any:
 
 
 def is_ragged(value: Any) -> bool:
-    """Whether it is a ragged tensor; nothing is where their room was never imported.
+    """Returns whether a value is a ragged tensor, without importing their module: before its import there are none.
 
     >>> is_ragged([[1], [2, 3]])
     False
@@ -272,7 +272,7 @@ def is_ragged(value: Any) -> bool:
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether it is a sparse tensor.
+    """Returns whether a value is a sparse tensor, without importing their module.
 
     >>> is_sparse([[0, 1]])
     False
@@ -281,5 +281,5 @@ def is_sparse(value: Any) -> bool:
 
 
 def _is_of(module: str, kind: str, value: Any) -> bool:
-    found = sys.modules.get(module)
-    return found is not None and isinstance(value, getattr(found, kind))
+    imported = sys.modules.get(module)
+    return imported is not None and isinstance(value, getattr(imported, kind))

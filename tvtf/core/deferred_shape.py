@@ -1,12 +1,12 @@
-"""Tensors of unknown rank or size: what a trace can't tell of a shape, it tells for each rank, or each shape, later.
+"""Shapes of unknown rank or size, and the signals that defer ops which need to know them.
 
-While a function is traced for arguments of unknown rank, the shape of what depends on them is an :class:`AnyShape`. Whoever
-asks for its dims meets :class:`UnknownRank`; the public function on whose way that happened catches it and waits: it
-becomes one call of the IR that runs when the function is instantiated for a rank (``frontend/function/deferred_call.py``).
+While a function is traced for arguments of unknown rank, a tensor that depends on them has an :class:`AnyShape`. Reading
+its dims raises :class:`UnknownRank`. The public function that was called catches it and becomes one deferred call in the IR,
+which is traced again when the function is instantiated for a rank (``frontend/function/deferred_call.py``).
 
-Sizes of arguments that are unknown are symbols. An op that can't do with a symbol meets :class:`UnknownSizes`
-(:func:`until_told`), and waits in the same way: the function has an instance for each combination of shapes that it is
-called with. Sizes that only the program computes are had from Python: it does the call when the program runs.
+Unknown sizes of arguments are symbolic dims. An op that needs a static size raises :class:`UnknownSizes`
+(:func:`until_told`) and is deferred in the same way: the function then gets an instance for each combination of argument
+shapes. A size that the program itself computes is known only at run time, so Python executes such an op then.
 """
 
 from __future__ import annotations
@@ -17,41 +17,45 @@ from typing import Any, NoReturn
 from tvtf.core.thread_state import state
 from tvtf.errors import InaccessibleTensorError
 
-APART = 8
-"""By how much the second example's rank is greater than the first's."""
-RANKS = (2, 2 + APART, 1, 0, 3, 4, 5)
-"""The ranks of the examples of what may have any; the first is another where a call tells it."""
+RANK_GAP = 8
+"""The difference between the ranks of the first two examples."""
+RANKS = (2, 2 + RANK_GAP, 1, 0, 3, 4, 5)
+"""The ranks that a deferred call is traced for as examples; a call's actual rank replaces the first where it is known."""
 
 
 class UnknownRank(BaseException):
-    """Raised where dims are needed that only a call tells: a signal, which no handler of errors may take for one."""
+    """The signal that the rank of an argument is needed while it is unknown.
+
+    Not an ``Exception``, so that no handler of errors on the way catches it.
+    """
 
 
 class UnknownSizes(BaseException):
-    """Raised where sizes are needed that a call will tell: a signal, as :class:`UnknownRank`.
+    """The signal that the size of an argument is needed while it is a symbol. Not an ``Exception``, as ``UnknownRank``.
 
-    ``error`` is what to raise where none does; ``meant`` tells that it is for the size, not only maybe.
+    ``error`` is raised instead where no specialization can tell the size. ``is_required``: the op certainly needs the size;
+    otherwise it failed on the symbolic one and may work with a static one.
     """
 
-    def __init__(self, error: Exception, meant: bool) -> None:
+    def __init__(self, error: Exception, is_required: bool) -> None:
         super().__init__(str(error))
         self.error = error
-        self.meant = meant
+        self.is_required = is_required
 
 
 class NoRank(ValueError):
-    """Raised by a public shape of unknown rank where it is asked for dims: public functions of ours wait for them."""
+    """Raised when a ``TensorShape`` of unknown rank is asked for its dims; public functions defer the call instead."""
 
 
-def until_told(error: Exception, meant: bool = True) -> BaseException:
-    """``error``, of a size that is a symbol, or the signal that calls tell it: they have traces of their own then."""
+def until_told(error: Exception, is_required: bool = True) -> BaseException:
+    """Returns what to raise for a symbolic size: :class:`UnknownSizes` where traces may be specialized, else ``error``."""
     if state.trace is not None and (state.trace.root.may_specialize or state.trace.root.has_sizes):
-        return UnknownSizes(error, meant)
+        return UnknownSizes(error, is_required)
     return error
 
 
 def unknown(what: str) -> BaseException:
-    """The signal that ``what`` must be known, or the error to raise where nothing is traced that could take it up."""
+    """Returns the signal that ``what`` must be known; outside a trace, which could defer the op, an error."""
     if state.trace is not None:
         return UnknownRank(what)
     return InaccessibleTensorError(
@@ -60,7 +64,7 @@ def unknown(what: str) -> BaseException:
 
 
 class Examples:
-    """What something is in each of the tried instances, found when first asked for; None where there is no such instance."""
+    """A value's concrete instances at the example ranks (``RANKS``), computed on demand; None where an example failed."""
 
     __slots__ = ("_find", "_found")
 
@@ -92,7 +96,7 @@ class AnyShape(Examples):
 
 
 class AnyValue(Examples):
-    """The known value of integers computed from unknown shapes."""
+    """The statically known value of integers computed from shapes of unknown rank."""
 
     __slots__ = ()
 
@@ -107,5 +111,5 @@ class AnyValue(Examples):
 
 
 def of_any_rank() -> bool:
-    """Whether the active trace has arguments of unknown rank."""
+    """Returns whether the active trace has arguments of unknown rank, so that calls can be deferred."""
     return state.trace is not None and state.trace.root.waiting is not None

@@ -11,7 +11,7 @@ _PARTS = ("job", "replica", "task", "device_type", "device_index")
 
 @export("DeviceSpec")
 class DeviceSpec:
-    """A device's name in parts, any of which may be left open.
+    """The parts of a device's name, each of which may be None.
 
     >>> import tvtf as tf
     >>> spec = tf.DeviceSpec(job="localhost", device_type="CPU", device_index=0)
@@ -36,10 +36,10 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec: str) -> DeviceSpec:
-        """The parts of a name such as ``"/job:localhost/task:0/device:CPU:0"``.
+        """Parses a name such as ``"/job:localhost/task:0/device:CPU:0"``.
 
         Raises:
-          ValueError: a part that no name has.
+          ValueError: the name has an unknown part.
         """
         if not isinstance(spec or "", str):
             raise TypeError(f"A device's name must be a string, but got {spec!r}")
@@ -60,19 +60,19 @@ class DeviceSpec:
         return self.from_string(spec)
 
     def to_string(self) -> str:
-        """The name, without what is open."""
+        """Returns the name, without the parts that are None."""
         lead = "".join(f"/{part}:{getattr(self, part)}" for part in _PARTS[:3] if getattr(self, part) is not None)
         if self.device_type is None:
             return lead
         return f"{lead}/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}"
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """This name, with what is open in it taken from another."""
+        """Returns this spec updated with the parts of ``dev`` that are not None."""
         ours, others = self._parts(), dev._parts()
         return DeviceSpec(**{p: others[p] if others[p] is not None else ours[p] for p in _PARTS})
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
-        """The name with other parts."""
+        """Returns a copy with some parts replaced."""
         return DeviceSpec(**(self._parts() | kwargs))
 
     def _parts(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tensors' memory as compiled code takes and gives it, without copies."""
+"""Views of tensors' memory as TVM tensors and back, by DLPack and without copies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import FLOAT8
 
 _BITS = {np.dtype(ml_dtypes.bfloat16): "uint16"} | {kind.np: "uint8" for kind in FLOAT8}
-"""Dtypes that NumPy's DLPack doesn't have -> as what their bits go through it."""
+"""Dtypes that NumPy's DLPack doesn't have -> the integer dtype as which their bits are passed."""
 _BY_NAME = {kind.name: kind for kind in _BITS}
 
 
 def handle_of(tensor: EagerTensor) -> Any:
-    """The tensor's memory as TVM takes it; made once per tensor, and for strings once per call."""
+    """Returns the TVM tensor that views a tensor's memory; cached, except for strings, whose handles last for one call."""
     handle = tensor._handle
     if handle is None:
         handle = to_handle(tensor._array)
@@ -29,7 +29,7 @@ def handle_of(tensor: EagerTensor) -> Any:
 
 
 def variable_handle(variable: Any) -> Any:
-    """A Variable's memory; what compiled code writes there is the Variable's value."""
+    """Returns the TVM tensor that views a Variable's memory: compiled code assigns the Variable by writing there."""
     handle = variable._handle
     if handle is None:
         handle = to_handle(variable._memory)
@@ -39,7 +39,7 @@ def variable_handle(variable: Any) -> Any:
 
 
 def to_handle(array: np.ndarray) -> Any:
-    """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
+    """Returns a TVM tensor that views an array; a strided or read-only array is copied first."""
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = aligned_array.copied(array)
     bits = _BITS.get(array.dtype)
@@ -50,12 +50,12 @@ def to_handle(array: np.ndarray) -> Any:
     if array.dtype == object:
         return _pairs(numbers_of(array), "int32")
     handle = tvm_ffi.from_dlpack(array)
-    # NumPy gives empty arrays zero strides, which kernels refuse; a view has the usual ones.
+    # NumPy gives empty arrays zero strides, which kernels reject; a view has the usual strides.
     return handle if array.size else _seen_as(handle, array.shape, array.dtype.name)
 
 
 def _pairs(array: np.ndarray, part: str) -> Any:
-    """An array of numbers that TVM has no type for, each as a vector of its two halves."""
+    """Views numbers that TVM has no type for (complex, string handles) as vectors of their two halves."""
     return _seen_as(tvm_ffi.from_dlpack(array.reshape(-1).view(part)), array.shape, f"{part}x2")
 
 
@@ -64,7 +64,7 @@ def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
 
 
 def tensor_of(handle: Any) -> EagerTensor:
-    """A result of compiled code as a tensor of the same memory."""
+    """Returns an eager tensor that views a result of compiled code."""
     array = to_array(handle)
     tensor = EagerTensor(array)
     if array.dtype != object:
@@ -73,7 +73,10 @@ def tensor_of(handle: Any) -> EagerTensor:
 
 
 def to_array(handle: Any) -> np.ndarray:
-    """A TVM tensor as an array of the same memory. NumPy's DLPack has no small floats, whose bits go through it, and no pairs."""
+    """Returns an array that views a TVM tensor.
+
+    NumPy's DLPack has neither bfloat16 and float8, which are passed as integers, nor pairs (complex numbers, strings).
+    """
     try:
         return np.from_dlpack(handle)
     except (RuntimeError, BufferError):

@@ -1,4 +1,4 @@
-"""``tf.types.experimental``: what functions are, for annotations and ``isinstance``."""
+"""``tf.types.experimental``: the types of functions, for annotations and ``isinstance``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvtf.core.primitive import exports
 
 
 class Callable:
-    """What ``tf.function`` and its traces are.
+    """The base type of ``tf.function`` objects and of their traces.
 
     >>> import tvtf as tf
     >>> isinstance(tf.function(lambda x: x), tf.types.experimental.Callable)
@@ -22,7 +22,7 @@ class Callable:
 
 
 class PolymorphicFunction(Callable):
-    """What ``tf.function`` makes.
+    """The type of the objects that ``tf.function`` creates.
 
     >>> import tvtf as tf
     >>> isinstance(tf.function(lambda x: x), tf.types.experimental.GenericFunction)
@@ -33,7 +33,7 @@ class PolymorphicFunction(Callable):
 
 
 class ConcreteFunction(Callable):
-    """One trace of a function.
+    """The type of a traced function with one signature.
 
     >>> import tvtf as tf
     >>> traced = tf.function(lambda x: x).get_concrete_function(1.)

@@ -1,4 +1,4 @@
-"""What a trace gives for an op without results: its place in the program, and nothing to compute with."""
+"""``tf.Operation``: the result of tracing an op that has no results."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tvtf.core.thread_state import state
 
 @export("Operation")
 class Operation:
-    """A traced op that has no results; ``tf.control_dependencies`` takes it, as it takes tensors.
+    """A traced op. One without results can be passed to ``tf.control_dependencies``, as tensors can.
 
-    Compiled programs keep the order in which they were written, so nothing more is made of it.
+    Compiled programs keep the order in which they were written, so control dependencies have no effect there.
 
     >>> import tvtf as tf
     >>> found = []
@@ -32,15 +32,16 @@ class Operation:
 
     @classmethod
     def of(cls, name: str, kind: str, graph: Any, inputs: list[Any], outputs: list[Any]) -> Operation:
-        """One that is there already, with the tensors that it takes and gives."""
-        made = cls.__new__(cls)
-        made.name, made.type, made.graph, made.inputs, made.outputs = name, kind, graph, inputs, outputs
-        return made
+        """Returns an Operation for an op that was traced before, with its inputs and outputs."""
+        operation = cls.__new__(cls)
+        operation.name, operation.type, operation.graph = name, kind, graph
+        operation.inputs, operation.outputs = inputs, outputs
+        return operation
 
     def __repr__(self) -> str:
         return f"<tf.Operation '{self.name}' type={self.type}>"
 
 
 def done(kind: str, name: str | None = None, *inputs: Any) -> Operation | None:
-    """What an op without results returns: nothing eagerly, while tracing an :class:`Operation`, done with ``inputs``."""
+    """Returns the result of an op without results: None eagerly; in a trace an :class:`Operation` that is done after ``inputs``."""
     return None if state.trace is None else state.trace.operation(kind, name, inputs)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""IndexedSlices: some rows of a tensor, as the gradients of gathers are."""
+"""IndexedSlices: a tensor given by some of its rows, as the gradient of a gather."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IndexedSlices(CompositeTensor):
     Args:
       values: tensor of shape (n, ...).
       indices: integer tensor of shape (n,).
-      dense_shape: integer vector: the shape of the whole tensor; None where it is not known.
+      dense_shape: integer vector, the shape of the whole tensor; None if it is not known.
 
     >>> import tvtf as tf
     >>> rows = tf.IndexedSlices(tf.constant([[1., 2.]]), tf.constant([1]), tf.constant([3, 2]))
@@ -53,7 +53,7 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def shape(self) -> TensorShape:
-        """The shape of the whole tensor, as far as it is known."""
+        """The shape of the whole tensor; unknown dims are None."""
         return TensorShape(None) if self._dense_shape is None else constant_shape(self._dense_shape)
 
     @property
@@ -74,7 +74,7 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> IndexedSlicesSpec:
-        rows = as_shape(self._values.shape)  # of NumPy's arrays, too
+        rows = as_shape(self._values.shape)  # values may be NumPy arrays, whose shape is a tuple
         count = as_shape(self._indices.shape).merge_with(rows[:1])
         shape = TensorShape([None]).concatenate(rows[1:])
         if self._dense_shape is None:
@@ -101,11 +101,11 @@ class IndexedSlicesSpec(TypeSpec):
     """The type of an :class:`IndexedSlices`.
 
     Args:
-      shape: of the whole tensor; None where it is not known.
-      dtype: of the values.
+      shape: the shape of the whole tensor; None if it is not known.
+      dtype: the dtype of the values.
       indices_dtype: int32 or int64.
       dense_shape_dtype: int32 or int64; None for values without ``dense_shape``.
-      indices_shape: a vector's: how many rows there are.
+      indices_shape: the shape of the indices, a vector: the number of rows.
 
     >>> import tvtf as tf
     >>> tf.IndexedSlicesSpec([3, 2])
@@ -161,7 +161,7 @@ class IndexedSlicesSpec(TypeSpec):
 
 
 def constant_shape(dims: Tensor) -> TensorShape:
-    """The shape that an integer vector tells, as far as its values are known."""
+    """Returns the shape given by an integer vector; dims are None where its values are not known."""
     known = dims.eager_array() if isinstance(dims, EagerTensor) else dims.known
     if known is not None:
         return TensorShape(known.tolist())

@@ -1,4 +1,4 @@
-"""Warnings, under the logger and in the form of TensorFlow's: a script that quiets TensorFlow quiets tvtf."""
+"""The logger for warnings: TensorFlow's name and format, so that scripts that silence TensorFlow silence tvtf, too."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sys
 
 
 class _ToStderr(logging.Handler):
-    """Writes where the program has set up no logging of its own."""
+    """A handler that writes to stderr unless the program has configured logging itself."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.getLogger().handlers:
             print(self.format(record), file=sys.stderr)
 
 
-def _handled(found: logging.Logger) -> logging.Logger:
-    if not found.handlers:
+def _with_handler(logger: logging.Logger) -> logging.Logger:
+    if not logger.handlers:
         handler = _ToStderr()
         handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
-        found.addHandler(handler)
-    return found
+        logger.addHandler(handler)
+    return logger
 
 
-logger = _handled(logging.getLogger("tensorflow"))
+logger = _with_handler(logging.getLogger("tensorflow"))

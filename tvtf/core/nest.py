@@ -1,8 +1,8 @@
-"""Nested structures of tensors, as ``tf.nest`` walks them: lists, tuples, named tuples, dicts (by sorted key) and records.
+"""``tf.nest``: nested structures of lists, tuples, named tuples, dicts (by sorted key) and records.
 
-A record is an object of a class made by ``attrs``, or of one that takes its objects apart itself (``__tf_flatten__`` and
-``__tf_unflatten__``, as dataclasses do for TensorFlow). A tensor made of tensors is a leaf, and with
-``expand_composites=True`` a structure of its components; so is its spec.
+A record is an object of a class made by ``attrs``, or of one that defines ``__tf_flatten__`` and ``__tf_unflatten__``, as
+dataclasses do for TensorFlow. A composite tensor is a leaf; with ``expand_composites=True`` it is the structure of its
+components. The same holds for its spec.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/nest
 """
@@ -19,7 +19,7 @@ _LEAF = (str, bytes)
 
 
 def is_nested(seq: Any) -> bool:
-    """True for a sequence (strings excluded), a mapping or a record.
+    """Returns whether a value is a list, tuple, mapping or record.
 
     >>> is_nested([1]), is_nested("ab")
     (True, False)
@@ -38,9 +38,9 @@ def _is_record_type(kind: type) -> bool:
 
 
 def _fields(kind: type) -> list[str] | None:
-    """The attributes of a class that ``attrs`` made."""
-    made = getattr(kind, "__attrs_attrs__", None)
-    return None if made is None else [each.name for each in made]
+    """Returns the names of the attributes of a class made by ``attrs``; None for other classes."""
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    return None if attributes is None else [each.name for each in attributes]
 
 
 def is_record(value: Any) -> bool:
@@ -48,12 +48,12 @@ def is_record(value: Any) -> bool:
 
 
 def metadata_of(record: Any) -> Any:
-    """What a record keeps beside its parts."""
+    """Returns the part of a record that is not nested structure; None for one made by ``attrs``."""
     return None if _fields(type(record)) is not None else record.__tf_flatten__()[0]
 
 
 def parts_of(structure: Any) -> Sequence[Any]:
-    """What a nested structure that is no mapping consists of."""
+    """Returns the children of a nested structure that is not a mapping."""
     if not is_record(structure):
         return structure  # type: ignore[no-any-return]
     fields = _fields(type(structure))
@@ -61,7 +61,7 @@ def parts_of(structure: Any) -> Sequence[Any]:
 
 
 def named_parts(structure: Any) -> list[tuple[Any, Any]]:
-    """What a nested structure consists of by key, attribute or index."""
+    """Returns the children of a nested structure with their keys, attribute names or indices."""
     if isinstance(structure, Mapping):
         return [(key, structure[key]) for key in sorted_keys(structure)]
     fields = _fields(type(structure))
@@ -69,7 +69,7 @@ def named_parts(structure: Any) -> list[tuple[Any, Any]]:
 
 
 def with_parts(like: Any, parts: Sequence[Any]) -> Any:
-    """A structure, no mapping, like another with other parts."""
+    """Returns a structure of the same type, not a mapping, with other children."""
     if not is_record(like):
         return (
             type(like)(*parts) if hasattr(like, "_fields") else tuple(parts) if isinstance(like, tuple) else list(parts)
@@ -80,7 +80,7 @@ def with_parts(like: Any, parts: Sequence[Any]) -> Any:
 
 
 def is_composite(value: Any) -> bool:
-    """True for a tensor made of tensors, and for its spec."""
+    """Returns whether a value is a composite tensor or the spec of one."""
     return _is_composite_type(type(value))  # type: ignore[arg-type] # types are hashable
 
 
@@ -94,17 +94,17 @@ def is_nested_or_composite(structure: Any) -> bool:
 
 
 def _branching(expand_composites: bool) -> Callable[[Any], bool]:
-    """What is taken apart."""
+    """Returns the predicate of values that have children."""
     return is_nested_or_composite if expand_composites else is_nested
 
 
 def spec_of(composite: Any) -> TypeSpec:
-    """The spec of a composite tensor; a spec is its own."""
+    """Returns the spec of a composite tensor; a spec itself unchanged."""
     return composite if isinstance(composite, TypeSpec) else composite._type_spec
 
 
 def components_of(composite: Any) -> Any:
-    """The nest of components of a composite tensor, or of specs of a spec."""
+    """Returns the nest of components of a composite tensor, or of component specs of a spec."""
     if isinstance(composite, TypeSpec):
         return composite._component_specs
     return composite._type_spec._to_components(composite)
@@ -117,7 +117,7 @@ def _children(structure: Any) -> Iterable[Any]:
 
 
 def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
-    """The mapping's keys in the order in which they are flattened."""
+    """Returns a mapping's keys in the order of flattening."""
     try:
         return sorted(mapping)
     except TypeError as error:
@@ -125,7 +125,7 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """The leaves, depth first.
+    """Returns the leaves of a structure, depth first.
 
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
@@ -143,14 +143,14 @@ def _leaves(structure: Any, branches: Callable[[Any], bool]) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
-    """``flat_sequence`` in the form of ``structure``.
+    """Packs a flat sequence of leaves into the form of ``structure``.
 
     >>> pack_sequence_as({"b": [0, 0], "a": 0}, [1, 2, 3])
     {'b': [2, 3], 'a': 1}
 
     Raises:
-      ValueError: when the number of leaves differs.
-      TypeError: ``flat_sequence`` is no sequence.
+      ValueError: the number of leaves differs.
+      TypeError: ``flat_sequence`` is not a sequence.
     """
     if not isinstance(flat_sequence, Iterable) or isinstance(flat_sequence, _LEAF) or hasattr(flat_sequence, "dtype"):
         raise TypeError(
@@ -177,7 +177,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
 
 
 def flattener(structure: Any) -> Callable[[Any], list[Any]]:
-    """What gives the leaves of values in the form of ``structure``, again and again.
+    """Returns a function that flattens values in the form of ``structure``; it is faster than :func:`flatten` for many.
 
     >>> flattener({"b": (0, 0), "a": 0})({"b": (2, 3), "a": 1})
     [1, 2, 3]
@@ -186,17 +186,17 @@ def flattener(structure: Any) -> Callable[[Any], list[Any]]:
         return lambda value: [value]
     if isinstance(structure, Mapping):
         keys = sorted_keys(structure)
-        of_children = flattener([structure[k] for k in keys])
-        return lambda value: of_children([value[k] for k in keys])
-    own = parts_of(structure)
-    if not any(map(is_nested, own)):
+        flatten_children = flattener([structure[k] for k in keys])
+        return lambda value: flatten_children([value[k] for k in keys])
+    children = parts_of(structure)
+    if not any(map(is_nested, children)):
         return (lambda value: list(parts_of(value))) if is_record(structure) else list
-    parts = list(map(flattener, own))
-    return lambda value: [leaf for part, child in zip(parts, parts_of(value)) for leaf in part(child)]
+    flatteners = list(map(flattener, children))
+    return lambda value: [leaf for flat, child in zip(flatteners, parts_of(value)) for leaf in flat(child)]
 
 
 def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
-    """What packs leaves, those of composite tensors among them, in the form of ``structure``, again and again.
+    """Returns a function that packs leaves into the form of ``structure``; composite tensors are expanded.
 
     >>> packer({"b": (0, 0), "a": 0})(iter([1, 2, 3]))
     {'b': (2, 3), 'a': 1}
@@ -238,7 +238,7 @@ def _dict_like(like: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any:
-    """Applies ``func`` to the corresponding leaves of equally formed structures.
+    """Applies ``func`` to the corresponding leaves of structures of the same form; returns the results in that form.
 
     >>> map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
@@ -259,13 +259,13 @@ def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> 
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raises ValueError where the forms differ and TypeError where only their container types do."""
-    found = _difference(nest1, nest2, check_types, _branching(expand_composites))
-    if found is not None:
-        kind, detail = found
+    """Raises ValueError where two structures differ in form, TypeError where only their container types differ."""
+    difference = _difference(nest1, nest2, check_types, _branching(expand_composites))
+    if difference is not None:
+        kind, detail = difference
         raise kind(
             "The two structures don't have the same nested structure.\n\n"
-            f"First structure: {_told(nest1)}\n\nSecond structure: {_told(nest2)}\n\nMore specifically: {detail}\n"
+            f"First structure: {_text(nest1)}\n\nSecond structure: {_text(nest2)}\n\nMore specifically: {detail}\n"
             f"Entire first structure:\n{_form(nest1)}\nEntire second structure:\n{_form(nest2)}"
         )
 
@@ -273,38 +273,39 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expa
 def _difference(
     a: Any, b: Any, check_types: bool, branches: Callable[[Any], bool]
 ) -> tuple[type[Exception], str] | None:
-    """What is not the same about two structures, and the error to raise for it."""
+    """Returns the first difference of two structures as an exception type and text, or None."""
     if branches(a) != branches(b):
         outer, leaf = (a, b) if branches(a) else (b, a)
-        return ValueError, f'Substructure "{_told(outer)}" is a sequence, while substructure "{_told(leaf)}" is not'
+        return ValueError, f'Substructure "{_text(outer)}" is a sequence, while substructure "{_text(leaf)}" is not'
     if not branches(a):
         return None
-    found = _own_difference(a, b, check_types)
-    pairs = () if found else zip(_children(a), _children(b))
-    return found or next(filter(None, (_difference(x, y, check_types, branches) for x, y in pairs)), None)
+    difference = _container_difference(a, b, check_types)
+    pairs = () if difference else zip(_children(a), _children(b))
+    return difference or next(filter(None, (_difference(x, y, check_types, branches) for x, y in pairs)), None)
 
 
-def _own_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception], str] | None:
+def _container_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception], str] | None:
+    """Returns the difference of two containers, apart from that of their children; the texts are TensorFlow's."""
     if is_composite(a) and is_composite(b):
         if _have_common_type(spec_of(a), spec_of(b)):
             return None
-        told = f"{_told(spec_of(a))} vs. {_told(spec_of(b))}"
-        return ValueError, f"Incompatible CompositeTensor TypeSpecs: {told}"
+        specs = f"{_text(spec_of(a))} vs. {_text(spec_of(b))}"
+        return ValueError, f"Incompatible CompositeTensor TypeSpecs: {specs}"
     if is_composite(a) or is_composite(b) or (check_types and not _same_container(a, b)):
         return (ValueError if is_composite(a) or is_composite(b) else TypeError), (
             "The two namedtuples don't have the same sequence type. "
-            f"First structure {_told(a)} has type {type(a).__name__}, while second structure {_told(b)} has type "
+            f"First structure {_text(a)} has type {type(a).__name__}, while second structure {_text(b)} has type "
             f"{type(b).__name__}"
         )
     if check_types and isinstance(a, Mapping) and set(a) != set(b):
         return ValueError, (
             "The two dictionaries don't have the same set of keys. "
-            f"First structure has keys {_told(list(a))}, while second structure has keys {_told(list(b))}"
+            f"First structure has keys {_text(list(a))}, while second structure has keys {_text(list(b))}"
         )
     if _size(a) != _size(b):
         return ValueError, (
             "The two structures don't have the same number of elements. "
-            f"First structure: {_told(a)}. Second structure: {_told(b)}"
+            f"First structure: {_text(a)}. Second structure: {_text(b)}"
         )
     return None
 
@@ -313,7 +314,7 @@ def _size(structure: Any) -> int:
     return len(structure if isinstance(structure, Mapping) else parts_of(structure))
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     return f"type={type(value).__name__} str={value!s}"
 
 
@@ -323,7 +324,7 @@ class _Dot:
 
 
 def _form(structure: Any) -> str:
-    """The containers, with dots for leaves."""
+    """Returns the text of a structure with dots for its leaves."""
     return str(map_structure(lambda leaf: _Dot(), structure))
 
 

@@ -1,4 +1,4 @@
-"""The primitive: one record that says everything about one op.
+"""Primitives: each op of the dialect is one record with its type rule, kernels, gradient and public names.
 
 A family file in ``tvtf/ops`` declares each op in one block::
 
@@ -10,8 +10,8 @@ A family file in ``tvtf/ops`` declares each op in one block::
         '''Sine of x in radians, elementwise ...'''
         return (convert_to_tensor(x),), {}
 
-The decorated function is the op's *front*: its public signature and docstring. It turns what the user gave into tensors and
-canonical attributes. ``sin(x)`` runs the front and binds; rules that have tensors already call ``sin.bind(x)``.
+The decorated function is the op's *front*: its public signature and docstring. It converts the user's arguments to tensors
+and canonical attributes. ``sin(x)`` runs the front and binds; rules that have tensors already call ``sin.bind(x)``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
 from tvtf.core.deferred_shape import NoRank, UnknownRank, UnknownSizes, of_any_rank
 from tvtf.core.shape import TensorType, is_static_shape, show_shape
 from tvtf.core.thread_state import state
-from tvtf.dtypes import DType
+from tvtf.dtypes import _BY_NUMPY, DType
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,9 +42,12 @@ Heavy = Literal["always", "repeated"]
 class Sample:
     """One sample call of a primitive, from which its tests are generated.
 
-    ``inputs`` are arrays, or functions of the dtype under test that give one (see ``rules.draw``); ``dtypes`` are all the
-    element types to run with; ``gradient`` is False where finite differences make no sense (ties, steps); ``symbolic``
-    names the dims of each input that also run as unknown ones: ``(("n", None), ("n",))``.
+    Attributes:
+      inputs: arrays, or functions from the dtype under test to an array (see ``rules.draw``).
+      attrs: the primitive's attributes.
+      dtypes: the element types to run with.
+      gradient: whether to check the gradient; False where finite differences fail (ties, steps).
+      symbolic: names of the dims of each input that the tests also run as symbolic dims: ``(("n", None), ("n",))``.
     """
 
     inputs: tuple[Any, ...]
@@ -55,9 +58,9 @@ class Sample:
 
 
 class WrappedSignature:
-    """The signature of an object that wraps a function, for ``inspect``: that function's.
+    """A descriptor that gives ``inspect`` the signature of the wrapped function.
 
-    ``inspect.getfullargspec`` does not follow ``__wrapped__``, and libraries bind their arguments by it.
+    ``inspect.getfullargspec`` does not follow ``__wrapped__``, and libraries use it to bind arguments.
     """
 
     def __get__(self, instance: Any, owner: Any = None) -> Signature:
@@ -73,7 +76,7 @@ class Primitive(Generic[P]):
 
     def __init__(self, front: Callable[P, Any], name: str, columns: dict[str, Any]) -> None:
         self.attributes: Rule | None = None
-        """Converts the arguments that are attributes of TensorFlow's op (see ``tvtf/ops/operands.py``)."""
+        """Converts arguments that are attributes of TensorFlow's op (see ``tvtf/ops/operands.py``)."""
         update_wrapper(self, front)
         self.front = front
         self.name = name
@@ -99,80 +102,83 @@ class Primitive(Generic[P]):
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
         self.infer = lru_cache(maxsize=1024)(self._infer)
         self.composites: list[Rule] = []
-        """What it does on tensors made of tensors; asked where the front refuses its arguments."""
+        """Handlers for composite tensors (ragged, sparse); tried after the front rejects its arguments."""
         self.overrides: list[Rule] = []
-        """What users have it do on types of their own; asked first."""
+        """Handlers that users registered for their own types; tried before the front."""
 
     def __reduce__(self) -> str:
-        return str(vars(self)["__name__"])  # pickled as the global that it is
+        return str(vars(self)["__name__"])  # pickled by reference: the name of a module global
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Calls the op's public function: user overrides, then the front, then the handlers of composite tensors."""
         if kwargs and is_named(kwargs):
             return state.trace.named_call(self, args, kwargs, "", self.tf_name)
-        if self.overrides and (found := overridden(self.overrides, args, kwargs)) is not NotImplemented:
-            return found
+        if self.overrides and (result := overridden(self.overrides, args, kwargs)) is not NotImplemented:
+            return result
         try:
             if self.attributes is not None:
                 args, kwargs = self.attributes(args, kwargs)
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
         except (UnknownRank, UnknownSizes) as needed:
-            return hooks.wait(self, args, kwargs, needed)
-        except NoRank as refusal:
-            return _when_told(self, args, kwargs, refusal)
-        except ArgumentError as refusal:
-            raise refusal.told_by(self.tf_name) from None
+            return hooks.defer_call(self, args, kwargs, needed)
+        except NoRank as error:
+            return _defer_or_raise(self, args, kwargs, error)
+        except ArgumentError as error:
+            raise error.told_by(self.tf_name) from None
         except MISTAKES as error:
-            found = overridden(self.composites, args, kwargs)
-            if found is NotImplemented and fallbacks:
-                found = _by_others(self, args, kwargs)
-            if found is NotImplemented:
+            # Composite tensors come last, so that plain tensors, the usual case, pay nothing for them.
+            result = overridden(self.composites, args, kwargs)
+            if result is NotImplemented and fallbacks:
+                result = _from_fallbacks(self, args, kwargs)
+            if result is NotImplemented:
                 raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
-            return found
+            return result
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
-        """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
+        """Applies the primitive to tensors: eagerly, in the active trace, or over a batch. Tapes record the call."""
         if state.batches and any(x.is_batched for x in inputs):
             return hooks.batch(self, inputs, attrs)
         trace = state.trace
         if trace is not None and self.broadcasts:
-            inputs = hooks.met(inputs, self.broadcasts == "batches")
+            inputs = hooks.broadcast_operands(inputs, self.broadcasts == "batches")
         outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
         for tape in state.tapes:
             tape.record(self, inputs, outputs, attrs)
         return outputs
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
-        """Eager execution: types checked, then the NumPy kernel (or the compiled one where that is worth it)."""
+        """Runs the op eagerly: checks types, then calls the NumPy kernel, or the compiled one where that is faster."""
         arrays = [x.eager_array(self) for x in inputs]
         expected = self.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
         if self.heavy and hooks.run_compiled is not None:
             return hooks.run_compiled(self, inputs, attrs, expected)
         try:
             results = quietly(self.numpy, arrays, attrs)
-        except ArgumentError as refusal:
-            raise refusal.told_by(self.tf_name) from None
+        except ArgumentError as error:
+            raise error.told_by(self.tf_name) from None
         except MISTAKES as error:
             raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
-        if type(results) is bytes:  # what NumPy gives for an object array without dims
+        if type(results) is bytes:  # NumPy turns an object array without dims into its element
             return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
             return hooks.wrap(results, expected)
         return tuple(map(hooks.wrap, results, expected))
 
     def _infer(self, key: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        types = [TensorType(shape, hooks.dtype_of(dtype)) for shape, dtype in key]
+        """The result type(s) for NumPy shapes and dtypes; ``infer`` caches it, as eager calls repeat the same types."""
+        types = [TensorType(shape, _BY_NUMPY[dtype]) for shape, dtype in key]
         results = self.typed(*types, **dict(attrs))
         for each in types_tuple(results):
             require_room(each, self.tf_name)
         return results
 
     def typed(self, *types: TensorType, **attrs: Any) -> Any:
-        """The result type(s) by the type rule, its refusals told in this op's name."""
+        """Returns the result type(s) by the type rule; its errors name this op."""
         try:
             return self.type(*types, **attrs)
-        except ArgumentError as refusal:
-            raise refusal.told_by(self.tf_name) from None
+        except ArgumentError as error:
+            raise error.told_by(self.tf_name) from None
         except IndexError:
             shapes = ", ".join(show_shape(t.shape) for t in types)
             raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(
@@ -184,50 +190,80 @@ class Primitive(Generic[P]):
 
 
 def quietly(kernel: Rule, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    """Runs a NumPy kernel without NumPy's floating-point warnings; a kernel within a kernel runs as it is."""
+    """Runs a NumPy kernel without NumPy's floating-point warnings."""
     quiet = state.quiet
     try:
         return quiet.run(kernel, *arrays, **attrs)
-    except RuntimeError as error:
+    except RuntimeError as error:  # a context can't be entered twice: this kernel was called by another, quiet already
         if "is already entered" not in str(error):
             raise
     return kernel(*arrays, **attrs)
 
 
 class Hooks:
-    """Slots that other rooms fill at import, so that the core does not import them."""
+    """Functions that upper layers assign at import, so that the core can call them without importing those layers."""
 
-    batch: Rule = staticmethod(lambda *_: NotImplemented)
-    run_compiled: Rule | None = None
     wrap: Rule = staticmethod(lambda *_: NotImplemented)
-    eager: Rule = staticmethod(lambda *_: NotImplemented)
-    met: Rule = staticmethod(lambda inputs, matrices=False: inputs)
-    dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(array, type) -> EagerTensor``: wraps a NumPy kernel's result for ``Primitive.run``. Set by ``core/tensor.py``."""
     pack: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(values, dtype) -> Tensor``: stacks a nested list that holds tensors, for ``convert_to_tensor`` and
+    ``TensorArray``. Set by ``ops/arrange.py``."""
     cast: Rule = staticmethod(lambda *_: NotImplemented)
-    variable_created: Rule = staticmethod(lambda *_: None)
-    value_in_this_call: Rule = staticmethod(lambda *_: NotImplemented)
-    traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
-    reload: Rule = staticmethod(lambda *_: NotImplemented)
-    store: Rule = staticmethod(lambda *_: None)
+    """``(tensor, dtype) -> Tensor``: casts tensors in a list given to ``convert_to_tensor``. Set by ``ops/cast.py``."""
+    broadcast_operands: Rule = staticmethod(lambda inputs, matrices=False: inputs)
+    """``(inputs, matrices) -> inputs``: in a trace, repeats operands along symbolic dims that may be 1, for
+    ``Primitive.bind``; ``matrices`` leaves out the last two axes. Set by ``ops/broadcast_dims.py``."""
+    batch: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(primitive, inputs, attrs) -> output(s)``: applies a primitive under ``vectorized_map``, for ``Primitive.bind``.
+    Set by ``frontend/control_flow/vectorized_map.py``."""
+    run_compiled: Rule | None = None
+    """``(primitive, inputs, attrs, types) -> output(s)``: runs a heavy primitive eagerly, compiled where that pays, for
+    ``Primitive.run``. Set by ``frontend/function/eager_compile.py``."""
+    defer_call: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(function, args, kwargs, needed, recorded) -> output(s)``: binds a call that runs once the rank or sizes that it
+    ``needed`` are known. Called where ``UnknownRank`` or ``UnknownSizes`` is caught. Set by
+    ``frontend/function/deferred_call.py``."""
+    set_rank: Rule = staticmethod(lambda *_: None)
+    """``(tensor, shape) -> None``: does ``set_shape`` on a tensor of unknown rank. Set by
+    ``frontend/function/deferred_call.py``."""
+    call_python: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(function, inputs, specs) -> outputs``: binds a call of a Python function on eager tensors, for ops whose scalar
+    arguments the program computes. Set by ``frontend/host/python_call.py``."""
     autograph: Rule = staticmethod(lambda function: function)
-    tell_rank: Rule = staticmethod(lambda *_: None)
-    wait: Rule = staticmethod(lambda *_: NotImplemented)
-    by_python: Rule = staticmethod(lambda *_: NotImplemented)
+    """``function -> function``: converts Python control flow, for ``tf.function`` and ``distribute``. Set by
+    ``frontend/autograph``."""
+    variable_created: Rule = staticmethod(lambda *_: None)
+    """``variable -> None``: checks that a trace may create a Variable, for ``Variable.__init__``. Set by ``frontend``."""
+    value_in_this_call: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(trace, tensor) -> EagerTensor``: evaluates a traced initial value for ``Variable.__init__``. Set by ``frontend``."""
+    traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(variable, tensor, read_value) -> Variable | None``: does ``Variable.assign`` in a trace. Set by ``frontend``."""
+    reload_variable: Rule = staticmethod(lambda *_: NotImplemented)
+    """``(variable, trace) -> SymbolicTensor``: reads a Variable again after a call of Python, for ``Trace``. Set by
+    ``frontend``."""
+    store_variable: Rule = staticmethod(lambda *_: None)
+    """``(variable, value, trace) -> None``: writes a Variable before a call of Python, for ``Trace``. Set by ``frontend``."""
     function_of_model: Rule = staticmethod(lambda value, given: None)
+    """``(value, args) -> (function, args) | None``: the function that a Keras model computes, for the ONNX exporter. Set by
+    ``keras/exports.py``."""
     import_rooms: Rule = staticmethod(lambda: None)
+    """``() -> None``: imports all modules of ``namespaces.LATE``, when ``table`` misses a primitive. Set by
+    ``api/namespaces.py``."""
     import_room: Rule = staticmethod(lambda path: None)
+    """``path -> None``: imports the module that declares a public path, when ``public_names`` misses it. Set by
+    ``api/namespaces.py``."""
     declared: Rule = staticmethod(lambda values: None)
-    """Told what became public."""
+    """``values -> None``: receives new public functions and classes, when ``namespaces.install`` publishes them. Set by
+    ``private/tensorflow_import.py``, which renames their modules."""
     find_v1: Rule
-    """What a name of ``tf.compat.v1`` is."""
+    """``name -> value``: looks up a name of ``tf.compat.v1``, for ``api/namespaces.py``. Set by ``tvtf/__init__.py``."""
 
 
 hooks = Hooks()
 
 
 class Table(dict[str, "Primitive[Any]"]):
-    """Primitives by name; one that is not there is looked for in the rooms that nobody has named yet."""
+    """Primitives by name; a missing one imports the late modules (``namespaces.LATE``), which may declare it."""
 
     def __missing__(self, name: str) -> Primitive[Any]:
         hooks.import_rooms()
@@ -236,14 +272,14 @@ class Table(dict[str, "Primitive[Any]"]):
         return self[name]
 
     def among(self, names: set[str]) -> set[str]:
-        """Those of ``names`` that are primitives."""
+        """Returns the names in ``names`` that are primitives."""
         if names - self.keys():
             hooks.import_rooms()
         return names & self.keys()
 
 
 table = Table()
-"""Every primitive by name; what users register lands here too."""
+"""Every primitive by name, those that users register included."""
 
 
 def primitive(
@@ -252,23 +288,23 @@ def primitive(
     """Declares a primitive; see the module's docstring.
 
     Args:
-      name: its name in the dialect (``tvtf.<name>``); the front's own name where not given.
+      name: its name in the dialect (``tvtf.<name>``); default: the front's name.
       kind: its class.
       type: ``(*TensorType, **attrs) -> TensorType | tuple`` with the checks and their error texts.
       numpy: the eager kernel and the oracle, ``(*ndarray, **attrs) -> ndarray | tuple``.
       lower: TE kernel, ``(*te.Tensor, **attrs) -> te.Tensor | list``, or None with a reason in ``why_not``.
-      vjp: ``(ct, y, *inputs, **attrs) -> cotangent(s)``; None entries for inputs without gradient.
+      vjp: ``(ct, y, *inputs, **attrs) -> cotangent(s)``; None for inputs without a gradient.
       batch: ``(size, inputs, batched, **attrs) -> output(s)`` over a new leading axis.
       onnx: node name, or ``(exporter, inputs, outputs, types, **attrs) -> None``.
-      guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message, *shown in it)]``: what compiled code must check before the kernel.
-      operands: ``(attribute, input types, attrs) -> types``: what a function attribute is applied to.
+      guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message, *values shown)]``: run-time checks of compiled code.
+      operands: ``(attribute, input types, attrs) -> types``: the operand types of a function attribute.
       value: evaluates the op on known integer values (shapes computed in the program).
       samples: ``() -> list[Sample]``.
       public: the public paths, ``("sin", "math.sin")``.
       pure, tf_name, why_not: effect-free; TensorFlow's op name; reasons for gaps.
-      heavy: eager runs the compiled kernel on large operands, "always", or when "repeated" where NumPy does well enough.
+      heavy: eager execution compiles the kernel for large operands: "always", or only for "repeated" calls where NumPy is fast.
       host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
-      broadcasts: its operands broadcast, elementwise, or the "batches" before two last axes (see ``tvtf/ops/broadcast_dims.py``).
+      broadcasts: its operands broadcast; "batches": all but their last two axes (see ``tvtf/ops/broadcast_dims.py``).
 
     Raises:
       ValueError: when the name is taken.
@@ -276,17 +312,17 @@ def primitive(
     """
 
     def declare(front: Callable[P, Any]) -> Primitive[P]:
-        own = name or front.__name__
-        if own in table:
-            raise ValueError(f"primitive {own!r} exists already; give yours another name")
-        table[own] = kind(front, own, columns)
-        return table[own]
+        dialect_name = name or front.__name__
+        if dialect_name in table:
+            raise ValueError(f"primitive {dialect_name!r} exists already; give yours another name")
+        table[dialect_name] = kind(front, dialect_name, columns)
+        return table[dialect_name]
 
     return declare
 
 
 exports: dict[str, Any] = {}
-"""Public path -> function, for everything that is composed from primitives."""
+"""Public path -> function, for all functions composed from primitives."""
 
 
 class Exporter(Protocol):
@@ -299,9 +335,10 @@ class Exporter(Protocol):
 
 
 def export(*paths: str, waits: bool = True) -> Exporter:
-    """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``.
+    """Declares the public paths of a composed function, e.g. ``@export("math.reduce_std")``.
 
-    One that reads the program around it, not its arguments alone, must not be called later: it does not ``wait``.
+    ``waits=False`` forbids deferring its calls. A function that depends on where it is called, not only on its arguments,
+    needs that: run later, it would see another context.
     """
     wrap = defer_unknown_rank if waits else refusing
 
@@ -317,7 +354,7 @@ def export(*paths: str, waits: bool = True) -> Exporter:
 
 
 def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/core/deferred_shape.py``)."""
+    """Wraps a function so that a call which needs an unknown rank or size is deferred (see ``core/deferred_shape.py``)."""
     refusing_function = refusing(function)
 
     overrides: list[Rule] = []
@@ -326,34 +363,34 @@ def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and is_named(kwargs):
             return state.trace.named_call(run, args, kwargs, "", function.__name__)  # type: ignore[no-any-return]
-        if overrides and (found := overridden(overrides, args, kwargs)) is not NotImplemented:
-            return found  # type: ignore[no-any-return]
+        if overrides and (result := overridden(overrides, args, kwargs)) is not NotImplemented:
+            return result  # type: ignore[no-any-return]
         try:
             return refusing_function(*args, **kwargs)
         except (UnknownRank, UnknownSizes) as needed:
-            return hooks.wait(function, args, kwargs, needed)
-        except NoRank as refusal:
-            return _when_told(function, args, kwargs, refusal)  # type: ignore[no-any-return]
+            return hooks.defer_call(function, args, kwargs, needed)
+        except NoRank as error:
+            return _defer_or_raise(function, args, kwargs, error)  # type: ignore[no-any-return]
 
     run.overrides = overrides  # type: ignore[attr-defined]
     return run
 
 
-def _when_told(function: Callable[..., Any], args: Any, kwargs: Any, refusal: NoRank) -> Any:
-    """What a public function gives that asked a shape of unknown rank for its dims: it waits for them if it can."""
+def _defer_or_raise(function: Callable[..., Any], args: Any, kwargs: Any, error: NoRank) -> Any:
+    """Defers a call that read the dims of a shape of unknown rank, or raises ``error`` where a call can't be deferred."""
     if not of_any_rank():
-        raise refusal
+        raise error
     try:
-        return hooks.wait(function, args, kwargs, UnknownRank(str(refusal)))
+        return hooks.defer_call(function, args, kwargs, UnknownRank(str(error)))
     except UnknownRank:
-        raise refusal from None
+        raise error from None
 
 
 def is_named(kwargs: Any) -> bool:
-    """Whether the result takes a name: in TensorFlow 1's graphs.
+    """Whether a call's ``name=`` names its result, as in TensorFlow 1's graphs.
 
     Raises:
-      TypeError: a name that is no text, while tracing: eagerly TensorFlow doesn't look at it.
+      TypeError: the name is not a string. Only while tracing: eager TensorFlow ignores names.
     """
     name = kwargs.get("name")
     if name is None or state.trace is None:
@@ -364,25 +401,28 @@ def is_named(kwargs: Any) -> bool:
 
 
 fallbacks: list[Rule] = []
-"""What others have any function do on arguments that it can't work with; asked with the function and its arguments."""
+"""Handlers ``(function, args, kwargs)`` for any public function, tried last: after it failed on its arguments."""
 
 
-def _by_others(function: Any, args: Any, kwargs: Any) -> Any:
-    """What the first of the fallbacks that takes the arguments gives; NotImplemented where none does."""
+def _from_fallbacks(function: Any, args: Any, kwargs: Any) -> Any:
+    """Returns the result of the first fallback that accepts the arguments, or NotImplemented."""
     return next((f for rule in fallbacks if (f := rule(function, args, kwargs)) is not NotImplemented), NotImplemented)
 
 
 def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
-    """What the first rule that takes the arguments gives; NotImplemented where none does."""
+    """Returns the result of the first rule that accepts the arguments, or NotImplemented."""
     for rule in rules:
-        found = rule(args, kwargs)
-        if found is not NotImplemented:
-            return found
+        result = rule(args, kwargs)
+        if result is not NotImplemented:
+            return result
     return NotImplemented
 
 
 def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
-    """``function``, whose refusals, and what arguments it can't work with break in it, are told in its name."""
+    """Wraps a function so that errors caused by its arguments name it, as TensorFlow's errors name the op.
+
+    ``op`` names a method's errors; without it the name is the function's, in CamelCase.
+    """
     name = op or _camel(function.__name__)
     convert = getattr(function, "attributes", None)
 
@@ -394,42 +434,45 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
             return function(*args, **kwargs)
         except (UnknownRank, UnknownSizes, NoRank):
             raise
-        except ArgumentError as refusal:
-            raise refusal.told_by(name) from None
+        except ArgumentError as error:
+            raise error.told_by(name) from None
         except MISTAKES as error:
-            found = _by_others(run, args, kwargs) if fallbacks and op is None else NotImplemented
-            if found is not NotImplemented:
-                return found  # type: ignore[no-any-return]
-            told = args if op is None else args[1:]  # a method's first is its owner
-            raise instead(error, name, (*told, *kwargs.values())) from None
+            result = _from_fallbacks(run, args, kwargs) if fallbacks and op is None else NotImplemented
+            if result is not NotImplemented:
+                return result  # type: ignore[no-any-return]
+            shown_args = args if op is None else args[1:]  # a method's first argument is its owner
+            raise instead(error, name, (*shown_args, *kwargs.values())) from None
 
     return run
 
 
 def refusing_methods(owner: Any) -> Any:
-    """A class whose own public methods are :func:`refusing`."""
+    """Applies :func:`refusing` to the public methods that a class defines; returns the class."""
     for name, method in list(vars(owner).items()) if isinstance(owner, type) else ():
         if isfunction(method) and (not name.startswith("_") or name in ("__init__", "__getitem__", "__next__")):
             setattr(owner, name, refusing(method, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"))
     return owner
 
 
-untaught: dict[str, list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = {}
-"""Public path -> what it is to be taught when the room that declares it is imported."""
+pending_handlers: dict[str, list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = {}
+"""Public path -> the handlers to register when the module that declares the path is imported."""
 
 
-def teach_late() -> None:
-    """Teaches the functions declared meanwhile what was kept for them."""
-    for path in untaught.keys() & public_names().keys():
-        for lesson in untaught.pop(path):
-            teach(path, *lesson)
+def add_pending_handlers() -> None:
+    """Registers the pending handlers of functions that have been declared since."""
+    for path in pending_handlers.keys() & public_names().keys():
+        for handler in pending_handlers.pop(path):
+            add_handler(path, *handler)
 
 
-def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
-    """Has a public function call ``handler(function, *args, **kwargs)`` where it ``takes`` one of the arguments."""
+def add_handler(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
+    """Registers ``handler(function, *args, **kwargs)`` for calls of a public function with an argument that ``takes`` accepts.
+
+    A primitive tries it after its front failed; a composed function is replaced by one that tries it first.
+    """
     function = public_names().get(path)
     if function is None:
-        untaught.setdefault(path, []).append((takes, handler))
+        pending_handlers.setdefault(path, []).append((takes, handler))
         return
 
     def rule(args: Any, kwargs: Any) -> Any:
@@ -443,15 +486,15 @@ def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) 
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
-        found = rule(args, kwargs)
-        return function(*args, **kwargs) if found is NotImplemented else found
+        result = rule(args, kwargs)
+        return function(*args, **kwargs) if result is NotImplemented else result
 
     for name in [name for name, each in exports.items() if each is function]:
         exports[name] = run
 
 
 class Names(dict[str, Any]):
-    """Public paths with what they name; one that is not there is looked for in its room."""
+    """Public paths and their values; a missing path imports the module that declares it."""
 
     def __missing__(self, path: str) -> Any:
         hooks.import_room(path)
@@ -459,12 +502,12 @@ class Names(dict[str, Any]):
 
 
 def public_names() -> Names:
-    """Every public path declared so far with what it names."""
+    """Returns every public path declared so far with its value."""
     return Names({path: p for p in table.values() for path in p.public} | exports)
 
 
 def as_tuple(outputs: Any) -> tuple[Any, ...]:
-    """A primitive's results as a tuple, one or many."""
+    """Returns a primitive's one or many results as a tuple."""
     return outputs if type(outputs) is tuple else (outputs,)
 
 

@@ -1,7 +1,7 @@
-"""Shapes: TensorFlow's TensorShape for people, tuples of dims for the compiler.
+"""Shapes: TensorFlow's TensorShape for users, tuples of dims for the compiler.
 
-A *dim* is an ``int`` or a TVM integer expression over named symbols (``n``, ``2*n + 1``). Type rules compute with dims by
-plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs TVM only when a symbol is there.
+A *dim* is an ``int`` or a TVM integer expression over symbols (``n``, ``2*n + 1``). Type rules compute with dims by plain
+arithmetic and compare them with :func:`same_dim`, which imports TVM only for symbolic dims.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Dim = Any
 
 
 class TensorType(NamedTuple):
-    """What a type rule computes with: the dims and element type of one tensor."""
+    """The dims and element type of one tensor, as type rules take and return them."""
 
     shape: Any
-    """A tuple of dims; an ``AnyShape`` where a function of unknown rank is traced."""
+    """A tuple of dims; an ``AnyShape`` where the rank is unknown."""
     dtype: dtypes.DType
 
 
@@ -37,7 +37,7 @@ def is_static_shape(shape: Iterable[Dim]) -> bool:
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
-    """Whether two dims are provably equal.
+    """Returns whether two dims are provably equal.
 
     >>> same_dim(3, 3), same_dim(3, 4)
     (True, False)
@@ -58,7 +58,7 @@ def same_dim(a: Dim, b: Dim) -> bool:
 
 
 def may_be_same(a: Dim, b: Dim) -> bool:
-    """Whether some call could find two dims equal, as far as is known.
+    """Returns whether two dims can be equal in some call: False only for different static dims.
 
     >>> may_be_same(3, 3), may_be_same(3, 4)
     (True, False)
@@ -67,9 +67,9 @@ def may_be_same(a: Dim, b: Dim) -> bool:
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
-    """Whether two dims that must be equal are, or can be made so: while tracing, an unknown dim of an argument takes the other's value.
+    """Returns whether two dims are equal, or can be assumed so: while tracing, a symbolic dim is set to the other dim.
 
-    The compiled function then checks it at each call.
+    The compiled function checks the assumption at each call.
 
     >>> agree_dim(3, 3), agree_dim(3, 4)
     (True, False)
@@ -81,19 +81,22 @@ def agree_dim(a: Dim, b: Dim) -> bool:
 
 
 def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes that must be equal are, or can be made so; of an unknown rank, each of its instances tells."""
+    """Returns whether two shapes are equal, or can be assumed so (:func:`agree_dim`); for an unknown rank, True.
+
+    Each instance of the function, traced for a rank, checks again.
+    """
     if isinstance(a, AnyShape) or isinstance(b, AnyShape):
         return True
     return len(a) == len(b) and all(map(agree_dim, a, b))
 
 
 def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Whether what a loop carries keeps its shape: what enters with a known rank leaves with one."""
+    """Returns whether a loop-carried tensor has one shape before and after an iteration; a known rank must stay known."""
     return (isinstance(before, AnyShape) or not isinstance(after, AnyShape)) and agree_shape(before, after)
 
 
 def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes have one rank; of an unknown one, each of its instances tells."""
+    """Returns whether two shapes have the same rank; True for an unknown one, which each instance checks again."""
     return isinstance(a, AnyShape) or isinstance(b, AnyShape) or len(a) == len(b)
 
 
@@ -102,7 +105,7 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def simplify_dim(dim: Dim) -> Dim:
-    """The dim as an ``int`` where it is one, else in TVM's canonical form."""
+    """Returns a dim as an ``int`` where it is constant, else simplified by TVM."""
     if isinstance(dim, int) or dim is None:
         return dim
     from tvm import sym, tirx
@@ -112,7 +115,7 @@ def simplify_dim(dim: Dim) -> Dim:
 
 
 def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
-    """The dim with symbols replaced by other dims."""
+    """Returns the dim with symbols replaced by other dims."""
     if isinstance(dim, int) or not values:
         return dim
     from tvm import ir, tirx
@@ -120,14 +123,14 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     from tvtf.core.tvm_visitor import structural_map
 
     def value(symbol: Any) -> Any:
-        found = values.get(symbol, symbol)
-        return tirx.IntImm("int64", found) if isinstance(found, int) else found
+        dim = values.get(symbol, symbol)
+        return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
 
     return simplify_dim(structural_map(dim, (ir.Var, value)))
 
 
 def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
-    """A symbol, and what it must be for two dims to be equal; None where no symbol stands in them plainly.
+    """Solves ``a == b`` for a symbol with the factor 1 or -1; returns the symbol and its value, or None.
 
     >>> n, m = fresh_dim("n"), fresh_dim("m")
     >>> str(solved(10, m + 10 - n)), solved(2 * n, 3), solved(n, n + 1)
@@ -139,15 +142,15 @@ def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
     if isinstance(difference, int):
         return None
     for symbol in tirx.analysis.undefined_vars(difference):
-        found = sym.detect_linear_equation(difference, [symbol])
-        factor = simplify_dim(found[0]) if found else 0
-        if factor in (1, -1):
-            return symbol, simplify_dim(-factor * found[1])
+        coefficients = sym.detect_linear_equation(difference, [symbol])
+        factor = simplify_dim(coefficients[0]) if coefficients else 0
+        if factor in (1, -1):  # others would need a division that may leave a remainder
+            return symbol, simplify_dim(-factor * coefficients[1])
     return None
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:
-    """The number of elements: the product of the dims.
+    """Returns the number of elements: the product of the dims.
 
     >>> size_of((2, 3)), size_of(())
     (6, 1)
@@ -163,7 +166,7 @@ def fresh_dim(name: str) -> Dim:
 
 
 def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -> Dim | None:
-    """The dim that ``a`` and ``b`` broadcast to, or None where they can't."""
+    """Returns the dim that ``a`` and ``b`` broadcast to, or None where they can't."""
     if isinstance(a, int) and a == 1:
         return b
     if (isinstance(b, int) and b == 1) or fit(a, b):
@@ -174,7 +177,7 @@ def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -
 def broadcast_shapes(
     a: Sequence[Dim], b: Sequence[Dim], fit: Callable[[Dim, Dim], bool] = agree_dim
 ) -> tuple[Dim, ...] | None:
-    """NumPy's broadcasting over dims, or None where the shapes don't ``fit``.
+    """Returns the shape that two shapes broadcast to by NumPy's rules, or None where they can't; ``fit`` compares dims.
 
     >>> broadcast_shapes((8, 1, 3), (4, 1))
     (8, 4, 3)
@@ -186,7 +189,7 @@ def broadcast_shapes(
 
 
 def brackets(shape: Iterable[Any]) -> str:
-    """A shape as TensorFlow's kernels print it.
+    """Returns a shape as TensorFlow's kernels print it.
 
     >>> brackets((2, 3)), brackets((None,))
     ('[2,3]', '[?]')
@@ -195,7 +198,7 @@ def brackets(shape: Iterable[Any]) -> str:
 
 
 def show_shape(shape: Iterable[Dim]) -> str:
-    """A shape as a tuple for messages, symbolic dims by name.
+    """Returns a shape as tuple text for messages, symbolic dims by name.
 
     >>> show_shape((2, 3)), show_shape((4,))
     ('(2, 3)', '(4,)')
@@ -276,7 +279,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} is not fully defined")
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """The shape with every dim unknown in which the two differ."""
+        """Returns this shape with the dims unknown that differ from ``other``."""
         return self.most_specific_common_supertype([as_shape(other)]) or TensorShape(None)
 
     def with_rank_at_least(self, rank: int) -> TensorShape:
@@ -300,13 +303,13 @@ class TensorShape:
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
 
     def is_subtype_of(self, other: Any) -> bool:
-        """Whether every shape that this one stands for is one that ``other`` stands for."""
+        """Returns whether every concrete shape compatible with this one is compatible with ``other``."""
         if not isinstance(other, TensorShape) or self._dims is None or other._dims is None:
             return isinstance(other, TensorShape) and other._dims is None
         return len(self) == len(other) and all(b is None or a == b for a, b in zip(self._dims, other._dims))
 
     def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
-        """The narrowest shape that covers this one and all of ``others``; None where these are no shapes."""
+        """Returns the most specific shape of which this one and all ``others`` are subtypes; None for other types."""
         if not all(isinstance(other, TensorShape) for other in others):
             return None
         if self._dims is None or any(other.rank != self.rank for other in others):
@@ -364,6 +367,7 @@ class TensorShape:
 
 
 def dims_of(dims: Any) -> Sequence[Any]:
+    """Returns the dims of anything that TensorShape's constructor accepts: a shape, one int, or an iterable."""
     if isinstance(dims, TensorShape):
         return dims.as_list()
     if isinstance(dims, (int, np.integer)):
@@ -374,15 +378,15 @@ def dims_of(dims: Any) -> Sequence[Any]:
 
 
 def is_dim(value: Any) -> bool:
-    """Whether a value is a symbolic dim."""
+    """Returns whether a value is a symbolic dim, without importing TVM."""
     return type(value).__module__.startswith("tvm")
 
 
 def visible_dim(dim: Any) -> int | None:
-    """A dim as users see it: symbolic ones are None, as in TensorFlow."""
+    """Returns a dim as users see it: None for a symbolic one, as in TensorFlow."""
     if dim is None or is_dim(dim):
         return None
-    if hasattr(dim, "merge_with"):
+    if hasattr(dim, "merge_with"):  # a Dimension of TensorFlow 1, whose module imports this one
         return dim.value  # type: ignore[no-any-return]
     try:
         value = dim.__index__()
@@ -396,5 +400,5 @@ def visible_dim(dim: Any) -> int | None:
 
 
 def as_shape(value: Any) -> TensorShape:
-    """``value`` as a TensorShape: one already, None, an int or an iterable of dims."""
+    """Returns ``value`` as a TensorShape; it may be one, None, an int or an iterable of dims."""
     return value if isinstance(value, TensorShape) else TensorShape(value)

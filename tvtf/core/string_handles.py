@@ -1,6 +1,6 @@
-"""Strings in compiled code: numbers, under which this process keeps them while a call lasts.
+"""Strings in compiled code: integer handles into a table that lasts for one call.
 
-Compiled code moves the numbers about; what looks at strings is computed by NumPy kernels, which get them back.
+Compiled code only copies the handles. Ops that read strings are NumPy kernels, which convert handles back to strings.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 
 class _Calls(threading.local):
-    """The strings of the calls that this thread is in, the innermost last; number 0 is the empty string."""
+    """The string tables of this thread's calls, the innermost last. Handle 0 is the empty string."""
 
     def __init__(self) -> None:
-        self.kept: list[list[bytes]] = []
+        self.tables: list[list[bytes]] = []
 
 
 _calls = _Calls()
@@ -24,30 +24,30 @@ _calls = _Calls()
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Keeps what `numbers_of` is given until the end of a call."""
-    _calls.kept.append([b""])
+    """Opens a table of strings for a call; its handles are valid inside the block."""
+    _calls.tables.append([b""])
     try:
         yield
     finally:
-        _calls.kept.pop()
+        _calls.tables.pop()
 
 
 def numbers_of(array: np.ndarray) -> np.ndarray:
-    """An int64 array of the same shape.
+    """Enters an array of strings into the call's table; returns an int64 array of handles.
 
     >>> with kept():
     ...     texts_of(numbers_of(np.array([b"a", b"b"], object)))
     array([b'a', b'b'], dtype=object)
     """
-    texts = _calls.kept[-1]
-    first = len(texts)
-    texts.extend(array.ravel().tolist())
-    return np.arange(first, len(texts), dtype=np.int64).reshape(array.shape)
+    table = _calls.tables[-1]
+    first = len(table)
+    table.extend(array.ravel().tolist())
+    return np.arange(first, len(table), dtype=np.int64).reshape(array.shape)
 
 
 def texts_of(numbers: np.ndarray) -> np.ndarray:
-    """The object array of bytes that `numbers_of` was given."""
-    texts = _calls.kept[-1]
-    found = np.empty(numbers.shape, object)
-    found.reshape(-1)[:] = [texts[number] for number in numbers.ravel().tolist()]
-    return found
+    """Returns the object array of the strings that handles from `numbers_of` stand for."""
+    table = _calls.tables[-1]
+    strings = np.empty(numbers.shape, object)
+    strings.reshape(-1)[:] = [table[number] for number in numbers.ravel().tolist()]
+    return strings

@@ -33,7 +33,7 @@ MSG_ITERATE = (
 
 
 class Reference:
-    """A hashable stand-in for a tensor or Variable, equal only for the same object.
+    """A hashable reference to a tensor or Variable; references to the same object are equal.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/Tensor#ref
     """
@@ -50,7 +50,7 @@ class Reference:
         return other is not None and id(self._target) == _address_in(other)
 
     def __lt__(self, other: object) -> bool:
-        """An order without a meaning, the same as long as both live: for what sorts references."""
+        """An arbitrary order, by address, so that references can be sorted."""
         return id(self._target) < _address_in(other)
 
     def __gt__(self, other: object) -> bool:
@@ -71,9 +71,9 @@ def _address_in(reference: object) -> int:
 
 @export("__internal__.types.Tensor")
 class AnyTensor:
-    """What is a tensor or stands for one: the base of tensors and Variables, also of other libraries'.
+    """The base class of tensors, Variables and other libraries' objects that can be used as tensors.
 
-    One that is no ``tf.Tensor`` says by ``__tf_tensor__(dtype, name)`` which it stands for.
+    A subclass that is not a ``tf.Tensor`` converts itself by ``__tf_tensor__(dtype, name)``.
 
     >>> import tvtf as tf
     >>> class Pair(tf.__internal__.types.Tensor):
@@ -119,7 +119,7 @@ class AnyTensor:
 
 
 class Tensor(AnyTensor):
-    """A typed, immutable n-dimensional array: what ops take and give. Operators are attached by ``tvtf.ops``.
+    """A typed, immutable n-dimensional array: the operands and results of ops. ``tvtf.ops`` attaches Python's operators.
 
     >>> import tvtf as tf
     >>> tf.constant([[1, 2], [3, 4]]) + 1
@@ -130,7 +130,7 @@ class Tensor(AnyTensor):
     Source: https://www.tensorflow.org/api_docs/python/tf/Tensor
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_slice_of")  # others hang what they know of a tensor on it: Keras its mask
+    __slots__ = ("__dict__", "__weakref__", "_slice_of")  # libraries set attributes on tensors: Keras its mask
     __array_priority__ = 100
     is_batched = False
     _type: TensorType
@@ -168,14 +168,14 @@ class Tensor(AnyTensor):
         return self
 
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Tensor:
-        """The tensor itself, as TensorFlow's protocol for what can be converted has it."""
+        """Converts the tensor to a tensor: itself. TensorFlow's protocol for convertible objects."""
         return convert_to_tensor(self, dtype, name=name)
 
     def eager_array(self, prim: Any = None) -> np.ndarray:
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        """For classes that borrow it and are converted to tensors: each kind of tensor has its own."""
+        """The truth of a convertible object; tensors override it. For other classes that borrow this method."""
         return bool(convert_to_tensor(self))
 
     def __nonzero__(self) -> bool:
@@ -186,7 +186,7 @@ class Tensor(AnyTensor):
 
 
 class EagerTensor(Tensor):
-    """A tensor with a value: a NumPy array that nobody changes any more.
+    """A tensor with a value: a NumPy array that is never written again.
 
     >>> import tvtf as tf
     >>> isinstance(tf.constant(1), tf.__internal__.EagerTensor)
@@ -197,7 +197,7 @@ class EagerTensor(Tensor):
 
     __slots__ = ("_array", "_handle", "_typed")
     has_identity = False
-    """Whether it means more than its value: traces take it as a parameter, whatever its size."""
+    """Whether it is more than its value, as a resource is: then traces take it as a parameter, never as a constant."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array
@@ -226,11 +226,11 @@ class EagerTensor(Tensor):
         return self._array
 
     def numpy(self) -> Any:
-        """The value as a NumPy array of the caller's own (a NumPy scalar or ``bytes`` for a scalar)."""
+        """Returns a copy of the value as a NumPy array (a NumPy scalar or ``bytes`` for a scalar)."""
         return self._array[()] if self._array.ndim == 0 else self._array.copy()
 
     def cpu(self) -> EagerTensor:
-        """A tensor of this value in the memory of the processor: this one."""
+        """Returns this tensor: eager tensors are in the CPU's memory."""
         return self
 
     def set_shape(self, shape: Any) -> None:
@@ -303,7 +303,7 @@ class EagerTensor(Tensor):
 
 
 def _numpy_text(array: np.ndarray, is_repr: bool) -> str:
-    """The value as TensorFlow prints it: scalars bare, a multi-line repr on a line of its own."""
+    """Returns the value as TensorFlow prints it: scalars bare, a multi-line repr starting on a new line."""
     if array.ndim == 0:
         return repr(array.item()) if is_repr or array.dtype == object else str(array)
     text = repr(array) if is_repr else str(array)
@@ -311,7 +311,7 @@ def _numpy_text(array: np.ndarray, is_repr: bool) -> str:
 
 
 def _of_graphs(name: str) -> property:
-    """A property that only tensors of a graph have."""
+    """Returns a property that raises as TensorFlow does: only tensors of a graph have it."""
 
     def refuse(self: EagerTensor) -> Any:
         raise AttributeError(f"Tensor.{name} is undefined when eager execution is enabled.")
@@ -327,16 +327,17 @@ def _merged(mine: TensorShape, yours: TensorShape) -> TensorShape:
     if mine.rank == yours.rank:
         for i, (a, b) in enumerate(zip(mine, yours)):
             if None not in (a, b) and a != b:
-                told = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
-                raise ValueError(f"{told} Shapes are {brackets(mine)} and {brackets(yours)}.")
+                text = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
+                raise ValueError(f"{text} Shapes are {brackets(mine)} and {brackets(yours)}.")
     return mine.merge_with(yours)
 
 
 class SymbolicTensor(Tensor):
-    """A tensor of a function being traced: a Relax variable with its type, and what is known of its value.
+    """A tensor of a function being traced: a Relax variable with its type.
 
-    ``known`` is an object array of dims for integers computed from shapes, else None. ``claimed`` is the shape that
-    ``set_shape`` told of it where that knows dims that only running tells: compiled code does not rely on those.
+    ``known`` is the statically known value, an object array of dims, of integers computed from shapes; else None.
+    ``claimed`` is the shape given to ``set_shape``, where that has sizes which only run time determines: ``shape`` shows
+    them, but compiled code does not rely on them.
     """
 
     __slots__ = ("_var", "_type", "_trace", "known", "claimed")
@@ -349,7 +350,7 @@ class SymbolicTensor(Tensor):
         self.claimed: TensorShape | None = None
 
     def __hash__(self) -> int:
-        """Tensors of a TensorFlow 1 graph are keys of a ``feed_dict``."""
+        """Hashes a tensor of a TensorFlow 1 graph by identity, as a key of a ``feed_dict``; others are unhashable."""
         return id(self) if self._trace.has_keys else super().__hash__()
 
     @property
@@ -361,7 +362,7 @@ class SymbolicTensor(Tensor):
         return self._trace.operation_of(self)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """The value, in a graph of TensorFlow 1: by the session given, or the default one."""
+        """Evaluates the tensor of a TensorFlow 1 graph in the given session, or the default one."""
         return self._trace.evaluate(self, feed_dict, session)
 
     @property
@@ -374,14 +375,14 @@ class SymbolicTensor(Tensor):
 
     @property
     def shown_type(self) -> TensorType:
-        """The type with the sizes that were claimed, where they were."""
+        """The type with the sizes claimed by ``set_shape`` in place of symbolic ones."""
         if self.claimed is None:
             return self._type
         dims = zip(self.claimed, self._type.shape)
         return TensorType(tuple(actual if size is None else size for size, actual in dims), self._type.dtype)
 
     def alias(self) -> SymbolicTensor:
-        """The same value as a tensor of its own identity, for tapes."""
+        """Returns a new tensor of the same value: tapes distinguish tensors by identity."""
         alias = SymbolicTensor(self._var, self._type, self._trace)
         alias.claimed = self.claimed
         return alias
@@ -390,7 +391,7 @@ class SymbolicTensor(Tensor):
         raise self.out_of_scope(f"by {prim.tf_name}" if prim else "")
 
     def out_of_scope(self, where: str = "") -> InaccessibleTensorError:
-        """The error of a tensor that is used outside its trace."""
+        """Returns the error for a use of the tensor outside its trace."""
         return InaccessibleTensorError(
             f"{self!r} is out of scope and cannot be used here{where and f' {where}'}. Use return values, explicit Python "
             f"locals or TensorFlow collections to access it. It was defined while tracing {self._trace.name!r}, which has "
@@ -399,27 +400,27 @@ class SymbolicTensor(Tensor):
 
     @property
     def numpy(self) -> Any:
-        """Missing, as in TensorFlow: ``hasattr`` tells traced tensors from eager ones."""
+        """Raises AttributeError, as in TensorFlow: programs use ``hasattr`` to distinguish eager tensors from traced ones."""
         raise AttributeError(
             f"'SymbolicTensor' object has no attribute 'numpy': it has no value while {self._trace.name!r} is traced; return "
             "it, or use tf.py_function"
         )
 
     def set_shape(self, shape: Any) -> None:
-        """Takes unknown dims to be those of ``shape``; the compiled function checks at each call what its arguments tell.
+        """Declares unknown dims to be those of ``shape``; the compiled function checks sizes of its arguments at each call.
 
-        A size that the program computes is not checked, as in TensorFlow: ``x.shape`` shows what was told, and what is
-        computed follows what the size is.
+        A size that the program computes is not checked, as in TensorFlow: ``x.shape`` shows the declared size, while
+        computations use the actual one.
 
         Raises:
-          ValueError: when a known dim differs.
+          ValueError: a known dim differs.
         """
         if isinstance(self._type.shape, AnyShape):
-            return hooks.tell_rank(self, as_shape(shape))
+            return hooks.set_rank(self, as_shape(shape))
         merged = _merged(self.shape, as_shape(shape))
-        told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
-        self._type = TensorType(tuple(told), self._type.dtype)
-        self.claimed = None if TensorShape(told) == merged else merged
+        dims = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
+        self._type = TensorType(tuple(dims), self._type.dtype)
+        self.claimed = None if TensorShape(dims) == merged else merged
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise NotImplementedError(
@@ -431,7 +432,11 @@ class SymbolicTensor(Tensor):
         raise OperatorNotAllowedInGraphError(MSG_BOOL)
 
     def __int__(self) -> int:
-        """A value that is known while tracing: who asks `tf.get_static_value` first knows that there is one."""
+        """Returns a value that is statically known, as `tf.get_static_value` does.
+
+        Raises:
+          TypeError: the value is not known while tracing.
+        """
         value = static_value(self)
         if value is None:
             raise TypeError(MSG_INT.format(type(self).__name__))
@@ -457,7 +462,7 @@ class SymbolicTensor(Tensor):
 
 
 def static_value(tensor: Any) -> np.ndarray | None:
-    """The value of a tensor where it is known now: of an eager one, and of a constant of a trace; else None."""
+    """Returns the value of an eager tensor, or of a traced one that is constant or statically known; else None."""
     if isinstance(tensor, EagerTensor):
         return tensor._array
     if not isinstance(tensor, SymbolicTensor):
@@ -466,14 +471,14 @@ def static_value(tensor: Any) -> np.ndarray | None:
 
     if isinstance(tensor._var, ir.Constant):
         return np.array(tensor._var.value.numpy(), tensor.dtype.np)
-    known = tensor.known  # of an unknown rank it is no array
+    known = tensor.known  # an AnyValue, not an array, where it depends on an unknown rank
     if not isinstance(known, np.ndarray) or not all(isinstance(d, int) for d in known.flat):
         return None
     return known.astype(tensor.dtype.np)
 
 
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
-    """A NumPy kernel's result as a tensor of the type that its rule promised."""
+    """Wraps a NumPy kernel's result as a tensor of the type that the type rule inferred."""
     array = result if type(result) is np.ndarray else np.asarray(result)
     if array.dtype is not expected.dtype.np and array.dtype != expected.dtype.np:
         array = array.astype(expected.dtype.np)
@@ -484,8 +489,6 @@ def wrap(result: Any, expected: TensorType) -> EagerTensor:
 
 
 hooks.wrap = wrap
-hooks.eager = EagerTensor
-hooks.dtype_of = _BY_NUMPY.__getitem__
 
 _converters: list[tuple[type, Callable[..., Any]]] = []
 
@@ -493,9 +496,9 @@ _converters: list[tuple[type, Callable[..., Any]]] = []
 def register_tensor_conversion_function(
     base_type: type, conversion_func: Callable[..., Any], priority: int = 100
 ) -> None:
-    """Teaches :func:`convert_to_tensor` a type: ``conversion_func(value, dtype, name, as_ref) -> Tensor``.
+    """Registers a conversion of a type for :func:`convert_to_tensor`: ``conversion_func(value, dtype, name, as_ref)``.
 
-    A class of Variables of the user's own is read by it everywhere.
+    For a user's class of Variables it also replaces how they are read.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """
@@ -505,22 +508,23 @@ def register_tensor_conversion_function(
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether ``value`` is one tensor or a Variable."""
+    """Returns whether ``value`` is a tensor or a Variable; composite tensors are not."""
     return isinstance(value, AnyTensor) or hasattr(value, "_as_tensor")
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
-    """``value`` as a tensor: a Python number or nested list, a NumPy array, a Variable or a tensor.
+    """Converts a Python number or nested list, a NumPy array, a Variable or a tensor to a tensor.
 
-    Python ints become int32, floats float32, unless ``dtype`` (must) or ``dtype_hint`` (may) says otherwise.
+    Python ints become int32, floats float32, unless ``dtype`` or ``dtype_hint`` is given. ``dtype`` is required of the
+    result; ``dtype_hint`` is ignored where the value doesn't fit it.
 
     >>> import tvtf as tf
     >>> tf.convert_to_tensor([1.5, 2])
     <tf.Tensor: shape=(2,), dtype=float32, numpy=array([1.5, 2. ], dtype=float32)>
 
     Raises:
-      ValueError: a tensor of another dtype than ``dtype``, a ragged list, an int that does not fit.
-      TypeError: a value that can't have the dtype.
+      ValueError: ``value`` is a tensor of another dtype than ``dtype``, a ragged list, or an int that does not fit.
+      TypeError: ``value`` can't have the dtype.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/convert_to_tensor
     """
@@ -566,8 +570,8 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
 def _expected(tensor: Tensor, dtype: Any) -> Tensor:
     if dtype is not None and tensor.dtype is not dtypes.as_dtype(dtype):
         shown = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
-        wanted = dtypes.as_dtype(dtype)
-        raise TypeError(f"Expected tensor {shown} with dtype {wanted!r}, but got dtype {tensor.dtype!r}.")
+        expected = dtypes.as_dtype(dtype)
+        raise TypeError(f"Expected tensor {shown} with dtype {expected!r}, but got dtype {tensor.dtype!r}.")
     return tensor
 
 
@@ -582,7 +586,7 @@ def _contains_tensor(values: Sequence[Any]) -> bool:
 
 
 def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
-    """A NumPy array of its own for a Python or NumPy value, by TensorFlow's inference and strictness."""
+    """Converts a Python or NumPy value to a new NumPy array, with TensorFlow's dtype inference and strictness."""
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
     if hint is not None and dtype is None:
@@ -591,6 +595,7 @@ def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
 
 
 def _hinted(value: Any, hint: DType) -> np.ndarray:
+    """Converts a value to the dtype that is hinted, or to its own where it doesn't fit."""
     try:
         return _converted(value, hint, _fitted)
     except (TypeError, ValueError, OverflowError):
@@ -610,18 +615,16 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
         _check_texts(array)
         return _strings(array.tolist(), dtype)
     if array.dtype.kind in "mM" and dtype is not None:
-        array = array.astype(
-            np.int64
-        )  # days, seconds ... since 1970, as TensorFlow takes them where a dtype is asked for
-    found = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
-    if found is None:
+        array = array.astype(np.int64)  # dates as units since 1970: TensorFlow accepts them with an explicit dtype
+    inferred = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
+    if inferred is None:
         raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")
     if dtype is dtypes.string and not array.size:
         return np.empty(array.shape, object)
     if dtype is dtypes.string:
         raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
     with np.errstate(all="ignore"):
-        return aligned_array.copied(array, (dtype or found).np)
+        return aligned_array.copied(array, (dtype or inferred).np)
 
 
 def _check_texts(array: np.ndarray) -> None:
@@ -646,7 +649,7 @@ def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np
 
 
 def _low_bits(value: Any, target: DType) -> np.ndarray:
-    """Ints that a small dtype can't hold wrap around, as TensorFlow's do; those beyond 64 bits are refused."""
+    """Converts ints to ``target``; values too large for it wrap around as in TensorFlow, those beyond 64 bits raise."""
     try:
         return _fitted(value, target)
     except OverflowError:
@@ -656,7 +659,7 @@ def _low_bits(value: Any, target: DType) -> np.ndarray:
 
 
 def _smallest_int(value: Any) -> np.ndarray:
-    """Python ints as int32, or as int64 where one does not fit, as TensorFlow has it."""
+    """Converts Python ints to int32, or to int64 where one does not fit, as TensorFlow does."""
     try:
         return _fitted(value, dtypes.int32)
     except OverflowError:
@@ -667,7 +670,7 @@ _SEQUENCES = (list, tuple, range, TensorShape)
 
 
 def _kinds(value: Any) -> set[type]:
-    """The Python types of all leaves."""
+    """Returns the Python types of all leaves of a nested list."""
     if not isinstance(value, _SEQUENCES):
         return {_python_kind(value)}
     if None in map(_none_or_type, value) and len(value) > 1:
@@ -687,16 +690,19 @@ def _python_kind(value: Any) -> type:
         if isinstance(value, kind):
             return kind
     if isinstance(value, np.generic) or hasattr(value, "__array__"):
-        found = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
-        if found is not None:
-            return found
+        numpy_kind = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
+        if numpy_kind is not None:
+            return numpy_kind
     raise _unconvertible(
         value, f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
     )
 
 
 def _inferred(kinds: set[type], value: Any) -> DType:
-    """By the first leaf: a bool takes bools only, an int becomes a float where one follows, NumPy's floats stay."""
+    """Infers the dtype of a Python value from its first leaf, as TensorFlow does.
+
+    After a bool only bools may follow; ints become float32 where a float follows; NumPy's floats keep their dtype.
+    """
     if not kinds:
         return dtypes.float32
     first = next(_leaves(value))
@@ -709,7 +715,7 @@ def _inferred(kinds: set[type], value: Any) -> DType:
 
 
 def _unconvertible(value: Any, eagerly: str) -> Exception:
-    """What TensorFlow raises for a Python value that no tensor holds: it says it in two ways."""
+    """Returns TensorFlow's error for a value that can't be a tensor: ``eagerly`` is its eager text; traced it has another."""
     if state.trace is None:
         return ValueError(eagerly)
     return TypeError(
@@ -719,12 +725,14 @@ def _unconvertible(value: Any, eagerly: str) -> Exception:
 
 
 MSG_MIXED = "Can't convert Python sequence with mixed types to Tensor."
+"""TensorFlow's message for a list that mixes types."""
 _FOLLOWS: dict[type, set[type]] = {
     bool: {bool},
     int: {bool, int, float},
     float: {bool, int, float},
     complex: {bool, int, float, complex},
 }
+"""By the type of a list's first element: the types that may follow."""
 _BY_KIND = {bool: dtypes.bool, int: dtypes.int32, complex: dtypes.complex128}
 
 
@@ -752,7 +760,7 @@ _ACCEPTS: dict[str, set[type]] = {
 
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
     if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
-        _fitted(value, None)  # a ragged list is refused as one
+        _fitted(value, None)  # a ragged list raises its own error first
         if complex in kinds and len(kinds) > 1:
             raise _unconvertible(value, MSG_MIXED)
         raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {type_name(target)}")
@@ -768,10 +776,12 @@ def _fitted(value: Any, target: DType | None) -> np.ndarray:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=None if target is None else target.np)
     except OverflowError as error:
-        told = f"{_shown(value)} does not fit {target and target.name}."
+        reason = f"{_shown(value)} does not fit {target and target.name}."
         if state.trace is not None:
-            raise TracedOutOfRangeInteger(f"Failed to convert elements of {_shown(value)} to Tensor: {told}") from error
-        raise OutOfRangeInteger(f"Can't convert Python sequence with out-of-range integer to Tensor: {told}") from error
+            text = f"Failed to convert elements of {_shown(value)} to Tensor: {reason}"
+            raise TracedOutOfRangeInteger(text) from error
+        text = f"Can't convert Python sequence with out-of-range integer to Tensor: {reason}"
+        raise OutOfRangeInteger(text) from error
     except (TypeError, ValueError) as error:
         raise _unconvertible(value, MSG_MIXED) if _leads_with_scalar(value) else ValueError(MSG_RAGGED) from error
 
@@ -784,11 +794,11 @@ class OutOfRangeInteger(ValueError, OverflowError):
 
 
 class TracedOutOfRangeInteger(TypeError, OverflowError):
-    """The same in a trace, where TensorFlow raises another exception."""
+    """An int that its dtype can't hold, in a trace: TensorFlow raises TypeError there."""
 
 
 def _leads_with_scalar(value: Any) -> bool:
-    """Whether some list begins with a scalar and goes on with a list."""
+    """Returns whether a list, at any depth, starts with a scalar and contains a list: TensorFlow calls that mixed types."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
     nested = [isinstance(v, (list, tuple)) for v in value]
@@ -819,14 +829,14 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const") -> Tensor:
-    """A tensor of the given value, optionally filled or reshaped to ``shape``.
+    """Creates a tensor of the given value, reshaped to ``shape``, or filling it with a single element.
 
     >>> import tvtf as tf
     >>> tf.constant(0., shape=(2,))
     <tf.Tensor: shape=(2,), dtype=float32, numpy=array([0., 0.], dtype=float32)>
 
     Raises:
-      TypeError: when the number of elements fits neither ``shape`` nor a scalar.
+      TypeError: ``value`` has neither one element nor as many as ``shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant
     """
@@ -835,8 +845,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
         return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
-    made = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list()), value))  # type: ignore[arg-type]
-    return made if state.trace is None else state.trace.own_constant(made, name)
+    tensor = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list()), value))  # type: ignore[arg-type]
+    return tensor if state.trace is None else state.trace.own_constant(tensor, name)
 
 
 def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""TensorSpec: what is known of a tensor before there is one; and the spec of any value."""
+"""TensorSpec, the type of a tensor argument, and the specs of other values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tenso
 
 
 class TensorSpec(TypeSpec):
-    """Describes a tensor argument; a dim may be an int, None (unknown) or a name shared between arguments.
+    """The type of a tensor argument. A dim is an int, None (unknown), or a name: equal names mean equal sizes.
 
     >>> import tvtf as tf
     >>> tf.TensorSpec([None, 3], tf.float32, name="x")
@@ -80,7 +80,7 @@ class TensorSpec(TypeSpec):
         return TensorSpec(self.shape.most_specific_common_supertype([o.shape for o in others]), self.dtype, name)
 
     def most_general(self, other: TensorSpec) -> TensorSpec | None:
-        """The spec that covers both: dims that differ become unknown; None where dtype or rank differ."""
+        """Returns the spec with the dims that differ made unknown; None where dtype or rank differ."""
         if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
             return None
         return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
@@ -104,7 +104,7 @@ def _dims_or_names(shape: Any) -> Iterable[Any]:
 
 @export("NoneTensorSpec")
 class NoneTensorSpec(BatchableTypeSpec):
-    """The spec of None, where an element of a dataset has one in place of a tensor.
+    """The spec of None in an element of a dataset.
 
     >>> import tvtf as tf
     >>> tf.data.Dataset.range(2).map(lambda x: (x, None)).element_spec
@@ -155,14 +155,14 @@ class NoneTensorSpec(BatchableTypeSpec):
 
 @export("type_spec_from_value")
 def type_spec_from_value(value: Any) -> TypeSpec:
-    """The spec of a tensor, a composite tensor or what converts to a tensor.
+    """Returns the spec of a tensor, a composite tensor, or a value that converts to a tensor.
 
     >>> import tvtf as tf
     >>> tf.type_spec_from_value([1, 2])
     TensorSpec(shape=(2,), dtype=tf.int32, name=None)
 
     Raises:
-      TypeError: nothing of the kind.
+      TypeError: ``value`` is none of these.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/type_spec_from_value
     """
@@ -181,7 +181,7 @@ def type_spec_from_value(value: Any) -> TypeSpec:
 
 @export("is_tensor")
 def is_tensor_like(x: Any) -> bool:
-    """Whether ``x`` is a tensor, a Variable, or made of tensors.
+    """Returns whether ``x`` is a tensor, a Variable or a composite tensor.
 
     >>> import tvtf as tf
     >>> tf.is_tensor(tf.constant(1)), tf.is_tensor(1)
@@ -194,7 +194,7 @@ def is_tensor_like(x: Any) -> bool:
 
 @export("is_symbolic_tensor")
 def is_symbolic_tensor(tensor: Any) -> bool:
-    """Whether ``tensor`` stands for a value while a function is traced.
+    """Returns whether ``tensor`` is a symbolic tensor of a function being traced.
 
     >>> import tvtf as tf
     >>> tf.is_symbolic_tensor(tf.constant(1))

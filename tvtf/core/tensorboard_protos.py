@@ -1,4 +1,4 @@
-"""TensorBoard's messages: its package is an extra."""
+"""TensorBoard's protobuf messages, from the optional package ``tensorboard``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def proto(name: str) -> Any:
-    """A module of ``tensorboard`` by its name within the package.
+    """Returns a module of ``tensorboard`` by its name within the package.
 
     Raises:
       ImportError: the extra is not installed.
@@ -22,8 +22,8 @@ def proto(name: str) -> Any:
 
 
 def shape_proto(dims: Iterable[int | None] | None) -> Any:
-    """A TensorShapeProto; of any rank without dims."""
-    made = proto("compat.proto.tensor_shape_pb2").TensorShapeProto(unknown_rank=dims is None)
+    """Returns a TensorShapeProto; of unknown rank where ``dims`` is None."""
+    message = proto("compat.proto.tensor_shape_pb2").TensorShapeProto(unknown_rank=dims is None)
     for dim in dims or ():
-        made.dim.add(size=-1 if dim is None else dim)
-    return made
+        message.dim.add(size=-1 if dim is None else dim)
+    return message

@@ -1,4 +1,4 @@
-"""Numbers and tensors as TensorFlow's C++ writes them into messages and ``tf.print``."""
+"""Text of numbers and tensors in messages and ``tf.print``, as TensorFlow's C++ formats it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 HOLE = "\x1a"
-"""Where a message shows a tensor of the running program: ASCII's SUBSTITUTE."""
+"""The placeholder in a message for the value of a tensor at run time: ASCII's SUBSTITUTE."""
 
 
 def number(value: Any) -> str:
-    """A number in the fewest digits of two lengths that give it back; a bool as 0 or 1.
+    """Formats a number with few digits, or with more if those don't round-trip; a bool as 0 or 1.
 
     >>> number(0.1), number(np.float32(1) / 3), number(True), number(1e20)
     ('0.1', '0.333333343', '1', '1e+20')
@@ -32,7 +32,7 @@ def number(value: Any) -> str:
 
 
 def summarized(array: np.ndarray, limit: int) -> str:
-    """The first ``limit`` elements in row-major order, the rows of inner axes in brackets (``Tensor::SummarizeValue``).
+    """Formats the first ``limit`` elements in row-major order, inner rows in brackets, as ``Tensor::SummarizeValue``.
 
     >>> summarized(np.array([1, 2, 3, 4]), 3), summarized(np.array([[1, 2], [3, 4]]), 3)
     ('1 2 3...', '[1 2][3...]...')
@@ -44,7 +44,7 @@ def summarized(array: np.ndarray, limit: int) -> str:
 
 
 def _rows(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
-    """The text of an array within a limit, and how many elements it has."""
+    """Returns the text of an array, and the number of elements in it."""
     if array.ndim <= 1:
         elements = array.reshape(-1)
         cut = depth and limit < len(elements)
@@ -64,7 +64,7 @@ def _element(value: Any) -> str:
 
 
 def filled(message: str, summarize: int, arrays: Sequence[np.ndarray]) -> str:
-    """The message with what was to be shown in its holes."""
+    """Returns the message with its placeholders replaced by summaries of the arrays."""
     pieces = message.split(HOLE)
     texts = [*(summarized(a, summarize) for a in arrays), ""]
     return "".join(part for pair in zip(pieces, texts) for part in pair)

@@ -1,4 +1,4 @@
-"""How many threads kernels use, settled before TVM loads."""
+"""The number of threads that kernels use; it must be set before TVM is imported."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import os
 
 
 def available_cores() -> int:
-    """The cores this process may run on (its affinity), or what TVTF_NUM_THREADS says.
+    """Returns TVTF_NUM_THREADS, or the number of cores that this process may run on (its affinity).
 
     Raises:
-      ValueError: when TVTF_NUM_THREADS is not a positive int.
+      ValueError: TVTF_NUM_THREADS is not a positive integer.
     """
-    asked = os.environ.get("TVTF_NUM_THREADS")
-    if asked is None:
+    configured = os.environ.get("TVTF_NUM_THREADS")
+    if configured is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not asked.isdigit() or int(asked) < 1:
-        raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {asked!r}")
-    return int(asked)
+    if not configured.isdigit() or int(configured) < 1:
+        raise ValueError(f"TVTF_NUM_THREADS must be a positive integer, but got {configured!r}")
+    return int(configured)
 
 
 def configure() -> None:
-    """Tells TVM's thread pool: all cores (it takes half by default), not pinned to them."""
+    """Sets up TVM's thread pool to use all cores (by default it uses half of them), without pinning threads."""
     os.environ.setdefault("TVM_NUM_THREADS", str(available_cores()))
     os.environ.setdefault("TVM_BIND_THREADS", "0")

@@ -1,4 +1,4 @@
-"""Importing TVM, which takes most of the time in which a program starts: without what nobody asked for."""
+"""Imports TVM faster: it takes most of a program's start-up time."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ from typing import Any
 from tvtf.core.variable_lock import Lock
 
 AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
-"""TVM's switch for importing the code of every backend it knows; ``target.cuda_target`` loads the one it needs."""
+"""TVM's switch for importing every backend; ``target.cuda_target`` loads the one it needs."""
 
 
 def load_tvm() -> None:
-    """Imports TVM, if that was not done: without its backends, and without looking for garbage where there is none yet."""
-    if _Loaded.whole:
+    """Imports TVM once, without its backends and with garbage collection off."""
+    if _Loaded.is_complete:
         return
     with _Loaded.lock, without_interrupts():
-        asked = os.environ.get(AUTOLOAD)
+        configured = os.environ.get(AUTOLOAD)
         os.environ.setdefault(AUTOLOAD, "0")
         try:
             with without_collection():
                 importlib.import_module("tvm")
         finally:
-            if asked is None:
+            if configured is None:
                 del os.environ[AUTOLOAD]
-        _Loaded.whole = True
+        _Loaded.is_complete = True
 
 
 class _Loaded:
-    whole = False
+    is_complete = False
     lock = Lock()
 
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Ctrl-C within raises KeyboardInterrupt at the end: for what can't be done again once it was begun, as TVM's import.
+    """Delays Ctrl-C to the end of a block that can't be interrupted and repeated, such as TVM's import.
 
-    TVM's modules register types and functions with its library, once in a process.
+    TVM's modules register types and functions with its library, which is possible only once in a process.
     """
     handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if handler is None or not callable(handler):
         yield
         return
-    came: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda *details: came.append(details))
+    pending: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda *details: pending.append(details))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-    if came:
-        handler(*came[-1])
+    if pending:
+        handler(*pending[-1])
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Python doesn't look for garbage within: where much is made and kept, it looks in vain, again and again."""
-    collects = gc.isenabled()
+    """Turns garbage collection off in a block that allocates many objects which all stay alive: it would find nothing."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()

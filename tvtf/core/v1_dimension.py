@@ -1,4 +1,4 @@
-"""TensorFlow 1's dims: an int, or unknown, with arithmetic that knows of that."""
+"""TensorFlow 1's ``Dimension``: an int or unknown, with arithmetic that propagates the unknown."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from tvtf.core.shape import TensorShape, visible_dim
 
 
 class Dimension:
-    """The size of one axis of a shape, None where it is unknown; what `tf.TensorShape.dims` lists.
+    """The size of one axis of a shape, or None; the element type of `tf.TensorShape.dims`.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.Dimension(3) * 2, tf.compat.v1.Dimension(None) + 1
     (Dimension(6), Dimension(None))
 
     Raises:
-      TypeError: no int; ValueError: a negative one.
+      TypeError: the value is not an int.
+      ValueError: the value is negative.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/Dimension
     """
@@ -32,17 +33,17 @@ class Dimension:
         return self._value
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether both can be the same size."""
+        """Returns whether both can be the same size."""
         other = Dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises ValueError where they can't."""
+        """Raises ValueError unless both can be the same size."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other: Any) -> Dimension:
-        """What is known by both together."""
+        """Returns the known one of two compatible dims."""
         other = Dimension(other)
         self.assert_is_compatible_with(other)
         return other if self._value is None else self
@@ -76,7 +77,7 @@ def _no_division(left: str, right: str) -> str:
 
 
 def _known(compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool) -> Callable[..., Any]:
-    """An operator that gives what is unknown where an operand is."""
+    """Returns an operator whose result is unknown if an operand is."""
 
     def apply(self: Dimension, other: Any) -> Any:
         try:
@@ -93,12 +94,12 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
     setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), Dimension, False))
     setattr(Dimension, f"__r{_name}__", _known(getattr(operator, _name), Dimension, True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), lambda found: found, False))
+    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), lambda result: result, False))
 Dimension.__hash__ = None  # type: ignore[assignment,method-assign]
 
 
 def dimension_value(dimension: Any) -> Any:
-    """The int or None of a dim, whatever it is given as.
+    """Returns the int or None of a Dimension; any other value unchanged.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.dimension_value(tf.compat.v1.Dimension(3)), tf.compat.v1.dimension_value(3)
@@ -110,7 +111,7 @@ def dimension_value(dimension: Any) -> Any:
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
-    """A dim of a shape, unknown where its rank is.
+    """Returns a dim of a shape; unknown where the rank is.
 
     >>> import tvtf as tf
     >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)

@@ -1,7 +1,9 @@
-"""Locks: of Variables, one for all that a compiled function uses, so that a call takes one, not fifty; and of all else.
+"""Locks that can be joined, for Variables, and that a forked child can use.
 
-In a forked child those are free that other threads held, which are not there to release them: tvtf has no others
-(tests/core/test_thread_count.py looks for them).
+The locks of all Variables that a compiled function uses are joined to one, so that a call acquires one lock, not fifty.
+
+After a fork the child has only the forking thread. Locks that other threads held are released there, as no thread is left
+to do it. tvtf uses no other locks (tests/core/test_thread_count.py checks that).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ Value = TypeVar("Value")
 
 
 class Lock:
-    """A reentrant lock that can become one with others; whoever holds any of them holds all."""
+    """A reentrant lock that can be joined with others: a thread that holds one of them holds all."""
 
     __slots__ = ("_own", "_joined", "_held", "_depth", "__weakref__")
 
@@ -50,25 +52,25 @@ class Lock:
         root._own.release()
 
     def is_held(self) -> bool:
-        """Whether some thread, be it this one, holds it just now."""
+        """Returns whether any thread, this one included, holds the lock at the moment."""
         root = self if self._joined is None else self._root()
         return root._depth > 0
 
     def release_if_abandoned(self) -> None:
-        """Frees it from a thread that a fork left behind."""
-        if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition asks it, too
+        """Releases the lock in a forked child if another thread held it."""
+        if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition uses it, too
             self._own, self._held, self._depth = threading.RLock(), [], 0
 
 
 class Condition(threading.Condition):
-    """`threading.Condition`, free in a forked child: who held it, or waits for it, is not there."""
+    """A `threading.Condition` that a forked child can use: threads that held it or wait for it don't exist there."""
 
     def __init__(self) -> None:
         super().__init__()
         _made.add(self)
 
     def release_if_abandoned(self) -> None:
-        """Makes it as it was at first, unless this thread holds it."""
+        """Resets the condition in a forked child, unless this thread holds it."""
         if not self._is_owned():  # type: ignore[attr-defined]
             super().__init__()
 
@@ -86,13 +88,13 @@ if hasattr(os, "register_at_fork"):
 
 
 def join(locks: Iterable[Lock]) -> Lock:
-    """Makes the locks one, for good.
+    """Joins locks permanently and returns the common lock.
 
-    All are taken in the same order by everybody, so that nobody waits in a circle.
+    Every thread acquires them in the same order, by address, which prevents deadlocks.
     """
-    given = [*locks]
+    members = [*locks]
     while True:
-        roots = sorted({lock._root() for lock in given}, key=id)
+        roots = sorted({lock._root() for lock in members}, key=id)
         if len(roots) < 2:
             return roots[0] if roots else Lock()
         if _joined(roots):
@@ -100,7 +102,7 @@ def join(locks: Iterable[Lock]) -> Lock:
 
 
 def _joined(roots: list[Lock]) -> bool:
-    """Whether they still were roots when all were held."""
+    """Joins locks that are still roots once all are held; returns False if another thread joined one meanwhile."""
     for root in roots:
         root._own.acquire()
     are_roots = all(root._joined is None for root in roots)
@@ -111,10 +113,10 @@ def _joined(roots: list[Lock]) -> bool:
     return are_roots
 
 
-class cached_property(Generic[Value]):  # noqa: N801  # it is used as Python's is
-    """A property that is computed once; by each of the threads that ask for it at the same time.
+class cached_property(Generic[Value]):  # noqa: N801  # named as the one of functools, which it replaces
+    """A property that is computed once and cached; threads that read it at the same time may each compute it.
 
-    Until Python 3.12 the one of functools holds a lock, one for all objects, that stays held in a forked child.
+    Until Python 3.12 ``functools.cached_property`` holds a lock, one for all objects, which stays held in a forked child.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:

@@ -22,7 +22,7 @@ from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
-from tvtf.ir.batching import as_told, encoding, leading, rows, without_leading
+from tvtf.ir.batching import encoding, leading, rows, with_spec_fields, without_leading
 from tvtf.ops.rules import bind
 
 
@@ -60,7 +60,7 @@ class Batch(Dataset):
 
     def value(self, handle: list[Any]) -> Element:
         found = self.source.batch_value(handle)
-        return as_told(self.element_spec, found) if self.drop_remainder else found
+        return with_spec_fields(self.element_spec, found) if self.drop_remainder else found
 
 
 class BatchesInTurn(Dataset):

@@ -1,1 +1,1 @@
-"""Files: written whole or not at all, locks between processes, checksums, TFRecords, compressed streams, protocol buffers."""
+"""Files: atomic writes, locks between processes, checksums, TFRecords, compressed streams, protocol buffers."""

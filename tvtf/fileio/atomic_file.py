@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: temporary name, fsync, rename, fsync of the folder."""
+"""Atomic file writes (temporary file, fsync, rename, fsync of the folder), and I/O errors as TensorFlow's types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _KINDS: Final[dict[type[OpError], tuple[int, ...]]] = {
     UnavailableError: (errno.EAGAIN, errno.EINTR, errno.ENOLCK),
     AbortedError: (errno.EDEADLK, errno.ESTALE),
 }
-"""TensorFlow's types by the system's numbers. Source: ``tsl/platform/error.cc``"""
+"""TensorFlow's error type -> the system's error numbers. Source: ``tsl/platform/error.cc``"""
 _FULL: Final = " Free some space and try again."
 _REFUSED: Final = " Choose a folder you may write to."
 _ADVICE: Final = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EPERM: _REFUSED, errno.EACCES: _REFUSED}
@@ -56,46 +56,46 @@ Chunks = Iterable[Any]
 
 
 class Replacement:
-    """Several files that are all written before the first is renamed into place, in the order they were added.
+    """An atomic replacement of several files: all are written under temporary names before the first is renamed.
 
-    Leaving the ``with`` block without `commit` removes what was written.
+    They are renamed in the order of `add`. Leaving the ``with`` block without `commit` removes the temporary files.
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[str, str]] = []
+        self._pending: list[tuple[str, str]] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for temporary, _ in self._waiting:
+        for temporary, _ in self._pending:
             remove(temporary)
 
     def add(self, path: str, chunks: Chunks) -> None:
-        """Write ``chunks`` (buffers) to a temporary file next to ``path``."""
+        """Writes ``chunks`` (buffers) to a temporary file next to ``path``."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f".{name}.tmp")
-        self._waiting.append((temporary, path))
+        self._pending.append((temporary, path))
         with named_failures(path, "write"):
             os.makedirs(folder or ".", exist_ok=True)
             _write_through(temporary, chunks)
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of what waits for being renamed to ``path``."""
-        return digest_of(next(temporary for temporary, wanted in self._waiting if wanted == path))
+        """Returns the SHA-256 of the temporary file for ``path``."""
+        return digest_of(next(temporary for temporary, target in self._pending if target == path))
 
     def commit(self) -> None:
-        """Rename every file into place; when it returns, they survive a power cut."""
-        while self._waiting:
-            temporary, path = self._waiting[0]
+        """Renames all files into place; when it returns, they survive a power failure."""
+        while self._pending:
+            temporary, path = self._pending[0]
             with named_failures(path, "rename to"):
                 os.replace(temporary, path)
                 sync_folder(os.path.dirname(path))
-            del self._waiting[0]
+            del self._pending[0]
 
 
 def digest_of(path: str) -> str:
-    """The SHA-256 of a file."""
+    """Returns the SHA-256 of a file."""
     digest = hashlib.sha256()
     with named_failures(path, "read"), open(path, "rb") as file:
         while chunk := file.read(WRITTEN_AT_ONCE):
@@ -104,24 +104,24 @@ def digest_of(path: str) -> str:
 
 
 def read(path: str) -> bytes:
-    """The bytes of a file.
+    """Returns the bytes of a file.
 
     Raises:
-      NotFoundError: there is none.
+      NotFoundError: the file does not exist.
     """
     with named_failures(path, "read"), open(path, "rb") as file:
         return file.read()
 
 
 def replace(path: str, content: bytes) -> None:
-    """Write one file atomically."""
+    """Writes one file atomically."""
     with Replacement() as files:
         files.add(path, [content])
         files.commit()
 
 
 def remove(path: str) -> None:
-    """Remove a file; none there is fine."""
+    """Removes a file if it exists."""
     with named_failures(path, "delete"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.remove(path)
 
@@ -134,13 +134,13 @@ def _write_through(path: str, chunks: Chunks) -> None:
 
 
 def _write_all(write: Callable[[memoryview], int | None], rest: memoryview) -> None:
-    """Unbuffered writes may stop early, as Linux does at 2 GB."""
+    """Writes a whole buffer in a loop, because one unbuffered write may be partial: Linux stops at 2 GB."""
     while rest:
         rest = rest[write(rest[:WRITTEN_AT_ONCE]) or 0 :]
 
 
 def sync_folder(folder: str) -> None:
-    """Have the names of a folder's files survive a power cut."""
+    """Flushes a folder's entries to disk, so that renamed files survive a power failure."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
@@ -152,7 +152,7 @@ def sync_folder(folder: str) -> None:
 
 @contextlib.contextmanager
 def named_failures(path: str, doing: str) -> Iterator[None]:
-    """Tell the system's errors as TensorFlow's types, with the path and a way out."""
+    """Converts OSErrors in a block to TensorFlow's types, with the path and advice in the message."""
     try:
         yield
     except OSError as cause:

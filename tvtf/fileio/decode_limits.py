@@ -1,4 +1,4 @@
-"""The bound on what decoders make of a file: a few compressed bytes can expand to any size."""
+"""The limit on the size of decoded data: a few compressed bytes can expand to any size."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import Final
 from tvtf.errors import ResourceExhaustedError
 
 VARIABLE: Final = "TVTF_MAX_DECODED_BYTES"
-"""The environment variable that raises or lowers the bound."""
+"""The environment variable that sets the limit."""
 DEFAULT: Final = 1 << 29
-"""512 MiB, beyond which Pillow by itself refuses an image of 24 bits, too (twice its ``MAX_IMAGE_PIXELS``)."""
+"""512 MiB. Pillow rejects larger images of 24 bits per pixel by itself (twice its ``MAX_IMAGE_PIXELS``)."""
 
 
 def max_decoded_bytes() -> int:
-    """The most bytes that decoding one value (an image, a record, a tensor, a string) may take.
+    """Returns the largest size in bytes of one decoded value (an image, a record, a tensor, a string).
 
     >>> max_decoded_bytes()
     536870912
 
     Raises:
-      ValueError: the environment variable holds no positive number.
+      ValueError: the environment variable is not a positive number.
     """
-    told = os.environ.get(VARIABLE, "")
-    if not told:
+    text = os.environ.get(VARIABLE, "")
+    if not text:
         return DEFAULT
-    if not told.isascii() or not told.isdigit() or not int(told):
-        raise ValueError(f"{VARIABLE} must be a positive number of bytes, got {told!r}")
-    return int(told)
+    if not text.isascii() or not text.isdigit() or not int(text):
+        raise ValueError(f"{VARIABLE} must be a positive number of bytes, got {text!r}")
+    return int(text)
 
 
 def require_decodable(size: int, what: str) -> None:
     """Checks a decoded size before memory is allocated for it.
 
     Args:
-      size: how many bytes the decoded value takes, or at least takes.
-      what: names the value in the error, with its file where there is one.
+      size: the number of bytes of the decoded value, or a lower bound of it.
+      what: the value's name in the error, with its file if it has one.
 
     Raises:
-      ResourceExhaustedError: it is more than `max_decoded_bytes`.
+      ResourceExhaustedError: the size exceeds `max_decoded_bytes`.
     """
     most = max_decoded_bytes()
     if size > most:

@@ -1,7 +1,6 @@
-"""Locks on folders, between threads and processes: a process that dies lets go of them.
+"""Locks on folders, between threads and processes; the system releases those of a process that dies.
 
-A forked child has none of them: its parent's end when the parent lets go. Where the system or a network disk has no locks,
-nobody waits.
+A forked child does not hold its parent's locks. On a system or network disk without locks nothing is locked.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 
 try:
     import fcntl
-except ImportError:  # Windows doesn't let go of a file that is open
+except ImportError:  # Windows, where an open file can't be removed anyway
     fcntl = None  # type: ignore[assignment]
 
 Folder = str | os.PathLike[str]
@@ -23,28 +22,28 @@ _PAUSE = 0.001
 
 @contextlib.contextmanager
 def locked(folder: Folder, seconds: float = math.inf) -> Iterator[bool | None]:
-    """Waits for a folder until nobody else has it, shared or not.
+    """Locks a folder exclusively: waits for all other locks, exclusive and shared.
 
     Args:
-      folder: one that is there, or a file.
-      seconds: how long to wait; 0 asks once.
+      folder: an existing folder or file.
+      seconds: the timeout; 0 tries once.
 
     Yields:
-      Whether it is locked now; None where there are no locks.
+      Whether the folder is locked; None if the system has no locks.
 
     Raises:
       OSError: the folder can't be opened.
     """
     descriptor = _open(folder)
     try:
-        yield None if descriptor is None else _is_taken(descriptor, seconds)
+        yield None if descriptor is None else _acquired(descriptor, seconds)
     finally:
         _close(descriptor)
 
 
 @contextlib.contextmanager
 def shared(folder: Folder) -> Iterator[None]:
-    """Has those wait who want a folder for themselves, and waits for them; any number may share it.
+    """Locks a folder shared: waits for an exclusive lock, and keeps others from taking one.
 
     Raises:
       OSError: the folder can't be opened.
@@ -58,7 +57,8 @@ def shared(folder: Folder) -> Iterator[None]:
         _close(descriptor)
 
 
-def _is_taken(descriptor: int, seconds: float) -> bool | None:
+def _acquired(descriptor: int, seconds: float) -> bool | None:
+    """Takes an exclusive lock; returns False at the timeout."""
     if seconds == math.inf:
         return _flock(descriptor, fcntl.LOCK_EX)
     end = time.monotonic() + seconds
@@ -72,10 +72,10 @@ def _is_taken(descriptor: int, seconds: float) -> bool | None:
 
 
 def _flock(descriptor: int, operation: int) -> bool | None:
-    """True, or None on a disk that has no locks.
+    """Locks a file; returns True, or None on a disk without locks.
 
     Raises:
-      BlockingIOError: another has it.
+      BlockingIOError: it is locked by another.
     """
     try:
         fcntl.flock(descriptor, operation)
@@ -91,7 +91,7 @@ def _open(folder: Folder) -> int | None:
 
 
 def _close(descriptor: int | None) -> None:
-    """Lets go for forked children, too, which have a copy of the descriptor."""
+    """Unlocks and closes a file. Unlocking comes first because forked children have copies of the descriptor."""
     if descriptor is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""ZLIB and GZIP streams, decompressed piece by piece, so that a small stream can't claim much memory."""
+"""Decompression of ZLIB and GZIP streams piece by piece, so that a small stream can't exhaust memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tvtf.errors import DataLossError
 from tvtf.fileio.decode_limits import require_decodable
 
 WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS + 16}
-"""What zlib is told to expect, by TensorFlow's names of compressions."""
+"""TensorFlow's name of a compression -> zlib's ``wbits`` argument, which selects the format."""
 PIECE: Final = 1 << 16
-"""Compressed bytes that are read at once."""
+"""The number of compressed bytes that are read at once."""
 
 
 class Inflated(io.RawIOBase):
-    """A compressed file, read as what was compressed; several GZIP members may follow each other.
+    """A file object that decompresses another file while it is read; a GZIP file may have several members.
 
     Args:
       file: the compressed bytes.
@@ -32,45 +32,45 @@ class Inflated(io.RawIOBase):
         self._failure: DataLossError | None = None
 
     def readable(self) -> bool:
-        """Always True."""
+        """Returns True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As `read`, into memory that is there."""
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        """Reads into a buffer; returns the number of bytes read."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def read(self, size: int = PIECE) -> bytes:
-        """At most ``size`` bytes, fewer than that wherever it suits; none at the end.
+        """Reads between 1 and ``size`` bytes; none at the end of the file.
 
         Raises:
-          DataLossError: the stream is damaged or truncated; what comes before the damage is read first.
+          DataLossError: the stream is damaged or truncated. Data before the damage can be read first.
         """
         if self._failure is not None:
             raise self._failure
-        found = b""
-        while not found and size > 0:
+        data = b""
+        while not data and size > 0:
             if self._engine.eof and not self._next_member():
                 break
             self._input = self._input or self._file.read(PIECE)
-            found = self._decompress(size)
-        return found
+            data = self._decompress(size)
+        return data
 
     def _decompress(self, size: int) -> bytes:
-        """What the next piece of input gives, which may be nothing."""
+        """Decompresses the next piece of input to at most ``size`` bytes, possibly none."""
         at_end = not self._input
         try:
-            found = self._engine.decompress(self._input, size)
+            data = self._engine.decompress(self._input, size)
         except zlib.error as error:
             raise self._damaged(str(error)) from None
         self._input = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
-        if at_end and not found and not self._engine.eof:
+        if at_end and not data and not self._engine.eof:
             raise self._damaged("the stream is truncated")
-        return found
+        return data
 
     def _next_member(self) -> bool:
-        """Whether another GZIP member follows the one that ended; zeros between them are padding."""
+        """Starts the next GZIP member, after zero padding; returns whether there is one."""
         rest = self._input or self._file.read(PIECE)
         if self._kind == "GZIP":
             while rest and not (rest := rest.lstrip(b"\0")):
@@ -94,14 +94,14 @@ class Inflated(io.RawIOBase):
 
 
 def inflated(data: bytes, kind: str, what: str) -> bytes:
-    """All that was compressed.
+    """Decompresses data.
 
     >>> inflated(zlib.compress(b"abc"), "ZLIB", "a string")
     b'abc'
 
     Raises:
       DataLossError: the data is damaged or truncated.
-      ResourceExhaustedError: it is more than may be decoded.
+      ResourceExhaustedError: the result exceeds the limit of `decode_limits`.
     """
     stream, pieces, size = Inflated(io.BytesIO(data), kind, what), [], 0
     while piece := stream.read(1 << 20):
@@ -112,9 +112,9 @@ def inflated(data: bytes, kind: str, what: str) -> bytes:
 
 
 def read_fully(file: Any, size: int) -> bytes:
-    """``size`` bytes, fewer at the end of the file, read in pieces: no more memory is taken than the file fills.
+    """Reads ``size`` bytes, or fewer at the end of the file, in pieces: a wrong ``size`` allocates no memory in advance.
 
-    Where reading fails after some bytes those are given; the next call fails.
+    If the file is damaged, the bytes before the damage are returned, and the next call raises.
     """
     pieces: list[bytes] = []
     while size > 0:

@@ -1,4 +1,4 @@
-"""Protocol buffers declared in Python, in pools of their own, so that real TensorFlow can live in the same process."""
+"""Protocol buffer classes declared in Python, in private descriptor pools, so that TensorFlow can be imported, too."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{na
 
 
 def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The classes of messages by name; fields are written as ``"1 int32* sizes"``, with a star where they are repeated.
+    """Declares messages; returns their classes by name.
 
-    ``"1 map:Pair pairs"`` has messages by string, ``"1 Pair pair kind"`` is one of those of ``kind``.
+    A field is written as ``"1 int32 size"``, a repeated one with a star, ``"1 int32* sizes"``, a map from strings as
+    ``"1 map:Pair pairs"``, and a member of the oneof ``kind`` as ``"1 Pair pair kind"``.
 
     >>> declare("doctest", {"Pair": ("1 int32 left", "2 int32 right")})["Pair"](left=3).SerializeToString()
     b'\\x08\\x03'
@@ -34,14 +35,14 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
-    """The message in ``data``.
+    """Decodes a message.
 
     Args:
       decode: a class's ``FromString``.
-      what: names the message in the error, with its file where there is one.
+      what: the message's name in the error, with its file if it has one.
 
     Raises:
-      DataLossError: there is none.
+      DataLossError: ``data`` is not a valid message.
     """
     try:
         return decode(data)
@@ -67,7 +68,7 @@ def _add_field(message: Any, package: str, number: str, kind: str, name: str, on
 
 
 def _add_entry(message: Any, package: str, name: str, kind: str) -> str:
-    """The message that a map's entries are, as protocol buffers name it."""
+    """Adds the message type of a map's entries; returns it in the notation of `declare`."""
     entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
     entry.options.map_entry = True
     _add_field(entry, package, "1", "string", "key")

@@ -2,6 +2,6 @@
 
 
 class SavedModuleError(ValueError):
-    """A saved module or library can't be used; the text says which file, what is wrong and what helps."""
+    """A saved module or library that can't be used; the message names the file, the problem and a remedy."""
 
     __module__ = "tvtf.saved"

@@ -1,6 +1,7 @@
-"""TFRecord files: byte strings framed with checksums, as TensorBoard's event files are too; ``tf.io.TFRecordWriter``.
+"""TFRecord files, which are also TensorBoard's event files: byte strings framed with checksums.
 
-Source: ``tensorflow/core/lib/io/record_writer.cc``: length (uint64), its masked CRC-32C, the bytes, their masked CRC-32C.
+A record is its length (uint64), the length's masked CRC-32C, the bytes, and their masked CRC-32C.
+Source: ``tensorflow/core/lib/io/record_writer.cc``
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")
 _LENGTH: Final = struct.Struct("<Q").unpack_from
 CHUNK: Final = 1 << 20
-"""Bytes that are read, and checked, at once."""
+"""The number of bytes that are read, and checked together."""
 
 
 def framed(data: bytes) -> bytes:
-    """One record.
+    """Returns a byte string framed as a record.
 
     >>> len(framed(b"abc"))
     19
@@ -39,7 +40,7 @@ def framed(data: bytes) -> bytes:
 
 
 def opened(path: str, compression: str = "") -> Any:
-    """A file's bytes, decompressed as they are read where it is compressed: ``"ZLIB"`` or ``"GZIP"``.
+    """Opens a file for reading; with ``compression`` ``"ZLIB"`` or ``"GZIP"`` it is decompressed while it is read.
 
     Raises:
       NotFoundError: there is no such file.
@@ -50,22 +51,24 @@ def opened(path: str, compression: str = "") -> Any:
 
 
 def records_of(path: str, compression: str = "") -> Iterator[bytes]:
-    """The records of the file of a name.
+    """Yields the records of a file.
 
     Raises:
       NotFoundError: there is no such file.
-      DataLossError, ResourceExhaustedError: as `unframed`.
+      DataLossError, ResourceExhaustedError: see `unframed`.
     """
     with opened(path, compression) as file, named_failures(path, "read"):
         yield from unframed(file, path)
 
 
 def unframed(file: Any, source: str = "") -> Iterator[bytes]:
-    """The records of a file, each checked.
+    """Yields the records of an open file, with checksums verified.
+
+    Many records are checked at once, which is faster; if that fails, one by one, to find the damaged one.
 
     Args:
-      file: has ``read``; a file that is decompressed while it is read may hold no longer records than may be decoded.
-      source: the name of the file in errors.
+      file: an object with ``read``. For a compressed file the length of records is limited (``decode_limits``).
+      source: the file's name in errors.
 
     >>> import io
     >>> list(unframed(io.BytesIO(framed(b"abc") + framed(b""))))
@@ -73,7 +76,7 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
 
     Raises:
       DataLossError: a checksum does not match, or the file ends within a record.
-      ResourceExhaustedError: a compressed record is longer than what may be decoded.
+      ResourceExhaustedError: a record of a compressed file exceeds the limit.
     """
     offset, data, place = 0, b"", f"{source}: " if source else ""
     while more := read_fully(file, _missing(data, offset, place, isinstance(file, Inflated))):
@@ -88,7 +91,7 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
 
 
 def _missing(data: bytes, offset: int, place: str, bounded: bool) -> int:
-    """How much to read, after the beginning of a record."""
+    """Returns the number of bytes to read next, when ``data`` is the beginning of a record."""
     if len(data) < _HEAD.size:
         return CHUNK
     length, stored = _HEAD.unpack_from(data)
@@ -99,7 +102,7 @@ def _missing(data: bytes, offset: int, place: str, bounded: bool) -> int:
 
 
 def _starts(data: bytes) -> tuple[list[int], int]:
-    """Where records that end in ``data`` begin, and where the last of them ends."""
+    """Returns the offsets of the complete records in ``data``, and the end of the last one."""
     starts, start, size = [], 0, len(data)
     while start + _HEAD.size < size:
         end = start + _HEAD.size + _LENGTH(data, start)[0] + _FOOT.size
@@ -111,8 +114,10 @@ def _starts(data: bytes) -> tuple[list[int], int]:
 
 
 def _are_sound(data: bytes, starts: Sequence[int]) -> bool:
-    """Whether all checksums of records that lie end to end match: then each part, with its checksum, is divisible
-    by the polynomial, and so is the whole."""
+    """Returns whether all checksums of consecutive records match, by one division for all.
+
+    Each part followed by its correct checksum is divisible by CRC's polynomial, and so is their concatenation.
+    """
     octets = np.frombuffer(data, np.uint8).copy()
     heads = np.array(starts)
     feet = np.append(heads[1:], octets.size) - _FOOT.size
@@ -126,6 +131,7 @@ def _are_sound(data: bytes, starts: Sequence[int]) -> bool:
 
 
 def _one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
+    """Yields records, each checked alone; an error names the damaged record."""
     while head := file.read(_HEAD.size):
         length, stored = _HEAD.unpack(_whole(head, _HEAD.size, offset, place))
         crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")
@@ -138,14 +144,14 @@ def _one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
 
 def _whole(data: bytes, size: int, offset: int, place: str) -> bytes:
     if len(data) < size:
-        told = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
-        raise DataLossError(None, None, told)
+        text = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
+        raise DataLossError(None, None, text)
     return data
 
 
 @export("io.TFRecordOptions")
 class TFRecordOptions:
-    """How a TFRecord file is compressed: ``""``, ``"GZIP"`` or ``"ZLIB"``.
+    """The compression of a TFRecord file: ``""``, ``"GZIP"`` or ``"ZLIB"``.
 
     >>> import tvtf as tf
     >>> tf.io.TFRecordOptions("GZIP").compression_type
@@ -160,19 +166,19 @@ class TFRecordOptions:
             raise ValueError(f"Not a valid compression_type: {compression_type!r}")
 
     compression_type_map: ClassVar[dict[Any, str]] = {0: "", 1: "ZLIB", 2: "GZIP"}
-    """By TensorFlow 1's numbers."""
+    """TensorFlow 1's number of a compression -> its name."""
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """``""``, ``"GZIP"`` or ``"ZLIB"``, of options, a compression or its number.
+        """Returns ``""``, ``"GZIP"`` or ``"ZLIB"`` for options, the name of a compression, or its number.
 
         Raises:
           ValueError: it is none of these.
         """
-        given = options.compression_type if isinstance(options, TFRecordOptions) else options
-        if given and given not in cls.compression_type_map and given not in cls.compression_type_map.values():
-            raise ValueError(f'Not a valid compression_type: "{given}"')
-        return cls.compression_type_map.get(given, given) if given else ""
+        kind = options.compression_type if isinstance(options, TFRecordOptions) else options
+        if kind and kind not in cls.compression_type_map and kind not in cls.compression_type_map.values():
+            raise ValueError(f'Not a valid compression_type: "{kind}"')
+        return cls.compression_type_map.get(kind, kind) if kind else ""
 
 
 @export("io.TFRecordWriter")
@@ -180,8 +186,8 @@ class TFRecordWriter:
     """Writes a TFRecord file, which ``tf.data.TFRecordDataset`` reads.
 
     Args:
-      path: the file, written anew.
-      options: ``TFRecordOptions`` or a compression.
+      path: the file; an existing one is overwritten.
+      options: ``TFRecordOptions`` or the name of a compression.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -204,7 +210,7 @@ class TFRecordWriter:
             self._file = open(path, "wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, record: bytes) -> None:
-        """Adds a record."""
+        """Appends a record."""
         data = framed(record)
         self._write(self._squeeze.compress(data) if self._squeeze else data)
 
@@ -213,14 +219,14 @@ class TFRecordWriter:
             self._file.write(data)
 
     def flush(self) -> None:
-        """Has what was written so far in the file."""
+        """Writes all records so far to the file."""
         if self._squeeze:
             self._write(self._squeeze.flush(zlib.Z_SYNC_FLUSH))
         with named_failures(self._path, "write"):
             self._file.flush()
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the rest and closes the file."""
         if self._file.closed:
             return
         with named_failures(self._path, "write"), self._file:

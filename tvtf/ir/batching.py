@@ -1,4 +1,8 @@
-"""Values put together in batches and taken apart into rows: tensors, tensors made of tensors, and nests of them."""
+"""Batching: stacks values along a new leading axis and slices them into rows.
+
+The values are tensors, composite tensors (ragged, sparse, extension types) and nests of them. A composite tensor is encoded
+as one or more leaves that can be stacked, and decoded again.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,12 @@ def is_batchable(spec: Any) -> bool:
 
 
 def leading(spec: Any, size: int | None) -> Any:
-    """The specs of values stacked ``size`` at a time."""
+    """Returns the specs of batches of ``size`` values."""
     return nest.map_structure(lambda s: _batched(s, size), spec)
 
 
 def without_leading(spec: Any) -> Any:
-    """The specs of the rows of values.
+    """Returns the specs of the rows of batched values.
 
     Raises:
       ValueError: a value is a scalar.
@@ -57,54 +61,54 @@ def _batchable(spec: Any) -> BatchableTypeSpec:
     return spec
 
 
-# -- as what values are stacked
+# -- encoding of composite tensors as leaves that can be stacked
 
 
 def encoding(spec: Any) -> list[Any]:
-    """The types of what values of a nest of specs are stacked as."""
+    """Returns the specs of the leaves that values of a nest of specs are encoded as."""
     return [leaf for each in nest.flatten(spec) for leaf in _encoding(each)]
 
 
 def _encoding(spec: Any) -> list[Any]:
-    own = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
-    return [spec] if own is spec else encoding(own)
+    inner = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
+    return [spec] if inner is spec else encoding(inner)
 
 
 def encoded(spec: Any, value: Any, minimum_rank: int = 0) -> list[Any]:
-    """What a value of a nest of specs is stacked as."""
+    """Encodes a value of a nest of specs as leaves."""
     pairs = zip(nest.flatten(spec), nest.flatten(value))
     return [leaf for s, v in pairs for leaf in _encoded(s, v, minimum_rank)]
 
 
 def _encoded(spec: Any, value: Any, minimum_rank: int) -> list[Any]:
-    own = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
-    return [value] if own is spec else encoded(own, _batchable(spec)._encode(value, minimum_rank), minimum_rank)
+    inner = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
+    return [value] if inner is spec else encoded(inner, _batchable(spec)._encode(value, minimum_rank), minimum_rank)
 
 
 def decoded(spec: Any, leaves: Iterable[Any]) -> Any:
-    """The value of a nest of specs that is stacked, or cut, as ``leaves``."""
-    left = iter(leaves)
-    return nest.pack_sequence_as(spec, [_decoded(each, left) for each in nest.flatten(spec)])
+    """Decodes leaves to a value of a nest of specs; the inverse of :func:`encoded`."""
+    remaining = iter(leaves)
+    return nest.pack_sequence_as(spec, [_decoded(each, remaining) for each in nest.flatten(spec)])
 
 
-def _decoded(spec: Any, left: Iterator[Any]) -> Any:
-    own = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
-    return next(left) if own is spec else _batchable(spec)._decode(decoded(own, left))
+def _decoded(spec: Any, remaining: Iterator[Any]) -> Any:
+    inner = spec if isinstance(spec, TensorSpec) else _batchable(spec)._encoding_specs()
+    return next(remaining) if inner is spec else _batchable(spec)._decode(decoded(inner, remaining))
 
 
-def as_told(spec: Any, value: Any) -> Any:
-    """A batch with what its spec tells, such as its size, in the fields that are no tensors."""
+def with_spec_fields(spec: Any, value: Any) -> Any:
+    """Returns a batch rebuilt by its spec, so that fields that are not tensors, such as its size, are the spec's."""
     return decoded(spec, encoded(spec, value, 1))
 
 
 def is_encoded(values: Any) -> bool:
-    """Whether there are tensors made of tensors, or specs of them, that are stacked as other values than themselves."""
+    """Returns whether a nest has composite tensors, or specs of them, whose encoding is not the value itself."""
     specs = (nest.spec_of(each) for each in nest.flatten(values) if nest.is_composite(each))
     return any(isinstance(s, BatchableTypeSpec) and s._encoding_specs() is not s for s in specs)
 
 
-class OfEncoded:
-    """A function of values, as one of what values of their types are stacked as."""
+class EncodedFunction:
+    """A function on rows of values, wrapped to take and return encoded leaves."""
 
     def __init__(self, fn: Callable[[Any], Any], elems: Any) -> None:
         self.fn = fn
@@ -119,7 +123,7 @@ class OfEncoded:
         return encoded(self.result, result)
 
     def whole(self, leaves: Sequence[Any]) -> Any:
-        """The stacked results."""
+        """Decodes the stacked leaves of all results."""
         size = leaves[0].shape[0] if leaves and leaves[0].shape.rank else None
         return decoded(leading(self.result, size), leaves)
 
@@ -128,7 +132,7 @@ class OfEncoded:
 
 
 def stacked(values: Sequence[Any], spec: Any) -> Any:
-    """Values as one with a leading axis; ``spec`` is what each of them is.
+    """Stacks eager values, all of type ``spec``, along a new leading axis.
 
     Raises:
       InvalidArgumentError: the shapes of tensors differ.
@@ -140,12 +144,12 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
         columns = zip(*map(nest.flattener(spec), values))
         return nest.pack_sequence_as(spec, [_stacked(s, c, i) for i, (s, c) in enumerate(zip(leaves, columns))])
     columns = zip(*(encoded(spec, value) for value in values))
-    made = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(encoding(spec), columns))]
-    return decoded(leading(spec, None), made)
+    leaves = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(encoding(spec), columns))]
+    return decoded(leading(spec, None), leaves)
 
 
 def rows(value: Any, spec: Any) -> Iterator[Any]:
-    """The rows of a value of that spec."""
+    """Yields the rows of an eager value of type ``spec``."""
     columns = [_rows(s, leaf) for s, leaf in zip(encoding(spec), encoded(spec, value, 1))]
     row_spec = without_leading(spec)
     return (decoded(row_spec, row) for row in zip(*columns))

@@ -1,6 +1,6 @@
-"""Values that a program computes from constants alone, where they are needed while it is traced: as sizes.
+"""Constant folding while tracing: evaluates tensors that depend only on constants, where they are needed as sizes.
 
-TensorFlow's shape functions evaluate such subgraphs, too, so that programs find static shapes there.
+TensorFlow's shape functions evaluate such subgraphs, too, and programs rely on the static shapes that result.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from tvtf.errors import OpError
 from tvtf.ir import dialect
 
 MOST_ELEMENTS = 1 << 16
-"""Of each tensor on the way: NumPy computes them in less than a millisecond."""
+"""The most elements of any tensor in a folded subgraph: NumPy computes that many in less than a millisecond."""
 
 MOST_STEPS = 200
-"""How far the constants may be: the search is recursive."""
+"""The longest chain of calls back to constants: the search is recursive."""
 
 
 FOLDED = frozenset(
     ("identity", "cast", "stack", "concat", "broadcast_to", "reshape", "equal", "not_equal", "stop_gradient")
 )
-"""What TensorFlow folds, too, when it is asked for a value (it knows no reshaped ones, of which ``tf.fill`` makes use here)."""
+"""The primitives that ``tf.get_static_value`` folds: TensorFlow's, and ``reshape``, which ``tf.fill`` is built on here."""
 
 
 def folded(tensor: Any) -> np.ndarray | None:
-    """The value that ``tf.get_static_value`` tells of a tensor; else None."""
-    found = static_value(tensor)
-    if found is not None or not isinstance(tensor, SymbolicTensor):
-        return found
+    """Returns the value of a tensor that ``tf.get_static_value`` finds, or None."""
+    known = static_value(tensor)
+    if known is not None or not isinstance(tensor, SymbolicTensor):
+        return known
     return ComputedConstants(tensor._trace, FOLDED).value(tensor._var)
 
 
 class ComputedConstants:
-    """The values of one trace's variables, each computed once; None for those that depend on more than constants.
+    """The constant values of one trace's Relax variables, each evaluated once; None for a variable that isn't constant.
 
-    With ``ops`` also for those that other primitives compute.
+    ``ops`` limits the primitives that are folded.
     """
 
     def __init__(self, trace: Any, ops: frozenset[str] | None = None) -> None:
         self.trace, self.ops = trace, ops
         self.calls: dict[Any, Any] = {}
-        self.seen = 0
+        self.seen = 0  # how many of the trace's bindings are in `calls`
         self.values: dict[Any, np.ndarray | None] = {}
 
     def value(self, var: Any, depth: int = 0) -> np.ndarray | None:
-        """The value of a variable, or of a constant of the IR."""
+        """Returns the value of a Relax variable or constant, or None; ``depth`` counts the calls on the way."""
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
         if var in self.trace.fed or depth > MOST_STEPS:
@@ -60,6 +60,7 @@ class ComputedConstants:
         return self.values[var]
 
     def _computed(self, var: Any, depth: int) -> np.ndarray | None:
+        """Evaluates a variable: by its call, or, for a capture, by the tensor outside."""
         call = self._call_of(var)
         if call is not None:
             return self._result(call, depth) if dialect.is_dialect(call) else None
@@ -72,7 +73,7 @@ class ComputedConstants:
         return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MOST_ELEMENTS else None
 
     def _call_of(self, var: Any) -> Any:
-        """What a variable is bound to; None for a parameter."""
+        """Returns the expression that a variable is bound to; None for a parameter."""
         bindings = self.trace.bindings
         for binding in bindings[self.seen if self.seen <= len(bindings) else 0 :]:
             self.calls[binding.var] = binding.value
@@ -80,6 +81,7 @@ class ComputedConstants:
         return self.calls.get(var)
 
     def _result(self, call: Any, depth: int) -> np.ndarray | None:
+        """Runs a call eagerly on constant inputs; None where it is impure, on the host, not small, or not constant."""
         bound = dialect.read(call)
         if not bound.primitive.pure or bound.primitive.host:
             return None
@@ -87,13 +89,13 @@ class ComputedConstants:
             return None
         if _has_expression(tuple(bound.attrs.values())) or not all(_is_small(x.ty) for x in (*bound.inputs, call)):
             return None
-        found = [self.value(x, depth) for x in bound.inputs]
-        inputs = [EagerTensor(x) for x in found if x is not None]
-        if len(inputs) < len(found):
+        values = [self.value(x, depth) for x in bound.inputs]
+        inputs = [EagerTensor(x) for x in values if x is not None]
+        if len(inputs) < len(values):
             return None
         try:
             return bound.primitive.run(inputs, bound.attrs).eager_array()  # type: ignore[no-any-return]
-        except (ValueError, OpError):  # what it refuses, it refuses when it runs
+        except (ValueError, OpError):  # the op raises the error when the program runs, if it does
             return None
 
 
@@ -105,7 +107,7 @@ def _is_small(ty: Any) -> bool:
 
 
 def _has_expression(attribute: Any) -> bool:
-    """Whether an attribute is, or holds, a subgraph or a dim that is unknown."""
+    """Returns whether an attribute is, or contains, a subgraph or a symbolic dim."""
     return (
         isinstance(attribute, ir.Expr) or isinstance(attribute, (tuple, list)) and any(map(_has_expression, attribute))
     )

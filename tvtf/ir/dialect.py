@@ -1,7 +1,8 @@
-"""The ``tvtf`` dialect of Relax: how a bound primitive is written as a Relax call, and read back.
+"""The ``tvtf`` dialect of Relax: encodes a bound primitive as a Relax call, and decodes it.
 
-Tensor inputs are the call's arguments. Attributes go into ``DictAttrs``; symbolic dims in them are collected into one trailing
-``ShapeExpr`` argument, so that every stock pass sees and renames them; subgraphs are leading ``GlobalVar`` arguments.
+Tensor inputs are the call's arguments. Attributes go into ``DictAttrs``. Symbolic dims in attributes are collected in one
+trailing ``ShapeExpr`` argument, because TVM's passes see and rename symbols only in expressions. Subgraphs are leading
+``GlobalVar`` arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tvm import ir, relax, tirx
 from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
-from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank
+from tvtf.core.deferred_shape import RANK_GAP, RANKS, AnyShape, UnknownRank
 from tvtf.core.primitive import Primitive, table
 from tvtf.core.shape import TensorType, fresh_dim, simplify_dim
 from tvtf.core.variable_lock import Lock
@@ -31,7 +32,7 @@ _types: dict[TensorType, relax.TensorType] = {}
 
 
 class Bound(NamedTuple):
-    """A call read back: the primitive, its argument expressions and its attributes (subgraphs as GlobalVars)."""
+    """A decoded call: the primitive, its argument expressions and its attributes (subgraphs as GlobalVars)."""
 
     primitive: Primitive[Any]
     inputs: list[Any]
@@ -39,7 +40,7 @@ class Bound(NamedTuple):
 
 
 def relax_op(prim: Primitive[Any]) -> ir.Op:
-    """The Relax op of a primitive, registered when it is first needed."""
+    """Returns the Relax op of a primitive; registers it on its first use."""
     op = _ops.get(prim.name)
     if op is None:
         with _registering:
@@ -50,11 +51,11 @@ def relax_op(prim: Primitive[Any]) -> ir.Op:
 
 
 def _register(prim: Primitive[Any]) -> ir.Op:
-    """Registers an op and its attributes with TVM, or what is missing of them where Ctrl-C ended that before."""
+    """Registers an op and its attributes with TVM; completes a registration that Ctrl-C interrupted."""
     name = _PREFIX + prim.name
-    again = name in _begun
+    was_interrupted = name in _begun
     _begun.add(name)
-    if not (again and name in ir.Op.list_op_names()):
+    if not (was_interrupted and name in ir.Op.list_op_names()):
         ir_ffi.RegisterOp(name, (prim.__doc__ or "").partition("\n")[0])
     op = ir.Op.get(name)
     attributes = {
@@ -63,7 +64,7 @@ def _register(prim: Primitive[Any]) -> ir.Op:
         "TScriptPrinterName": name,
     }
     for key, value in attributes.items():
-        if not (again and op.has_attr(key)):
+        if not (was_interrupted and op.has_attr(key)):
             ir.register_op_attr(name, key, value)
     return op
 
@@ -74,7 +75,7 @@ def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
 
 
 PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128, "int32x2": dtypes.string}
-"""TVM has no complex type: such numbers are pairs of floats there. A string is the number that it is kept under, in halves."""
+"""Relax dtypes of types that TVM lacks: a complex number is a pair of floats, a string a 64-bit handle in two halves."""
 _PAIR_OF = {dtype: name for name, dtype in PAIRS.items()}
 
 
@@ -87,6 +88,7 @@ def _dtype_of(name: str) -> dtypes.DType:
 
 
 def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
+    """Returns the Relax type of a tensor; static ones are cached."""
     if tensor_type.dtype not in dtypes.TRACED:
         raise TypeError(
             f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
@@ -107,19 +109,19 @@ def to_relax_types(types: Any) -> Any:
 
 
 def from_relax_type(ty: relax.TensorType) -> TensorType:
-    """The TensorType of a Relax type; its shape must be known."""
+    """Returns the TensorType of a Relax type, whose shape must be known."""
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
     return TensorType(tuple(map(simplify_dim, ty.shape.values)), _dtype_of(str(ty.dtype)))
 
 
 def of_unknown_dims(ty: relax.TensorType) -> TensorType:
-    """A type whose dims are symbols of their own."""
+    """Returns the TensorType of a Relax type of known rank, with a new symbol for each dim."""
     return TensorType(tuple(fresh_dim("any") for _ in range(ty.ndim)), _dtype_of(str(ty.dtype)))
 
 
 def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:
-    """The Relax call of a bound primitive."""
+    """Encodes a bound primitive as a Relax call."""
     dims: list[Any] = []
     graphs: list[Any] = []
     written = {k: _encode(v, dims, graphs) for k, v in attrs.items()}
@@ -128,6 +130,7 @@ def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: 
 
 
 def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
+    """Encodes an attribute; dims and subgraphs in it are appended to the lists and become references by index."""
     if isinstance(value, dtypes.DType):
         return _DTYPE + value.name
     if isinstance(value, str) and value.startswith(_MARKS):
@@ -150,7 +153,7 @@ def is_dialect(call: Any) -> bool:
 
 
 def read(call: relax.Call) -> Bound:
-    """What :func:`write` wrote."""
+    """Decodes a call that :func:`write` encoded."""
     args = list(call.args)
     dims = list(args.pop().values) if args and isinstance(args[-1], relax.ShapeExpr) else []
     graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
@@ -159,7 +162,7 @@ def read(call: relax.Call) -> Bound:
 
 
 def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
-    """The dtypes of a call's inputs and results."""
+    """Returns the dtypes of a call's inputs and results."""
     results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
     return [from_relax_type(t).dtype for t in (*(x.ty for x in bound.inputs), *results)]
 
@@ -185,12 +188,11 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
 
 
 def filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
-    """A shape with new symbols for its unknown dims."""
+    """Returns a shape with new symbols for its unknown dims."""
     return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
 
 
 def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
-    """The shape of what may have any rank; the first example is of the given one."""
-    apart = rank - RANKS[0]
-    ranks = (rank, RANKS[1] + apart, *RANKS[2:])
+    """Returns a shape of unknown rank, whose first example has the given rank."""
+    ranks = (rank, rank + RANK_GAP, *RANKS[2:])
     return AnyShape(lambda index: filled_in(name, [None] * ranks[index]))

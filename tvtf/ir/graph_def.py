@@ -1,4 +1,4 @@
-"""Traced functions as GraphDefs: one node a primitive, in the name scopes that it was traced in."""
+"""Converts traced functions to GraphDef messages: one node per primitive, in the name scopes of the trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvtf.state.variable import Variable
 
 
 class TracedGraph(Protocol):
-    """What a GraphDef is made of: `tvtf.ir.trace.Graph` has it."""
+    """The attributes of `tvtf.ir.trace.Graph` that are read here; that module imports this one."""
 
     name: str
     params: Sequence[Any]
@@ -26,30 +26,30 @@ class TracedGraph(Protocol):
 
 
 def graph_def(functions: Iterable[Any]) -> Any:
-    """A GraphDef of traced functions (concrete functions, or their graphs), each in a scope of its name where there are many.
+    """Returns a GraphDef of traced functions (concrete functions, or their graphs); several get a scope each, of their name.
 
     Raises:
       ImportError: without the ``tensorboard`` extra.
     """
     graphs = [getattr(f, "graph", f) for f in functions]
-    made = proto("compat.proto.graph_pb2").GraphDef()
-    made.versions.producer = 1
+    message = proto("compat.proto.graph_pb2").GraphDef()
+    message.versions.producer = 1
     for graph in graphs:
-        _Nodes(made, f"{graph.name}/" if len(graphs) > 1 else "").add(graph)
-    return made
+        _Nodes(message, f"{graph.name}/" if len(graphs) > 1 else "").add(graph)
+    return message
 
 
 class _Nodes:
-    """Adds a graph's nodes; ``names`` are the outputs that its variables stand for."""
+    """Adds a graph's nodes to a GraphDef; ``names`` maps Relax variables to node outputs."""
 
-    def __init__(self, made: Any, prefix: str) -> None:
-        self.made = made
+    def __init__(self, message: Any, prefix: str) -> None:
+        self.message = message
         self.prefix = prefix
         self.names: dict[relax.Var, str] = {}
 
     def add(self, graph: TracedGraph, inputs: Sequence[str] = ()) -> None:
-        for param, given in zip(graph.params, inputs or [""] * len(graph.params)):
-            self.names[param._var] = given or self._node(param._var.name, "Placeholder", (), param._type)
+        for param, name in zip(graph.params, inputs or [""] * len(graph.params)):
+            self.names[param._var] = name or self._node(param._var.name, "Placeholder", (), param._type)
         for outer, inner in graph.captures:
             self.names[inner._var] = self._captured(outer, inner)
         for binding in graph._trace.bindings:
@@ -71,8 +71,8 @@ class _Nodes:
         inputs = [self._input(x, f"{name}/input_{i}") for i, x in enumerate(call.inputs)]
         for key, value in call.attrs.items():
             if isinstance(value, ir.GlobalVar):
-                _Nodes(self.made, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
-        tensors = [_told(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
+                _Nodes(self.message, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
+        tensors = [_tensor_type(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
         return self._node(name, call.primitive.tf_name, inputs, *tensors)
 
     def _input(self, value: Any, name: str) -> str:
@@ -81,7 +81,7 @@ class _Nodes:
         return self._node(name, "Const", (), dialect.from_relax_type(value.ty))
 
     def _node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
-        node = self.made.node.add(name=self.prefix + name, op=op, input=list(inputs))
+        node = self.message.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:
             shapes.list.shape.append(TensorShape(output.shape).as_proto())
@@ -91,13 +91,13 @@ class _Nodes:
         return node.name
 
 
-def _told(ty: Any) -> TensorType:
-    """A type, whose dims or rank may be unknown."""
+def _tensor_type(ty: Any) -> TensorType:
+    """Returns the TensorType of a Relax type whose dims or rank may be unknown."""
     if ty.shape is not None:
         return dialect.from_relax_type(ty)
     return dialect.of_unknown_dims(ty) if ty.ndim >= 0 else TensorType(example_shape("any"), as_dtype(str(ty.dtype)))
 
 
 def _subgraph(graph: TracedGraph, var: ir.GlobalVar) -> TracedGraph:
-    """A function of the trace by the name under which a call has it."""
-    return next(found for known, found in graph.subgraphs.items() if known.name_hint == var.name_hint)
+    """Returns a function of the trace by the name that a call uses for it."""
+    return next(inner for known, inner in graph.subgraphs.items() if known.name_hint == var.name_hint)

@@ -1,7 +1,7 @@
-"""The executable definition of the dialect: binds every call of a Relax function again, on other tensors.
+"""The interpreter of the dialect: evaluates a Relax function by binding each of its calls again, on other tensors.
 
-On eager tensors this runs the function with NumPy; on symbolic ones it re-emits (inlines) it into the active trace; under a
-tape it is what differentiates; over batched tensors it maps.
+On eager tensors it runs the function with NumPy. On symbolic ones it inlines the function into the active trace. Under a
+tape it records the calls for differentiation; on batched tensors it vectorizes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tvtf.ir.trace import Graph, Trace, tracing
 def evaluate(
     mod: tvm.IRModule, name: str, args: Sequence[Tensor], kind: type[Evaluation] | None = None
 ) -> tuple[Tensor, ...]:
-    """The outputs of function ``name`` of a dialect module at ``args``; ``kind`` changes what a binding does."""
+    """Evaluates function ``name`` of a dialect module at ``args``; ``kind`` is a subclass of Evaluation that rewrites."""
     return (kind or Evaluation)(mod, mod[name], args).run()
 
 
 class Evaluation:
-    """One walk over a function; subclasses override :meth:`bind` to rewrite."""
+    """One evaluation of a function, binding by binding; subclasses override :meth:`bind` to rewrite."""
 
     def __init__(self, mod: tvm.IRModule, function: relax.Function, args: Sequence[Tensor]) -> None:
         self.mod = mod
@@ -59,11 +59,11 @@ class Evaluation:
                     self.learn(binding.var)
 
     def bound(self, binding: Any) -> Any:
-        """What a variable of the function is here."""
+        """Evaluates a binding."""
         return self.value(binding.value)
 
     def learn(self, var: relax.Var) -> None:
-        """What a dim that the program computes is here, from the tensors that have it."""
+        """Sets dims that the program computes from the shape of a value that has them."""
         types = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
         for ty, value in zip(types, as_tuple(self.values[var])):
             for symbol, dim in () if ty.shape is None else zip(ty.shape.values, value._type.shape):
@@ -71,6 +71,7 @@ class Evaluation:
                     self.dims[symbol] = dim
 
     def value(self, expr: Any) -> Any:
+        """Evaluates a Relax expression to a tensor, or a tuple of them."""
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -82,7 +83,7 @@ class Evaluation:
         return self.call(expr)
 
     def constant(self, tensor: EagerTensor) -> Tensor:
-        """A constant stays one in the trace, whatever its size."""
+        """Embeds a constant in the active trace, whatever its size: it came from the IR, so it is no new data there."""
         return tensor if state.trace is None else state.trace.embed(tensor)
 
     def call(self, expr: Any) -> Any:
@@ -96,11 +97,14 @@ class Evaluation:
         return prim.bind(*inputs, **attrs)
 
     def attribute(self, value: Any) -> Any:
+        """Evaluates an attribute: subgraphs become callables, symbolic dims the dims of this evaluation."""
         if isinstance(value, tuple):
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
             return Subfunction(self.mod, value.name_hint, type(self))
-        if isinstance(value, tirx.Var) and value not in self.dims:
+        if (
+            isinstance(value, tirx.Var) and value not in self.dims
+        ):  # first used as an attribute: the program computes it
             self.dims[value] = fresh_dim(value.name)
             self.computed.add(value)
         if isinstance(value, ir.Expr):
@@ -109,25 +113,26 @@ class Evaluation:
 
 
 class Instance(Evaluation):
-    """A function at the ranks of its arguments, whose dims it left open where it was traced for any rank."""
+    """An evaluation of a function that was traced for any rank, at the ranks of its arguments."""
 
     def bound(self, binding: Any) -> Any:
-        found = super().bound(binding)
+        result = super().bound(binding)
         declared = binding.var.ty
         types = declared.fields if isinstance(declared, relax.TupleType) else [declared]
-        for each, value in zip(types, as_tuple(found)):
-            if isinstance(each, relax.TensorType) and each.shape is not None:
-                self._meet(each.shape.values, value._type.shape)
-        return found
+        for ty, value in zip(types, as_tuple(result)):
+            if isinstance(ty, relax.TensorType) and ty.shape is not None:
+                self._set_dims(ty.shape.values, value._type.shape)
+        return result
 
-    def _meet(self, declared: Sequence[Any], found: Sequence[Any]) -> None:
-        for symbol, dim in zip(declared, found, strict=True):
+    def _set_dims(self, declared: Sequence[Any], actual: Sequence[Any]) -> None:
+        """Sets the symbols of a declared shape to the dims of the actual one."""
+        for symbol, dim in zip(declared, actual, strict=True):
             if isinstance(symbol, tirx.Var):
                 self.dims.setdefault(symbol, dim)
 
 
-class Met(Evaluation):
-    """A function whose dims that meet turned out to be the same: nothing is repeated for others."""
+class EqualDims(Evaluation):
+    """An evaluation under speculated equalities of dims, which removes broadcasts between shapes that became equal."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if prim.name in ("broadcast_to", "sum_to") and same_shape(inputs[0]._type.shape, attrs["shape"]):
@@ -136,7 +141,7 @@ class Met(Evaluation):
 
 
 class Subfunction:
-    """A function of a module as an attribute of a control-flow primitive: callable on tensors."""
+    """A function of a module as an attribute of a control-flow primitive, callable on tensors."""
 
     def __init__(self, mod: tvm.IRModule, name: str, kind: type[Evaluation] = Evaluation) -> None:
         self.mod = mod
@@ -148,10 +153,10 @@ class Subfunction:
 
 
 def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
-    """The module with ``main`` emitted anew through ``kind``; attributes, parameters and the form of its result stay."""
+    """Rewrites a module by evaluating ``main`` in a new trace through ``kind``; attributes and result form are kept."""
     main = mod["main"]
     with tracing(Trace("main")) as trace:
-        state.tapes, trace.tapes_around = [], []  # no ops of the user's: nobody is told of them
+        state.tapes, trace.tapes_around = [], []  # the ops are the compiler's, not the user's: no tape may record them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
         outputs = _own_memory(trace, evaluate(mod, "main", params, kind), _donated(main))
     graph = trace.finish(outputs)
@@ -160,64 +165,62 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
 
 
 CONTROL = ("cond", "while", "effect_cond", "effect_while")
-SHARING = ("apart", *CONTROL)
-"""Primitives whose results may be what they were given, in the same memory."""
+MAY_ALIAS = ("apart", *CONTROL)
+"""Primitives whose results may alias an input."""
 
 
 def _donated(main: relax.Function) -> set[int]:
-    """The positions of the results that are new values of Variables."""
+    """Returns the positions of the results that are new values of Variables."""
     return {int(output) for output, _ in (main.attrs or {}).get("tvtf.donate", ())}
 
 
 def _own_memory(trace: Trace, outputs: Sequence[Any], donated: set[int]) -> list[Any]:
-    """Results, copied where they could share memory with a parameter or with a Variable's new value.
-
-    A Variable's memory may be overwritten by the next call.
-    """
+    """Copies results that could alias a parameter or a Variable's new value, because the next call may overwrite those."""
     values = {b.var: b.value for b in trace.bindings}
-    kept = {_viewed(values, outputs[i]._var) for i in donated}
+    variable_values = {_viewed(values, outputs[i]._var) for i in donated}
     return [
         table["identity"].bind(t)
-        if _may_alias(values, t._var) or (i not in donated and _viewed(values, t._var) in kept)
+        if _may_alias_parameter(values, t._var) or (i not in donated and _viewed(values, t._var) in variable_values)
         else t
         for i, t in enumerate(outputs)
     ]
 
 
 VIEWS = ("reshape",)
-"""Primitives whose result is what they were given, in the same memory."""
+"""Primitives whose result always aliases their input."""
 
 
 def _viewed(values: dict[Any, Any], var: Any) -> Any:
-    """The value whose memory ``var`` shows."""
-    made: Any = values.get(var)
-    while dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in VIEWS:
-        var = made.args[0]
-        made = values.get(var)
+    """Returns the variable whose memory ``var`` is a view of."""
+    value: Any = values.get(var)
+    while dialect.is_dialect(value) and value.op.name.removeprefix("tvtf.") in VIEWS:
+        var = value.args[0]
+        value = values.get(var)
     return var
 
 
-def _may_alias(values: dict[Any, Any], var: Any) -> bool:
-    made = values.get(var)
-    if isinstance(made, relax.TupleGetItem):
-        made = values.get(made.tuple_value)
-    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in SHARING)
+def _may_alias_parameter(values: dict[Any, Any], var: Any) -> bool:
+    """Returns whether a variable is a parameter, or the result of a primitive that may return its input."""
+    value = values.get(var)
+    if isinstance(value, relax.TupleGetItem):
+        value = values.get(value.tuple_value)
+    return value is None or (dialect.is_dialect(value) and value.op.name.removeprefix("tvtf.") in MAY_ALIAS)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:
-    """What each symbolic dim of the parameters is in the given shapes."""
-    found: dict[tirx.Var, Any] = {}
+    """Matches the parameters' types with actual shapes; returns the dim of each symbol."""
+    dims: dict[tirx.Var, Any] = {}
     for param, shape in zip(params, shapes):
         if param.ty.shape is None:
             continue
         for symbol, dim in zip(param.ty.shape.values, shape):
             if isinstance(symbol, tirx.Var):
-                found.setdefault(symbol, dim)
-    return found
+                dims.setdefault(symbol, dim)
+    return dims
 
 
 def _copied(graph: Graph, trace: Trace) -> Graph:
-    """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
+    """Re-emits a graph of another trace under ``trace``. It has no captures: they were lifted to inputs before."""
     with tracing(Trace(graph.name, trace)) as inner:
         params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
         outputs = evaluate(graph.module(), "main", params)

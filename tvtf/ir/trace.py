@@ -1,8 +1,8 @@
-"""Tracing: symbolic tensors in, Relax bindings out.
+"""Tracing: runs Python on symbolic tensors and records what it does as Relax bindings.
 
-A :class:`Trace` collects the bindings of one function while the user's Python runs; :meth:`Trace.finish` makes it a
-:class:`Graph`, a closed Relax function with its captures. Branches and loop bodies are traces whose parent is the trace
-around them: a tensor of an outer trace becomes a capture, a Variable is read from the outermost one.
+A :class:`Trace` collects the bindings of one function while the user's Python runs. :meth:`Trace.finish` turns it into a
+:class:`Graph`: a closed Relax function and the list of its captures. Branches and loop bodies are traces whose parent is the
+enclosing trace. In them a tensor of an outer trace becomes a capture; Variables are parameters of the outermost trace.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from tvtf.ir.dialect import example_shape, filled_in
 from tvtf.ir.graph_def import graph_def
 
 COMPUTE = "tvtf.compute"
-"""The attribute of ``main`` that names the 16-bit type it computes products in."""
+"""The attribute of ``main`` that names the 16-bit type in which it computes products (mixed precision)."""
 
-LATER = ("backward",)
-"""Function attributes that whoever takes a gradient runs, not the primitive: its effects are none of these."""
+GRADIENT_FUNCTIONS = ("backward",)
+"""Function attributes that only the gradient runs: their side effects do not make the primitive's call impure."""
 
 EMBEDDED_ELEMENTS = 16
-"""Eager tensors up to this size become constants of the IR; larger ones are passed in, so that the IR stays free of data."""
+"""Eager tensors up to this size become constants of the IR; larger ones become parameters, to keep data out of the IR."""
 
 
 def _own_folders() -> tuple[str, ...]:
-    """Where tvtf's own code lies: its frames are not the user's."""
+    """Returns the folders of tvtf's own code, whose stack frames :func:`user_span` skips."""
     rooms = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
     specs = [importlib.util.find_spec(room) for room in rooms]
     return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
@@ -53,7 +53,7 @@ _OWN_FOLDERS = _own_folders()
 
 
 class Graph:
-    """A finished trace: a Relax function, what it captured, and the graphs it calls."""
+    """A finished trace: a Relax function, its captures, and the graphs it calls."""
 
     def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
         self.name = trace.name
@@ -78,7 +78,7 @@ class Graph:
         return tuple(t._type for t in self.outputs)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """The primitives as the nodes of a GraphDef message, for TensorBoard and others that read it.
+        """Returns the primitives as the nodes of a GraphDef message, for TensorBoard and other readers.
 
         Raises:
           ImportError: without the ``tensorboard`` extra.
@@ -87,13 +87,13 @@ class Graph:
 
     @property
     def inputs(self) -> list[SymbolicTensor]:
-        """The parameters: arguments, and what comes from outside."""
+        """The parameters: arguments, then captures."""
         return self.all_params
 
     def get_operations(self) -> list[Operation]:
-        """The ops, in order: a placeholder for each parameter, then the primitives, in TensorFlow's names."""
+        """Returns a placeholder for each parameter, then the primitives in order, with TensorFlow's op names."""
         tensors: dict[Any, Any] = {p._var: p for p in self.all_params}
-        made = [Operation.of(p._var.name, "Placeholder", self, [], [p]) for p in self.all_params]
+        operations = [Operation.of(p._var.name, "Placeholder", self, [], [p]) for p in self.all_params]
         owners: dict[Any, Operation] = {}
         for binding in self._trace.bindings:
             var, value = binding.var, binding.value
@@ -104,17 +104,17 @@ class Graph:
                 owners[value.tuple_value].outputs.append(tensor)
             elif dialect.is_dialect(value):
                 bound = dialect.read(value)
-                given = [tensors[x] for x in bound.inputs if x in tensors]
+                inputs = [tensors[x] for x in bound.inputs if x in tensors]
                 outputs = [] if isinstance(var.ty, relax.TupleType) else [tensor]
-                owners[var] = Operation.of(var.name, bound.primitive.tf_name, self, given, outputs)
-                made.append(owners[var])
-        return made
+                owners[var] = Operation.of(var.name, bound.primitive.tf_name, self, inputs, outputs)
+                operations.append(owners[var])
+        return operations
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """The op of this name.
+        """Returns the op of this name.
 
         Raises:
-          KeyError: there is none.
+          KeyError: no op has it.
         """
         for operation in self.get_operations():
             if operation.name == name:
@@ -122,24 +122,27 @@ class Graph:
         raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
 
     def module(self) -> ir.IRModule:
-        """The IRModule with this function as ``main`` and every function it reaches."""
+        """Returns the IRModule with this function as ``main`` and all functions that it reaches."""
         return self._module(self.function)
 
-    def hopeful(self) -> ir.IRModule:
-        """:meth:`module` for arguments whose dims are equal where those that differ would broadcast."""
+    def speculative_module(self) -> ir.IRModule:
+        """Returns :meth:`module` specialized for arguments with equal dims wherever different dims would broadcast."""
         return self._module(_with_dims(self.function, self.speculated_equalities))
 
     @cached_property
     def speculated_equalities(self) -> dict[tirx.Var, Any]:
-        """What unknown dims of the parameters are where no axis is repeated for others."""
+        """The values of the parameters' symbolic dims under which no operand has to be repeated along an axis."""
         if not self.root.speculated_equalities:
             return {}
-        own = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
-        symbols = [d for d in own if isinstance(d, tirx.Var)]
+        dims = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
+        symbols = [d for d in dims if isinstance(d, tirx.Var)]
         return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.speculated_equalities], symbols)
 
-    def hoped_sizes(self) -> list[tuple[int, int, int]]:
-        """The sizes among :attr:`speculated_equalities`, by parameter and axis: nobody checks these by themselves."""
+    def speculated_sizes(self) -> list[tuple[int, int, int]]:
+        """Returns ``(parameter, axis, size)`` for the sizes among :attr:`speculated_equalities`.
+
+        The caller must check them: compiled code does not compare an argument's size with a number.
+        """
         shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
         known = [(i, axis, self.speculated_equalities.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
@@ -147,7 +150,10 @@ class Graph:
 
     @cached_property
     def inferred_sizes(self) -> list[tuple[int, int, int]]:
-        """What tracing told of unknown dims of the parameters, by parameter and axis: code trusts its caller on sizes."""
+        """``(parameter, axis, size)`` for symbolic dims of the parameters that tracing found to be static.
+
+        The caller must check them: compiled code does not compare an argument's size with a number.
+        """
         shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
         places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
         known = [(i, axis, self.root.known_dim(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
@@ -158,22 +164,24 @@ class Graph:
         donations: Sequence[tuple[int, int]] = (),
         constants: Sequence[int] = (),
         known: Mapping[str, Any] | None = None,
-        hopeful: bool = True,
+        speculative: bool = True,
     ) -> ir.IRModule:
-        """The module to compile: as :meth:`module`, but one result comes bare, which is quicker to call.
+        """Returns the module to compile: :meth:`module`, but a single result is not in a tuple, which is faster to call.
 
-        ``donations`` pair an output with the parameter whose memory it may take; ``constants`` are the parameters that
-        are the same tensors in every call, ``known`` more attributes, of what is known of them; ``hopeful`` as in
-        :meth:`hopeful`.
+        Args:
+          donations: pairs of an output and the parameter whose memory it may reuse.
+          constants: the parameters that are the same tensors in every call.
+          known: more attributes of ``main``.
+          speculative: specializes as :meth:`speculative_module` does.
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
         return self.with_attributes(
-            {**attrs, **(known or {})}, bare=single, dims=self.speculated_equalities if hopeful else {}
+            {**attrs, **(known or {})}, bare=single, dims=self.speculated_equalities if speculative else {}
         )
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
-        """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""
+        """Returns the module with attributes on ``main``; with ``bare`` its only result is not in a tuple."""
         function = _with_dims(self._build([self.outputs[0]._var]) if bare else self.function, dims)
         for name, value in attrs.items():
             function = function.with_attr(str(name), value)
@@ -185,34 +193,37 @@ class Graph:
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
 
     def _build(self, result: list[Any]) -> relax.Function:
-        """The function whose last binding, or only result, is ``result``."""
+        """Returns the Relax function that returns ``result``: more bindings, and last the value itself."""
         *bindings, value = result
         body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
-        if self.root.shapes_apart:  # its instances find out anew which dims are equal
+        if self.root.needs_shape_instances:  # each instance infers the equal dims itself
             return function
         return _with_dims(function, self._trace.root.assumptions)
 
     def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
-        found = {}
+        """Returns the functions that this one calls, directly or through others."""
+        functions = {}
         for var, graph in self.subgraphs.items():
-            found[var] = graph.function
-            found |= graph.reachable()
-        return found
+            functions[var] = graph.function
+            functions |= graph.reachable()
+        return functions
 
 
-def _unified(pairs: Iterable[Sequence[Any]], own: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
-    """Values of the symbols of ``own`` that make the dims of each pair equal; pairs that none can are left."""
-    found: dict[tirx.Var, Any] = {}
+def _unified(pairs: Iterable[Sequence[Any]], symbols: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
+    """Returns values of ``symbols``, in terms of ``symbols``, that make the dims of each pair equal where that is possible."""
+    values: dict[tirx.Var, Any] = {}
     for pair in pairs:
-        a, b = (substitute_dim(d, found) for d in pair)
-        ways = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not _mentions(d, s)]
-        if ways:
-            symbol, dim = min(ways, key=lambda way: _is_among(way[0], own))
-            found = {s: substitute_dim(d, {symbol: dim}) for s, d in found.items()} | {symbol: dim}
-    return {s: d for s, d in found.items() if _is_among(s, own) and all(_is_among(v, own) for v in _symbols(d))}
+        a, b = (substitute_dim(d, values) for d in pair)
+        choices = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not _mentions(d, s)]
+        if choices:  # symbols that the program computes are replaced first: only those of parameters may remain
+            symbol, dim = min(choices, key=lambda choice: _is_among(choice[0], symbols))
+            values = {s: substitute_dim(d, {symbol: dim}) for s, d in values.items()} | {symbol: dim}
+    return {
+        s: d for s, d in values.items() if _is_among(s, symbols) and all(_is_among(v, symbols) for v in _symbols(d))
+    }
 
 
 def _is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
@@ -224,34 +235,37 @@ def _symbols(dim: Any) -> Sequence[tirx.Var]:
 
 
 def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
-    """The function under the equalities of those dims that it uses.
+    """Returns the function with its symbolic dims replaced by the values that are assumed for them.
 
-    TVM renames the dims of parameters only; those that the function computes get a parameter for as long as that takes.
+    TVM's ``bind_symbolic_vars`` replaces only dims of parameters. So a temporary parameter lists all symbols of the
+    function, also those that it computes; it is removed afterwards.
     """
     free = list(relax.analysis.free_symbolic_vars(function))
-    found = [*relax.analysis.defined_symbolic_vars(function), *free]
-    own = {symbol: value for symbol, value in assumed.items() if any(symbol.same_as(v) for v in found)}
-    if not own:
+    symbols = [*relax.analysis.defined_symbolic_vars(function), *free]
+    values = {symbol: value for symbol, value in assumed.items() if any(symbol.same_as(v) for v in symbols)}
+    if not values:
         return function
-    dims = relax.Var("dims", relax.TensorType([*own, *free], "int64"))
-    wide = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
-    bound = wide.bind_symbolic_vars(own)
+    dims = relax.Var("dims", relax.TensorType([*values, *free], "int64"))
+    extended = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
+    bound = extended.bind_symbolic_vars(values)
     return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
 
 
 class PythonCalls:
-    """The calls of Python in a program, as Variables see them.
+    """The calls of Python that a traced program makes, and the Variables that they affect.
 
-    A call of the user's own (``tf.py_function``) is a barrier: what was assigned before is written to the Variables, and they
-    are read again after it. Others, as those of datasets, are none: a Variable that is used after one may not be assigned by
-    it.
+    A call of the user's Python (``tf.py_function``) is a barrier: values assigned before it are written to the Variables,
+    and Variables are read again after it. Other calls of Python, such as a dataset's, are not barriers: they must not assign
+    a Variable that the program uses afterwards.
     """
 
     def __init__(self) -> None:
         self.barriers = 0
-        self.settled: dict[int, Any] = {}  # Variables that were written at a barrier
-        self.any = False  # whether one is no barrier
-        self.in_control_flow = False  # all that is used in a loop is used after the call of an iteration before
+        self.settled: dict[int, Any] = {}  # the Variables that were written at a barrier
+        self.any = False  # whether there is a call that is not a barrier
+        self.in_control_flow = (
+            False  # whether such a call is in a loop, where every use follows an earlier iteration's call
+        )
         self.used_later: dict[int, Any] = {}
 
     @property
@@ -263,11 +277,12 @@ class PythonCalls:
         self.in_control_flow |= in_control_flow
 
     def note(self, variable: Any) -> None:
+        """Records a use of a Variable: one after a call of Python."""
         if self.any:
             self.used_later[id(variable)] = variable
 
     def join(self, inner: PythonCalls, in_control_flow: bool) -> None:
-        """Takes over those of a function that is called here."""
+        """Adds the calls of a function that is called here."""
         self.settled |= inner.settled
         if inner.any:
             self.add(inner.in_control_flow or in_control_flow)
@@ -275,62 +290,65 @@ class PythonCalls:
 
 
 class Trace:
-    """One function being traced; see the module's docstring."""
+    """A function being traced; see the module's docstring."""
 
     copy_graph: ClassVar[Callable[[Graph, Trace], Graph]]
-    """Re-emits a graph of another trace in this one; `interpreter`, which builds on traces, enters it."""
+    """Re-emits a graph of another trace in this one. Set by `interpreter`, which imports this module."""
     has_keys = False
-    """Whether its tensors are keys of dictionaries, by identity."""
+    """Whether tensors are hashable by identity, as keys of a ``feed_dict``: only those of TensorFlow 1's graphs are."""
     make_variable: Any = None
-    """What makes the Variables of a graph; elsewhere they are made eagerly."""
+    """Creates the Variables of a TensorFlow 1 graph; in other traces they are created eagerly."""
 
     def __init__(self, name: str, parent: Trace | None = None, caller: Trace | None = None) -> None:
         self.name = name
         self.parent = parent
-        self.caller = caller  # of a function that is traced in another trace: that one
-        self.functions: dict[Any, dict[Any, Any]] = {}  # traces of functions that capture tensors of this one
+        self.caller = caller  # the trace that calls this function, where the function may capture its tensors
+        self.functions: dict[Any, dict[Any, Any]] = {}  # traces of functions that capture tensors of this trace
         self.root: Trace = parent.root if parent else self
         self.params: list[SymbolicTensor] = []
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.bindings: list[relax.VarBinding] = []
-        self.tensors: dict[relax.Var, SymbolicTensor] = {}  # by variable, for gradients of what was traced
-        self.began = self.root.python.barriers if parent else 0
-        self.known_at: dict[int, int] = {}  # how many barriers there were when a Variable was last read or assigned
-        self.stored: set[int] = set()  # the Variables that hold what they were last assigned here
+        self.tensors: dict[relax.Var, SymbolicTensor] = {}  # by Relax variable, for gradients in the trace
+        self.barriers_at_start = self.root.python.barriers if parent else 0
+        self.barriers_at_access: dict[int, int] = {}  # the number of barriers at a Variable's last read or assignment
+        self.stored: set[int] = set()  # the Variables whose memory already holds the value last assigned here
         self.memories: dict[int, SymbolicTensor] = {}
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure: bool = True
         self.dim_examples: dict[Any, Any] = {}
-        """By the symbol of a size that depends on ranks that are not known: what it is in examples of them."""
+        """By a symbolic size that depends on an unknown rank: its values at the example ranks."""
         self.fed: set[Any] = set()
-        """What a graph's run may be given other values for: they are not known, whatever it has else."""
+        """The variables that a ``feed_dict`` may replace: no constant value of them is known."""
         self.holds_texts: bool = False
-        self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
+        self.call_args: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller
         self.tapes_around: list[Any] = [*(outside.tapes_around if outside else ()), *state.tapes]
         self.embedded: dict[int, Any] = {}  # of a root: the eager tensors that became constants of the IR
-        self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
+        self.element: tuple[SymbolicTensor, Any] | None = (
+            None  # under a map: the element's index, and the number of elements
+        )
         self.span: Any = None
-        self.assumptions: dict[tirx.Var, Any] = {}
-        self.speculated_equalities: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
-        self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
-        self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
-        self.may_specialize = False  # whether sizes that it needs may be had by a trace for each shape
-        self.may_wait = False  # whether calls that need sizes may wait for them
-        self.shapes_apart = False  # whether one does
-        self.has_sizes = False  # whether it is the instance of a function for the shapes of a call
-        self.is_for_shapes = False  # whether it is for those of a call, of arguments whose sizes are unknown
-        self.has_ranks = False  # whether it is the instance of a function of any rank
-        self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
-        self.example: int | None = None  # which of the ranks that are tried, where it is for an example
-        self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
+        self.assumptions: dict[tirx.Var, Any] = {}  # equalities of dims that compiled code checks
+        self.speculated_equalities: list[tuple[Any, Any]] = []  # pairs of dims that broadcast where they are not equal
+        self.broadcasts: list[tuple[list[Any], Any]] = []  # dims of one axis of operands, and the dim they broadcast to
+        self.known_elements: dict[relax.Var, Any] = {}  # the elements of integer tensors as dims, where needed as sizes
+        # Unknown sizes and ranks (core/deferred_shape.py, frontend/function/deferred_call.py):
+        self.may_specialize = False  # whether the function may be traced again for each combination of shapes
+        self.may_wait = False  # whether calls that need sizes may be deferred
+        self.needs_shape_instances = False  # whether a call is deferred for sizes, so that each shape has an instance
+        self.has_sizes = False  # whether this is the instance of a function for a call's shapes
+        self.is_for_shapes = False  # the same, where the arguments have symbolic sizes
+        self.has_ranks = False  # whether this is an instance for a call's ranks
+        self.ranks: Mapping[int, tuple[int, ...]] = {}  # ranks of results of Python, by deferred call
+        self.example: int | None = None  # the index of the example rank that a deferred call is traced for
+        self.waiting: dict[int, Any] | None = None  # the deferred calls; None unless an argument has an unknown rank
         self.scopes: dict[relax.Var, str] = {}
         self.python: PythonCalls = PythonCalls()  # of the outermost trace
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
-        self.final_rows: set[Any] = set()  # the dims of arrays that have all the rows that their loop writes
-        self.room_for: Any = None  # of a loop's body: the set of what arrays have room for, if not for all it counts
+        self.final_rows: set[Any] = set()  # sizes of arrays that already have all the rows that their loop writes
+        self.room_for: Any = None  # in a loop body: the counters that arrays have capacity for; None: for all it counts
         self._names = {"main": 0}
 
     # -- inputs
@@ -355,6 +373,7 @@ class Trace:
         self.root.holds_texts |= tensor_type.dtype is string
 
     def unique(self, name: str) -> str:
+        """Returns ``name``, with a number appended where this trace has used it."""
         count = self._names[name] = self._names.get(name, -1) + 1
         return self.unique(f"{name}_{count}") if count else name
 
@@ -362,18 +381,19 @@ class Trace:
         return f"{getattr(tensor._var, 'name', 'Const')}:0"
 
     def operation_of(self, tensor: SymbolicTensor) -> Operation:
-        """The op that gives a tensor."""
+        """Returns the op that computes a tensor."""
         return self._operation(tensor, {b.var: b.value for b in self.bindings}.get(tensor._var))
 
     def operations(self) -> list[Operation]:
-        """The ops that give its tensors, in the order in which they were traced."""
-        made = {b.var: b.value for b in self.bindings}
-        return [self._operation(tensor, made.get(var)) for var, tensor in self.tensors.items()]
+        """Returns the ops that compute the trace's tensors, in the order of tracing."""
+        values = {b.var: b.value for b in self.bindings}
+        return [self._operation(tensor, values.get(var)) for var, tensor in self.tensors.items()]
 
-    def _operation(self, tensor: SymbolicTensor, made: Any) -> Operation:
+    def _operation(self, tensor: SymbolicTensor, value: Any) -> Operation:
         name = self.name_of(tensor).removesuffix(":0")
-        known = made is not None and dialect.is_dialect(made)
-        return Operation.of(name, dialect.read(made).primitive.tf_name if known else "Placeholder", self, [], [tensor])
+        is_call = value is not None and dialect.is_dialect(value)
+        kind = dialect.read(value).primitive.tf_name if is_call else "Placeholder"
+        return Operation.of(name, kind, self, [], [tensor])
 
     def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
         raise NotImplementedError(
@@ -388,7 +408,7 @@ class Trace:
         return tensor._trace is self
 
     def own(self, tensor: Tensor) -> SymbolicTensor:
-        """``tensor`` as one of this trace: itself, a constant, or a capture."""
+        """Returns ``tensor`` as a tensor of this trace: itself, a constant, or a capture."""
         if not isinstance(tensor, SymbolicTensor):
             watched = tensor.is_batched or any(tape.watches(tensor) for tape in self.tapes_around)
             return self.capture(tensor, tensor._type, "watched") if watched else self._constant(tensor)
@@ -409,7 +429,7 @@ class Trace:
         return any(tensor._trace is trace for trace in self.enclosing())
 
     def enclosing(self) -> Iterator[Trace]:
-        """The traces whose tensors can be used in this one, itself first: those that it is a part of, or is called in."""
+        """Yields this trace, then the parents and callers whose tensors it can use, innermost first."""
         trace: Trace | None = self
         while trace is not None:
             yield trace
@@ -417,12 +437,12 @@ class Trace:
 
     @property
     def scope(self) -> Trace | None:
-        """The innermost trace whose tensors it captures: it can't be used outside that one."""
+        """The innermost trace whose tensors this one captures: it can't be used outside that trace."""
         owners = [outer._trace for outer, _ in self.captures.values() if isinstance(outer, SymbolicTensor)]
         return next((trace for trace in self.enclosing() if any(trace is owner for owner in owners)), None)
 
     def capture(self, outer: Any, tensor_type: TensorType, name: str) -> SymbolicTensor:
-        """The parameter that stands for something outside: an outer tensor, an eager tensor or a Variable."""
+        """Returns the parameter for an outer tensor, an eager tensor or a Variable; the same one each time."""
         known = self.captures.get(id(outer))
         if known is None:
             known = self.captures[id(outer)] = (outer, self._symbol(tensor_type, name))
@@ -439,17 +459,17 @@ class Trace:
         return known[1]
 
     def own_constant(self, tensor: EagerTensor, name: str | None = None) -> Tensor:
-        """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
+        """Returns a ``tf.constant`` of the traced program as a symbolic tensor, as in TensorFlow."""
         return self._constant(tensor)
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
-        """An eager tensor as a parameter of the outermost trace: the IR holds neither its value nor its identity."""
+        """Returns an eager tensor as a parameter, captured from the outermost trace on: its value stays out of the IR."""
         if self.parent is None:
             return self.capture(tensor, tensor._type, "constant")
         return self.capture(self.parent.pass_in(tensor), tensor._type, "constant")
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
-        """A constant of the IR; a complex one is made of two."""
+        """Returns a tensor as a constant of the IR; a complex one is composed of two, as Relax has no complex type."""
         dialect.to_relax_type(tensor._type)
         array = tensor.eager_array()
         if tensor.dtype.is_complex:
@@ -459,65 +479,77 @@ class Trace:
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None
         return symbol
 
-    # -- unknown dims that turned out to be equal
+    # -- equalities of symbolic dims
 
     def known_dim(self, dim: Any) -> Any:
-        """``dim`` under the equalities assumed so far."""
+        """Returns ``dim`` under the equalities assumed so far."""
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Lets an unknown be what makes two dims equal: one of them, or what stands plainly in dims of the arguments."""
+        """Assumes two dims equal by giving a symbol a value; returns False where no symbol can have one.
+
+        The symbol is one of the two dims, or one of an expression over the arguments' dims (``2 * n + m``) that has it with
+        the factor 1 or -1.
+        """
         a, b = self.known_dim(a), self.known_dim(b)
         shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
-        given = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
+        argument_symbols = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
         for symbol, value in ((b, a), (a, b)):
-            # A call tells a symbol where it first stands plainly: the arguments' are told before those that running tells.
-            is_told = symbol not in given or isinstance(value, tirx.Var) or given.issuperset(_symbols(value))
-            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_told:
+            # At run time the arguments' symbols are bound first. So one of them must not depend on a symbol that the
+            # program computes, which is bound later.
+            is_bound = (
+                symbol not in argument_symbols
+                or isinstance(value, tirx.Var)
+                or argument_symbols.issuperset(_symbols(value))
+            )
+            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_bound:
                 self._assume(symbol, value)
                 return True
-        found = solved(a, b) if given.issuperset([*_symbols(a), *_symbols(b)]) else None
-        if found is not None:
-            self._assume(*found)
-        return found is not None
+        solution = solved(a, b) if argument_symbols.issuperset([*_symbols(a), *_symbols(b)]) else None
+        if solution is not None:
+            self._assume(*solution)
+        return solution is not None
 
     def _assume(self, symbol: tirx.Var, value: Any) -> None:
         earlier = {k: substitute_dim(v, {symbol: value}) for k, v in self.assumptions.items()}
         self.assumptions = earlier | {symbol: value}
 
-    # -- unknown dims that broadcast, where one is 1
+    # -- broadcasting of symbolic dims, any of which may be 1 at run time
 
     def common_dim(self, dims: Sequence[Any]) -> Any:
-        """What dims that met before broadcast to; None for others."""
-        met = self._that_met(dims)
-        for trace in self._around():
-            for known, dim in trace.common:
-                if len(known) == len(met) and all(_is_dim_among(d, known) for d in met):
+        """Returns the dim that these dims were broadcast to before, so that it is computed once; else None."""
+        operands = self._operand_dims(dims)
+        for trace in self._parents():
+            for known, dim in trace.broadcasts:
+                if len(known) == len(operands) and all(_is_dim_among(d, known) for d in operands):
                     return dim
         return None
 
-    def meets(self, dims: Sequence[Any], dim: Any) -> None:
-        """Notes what dims broadcast to."""
-        self.common.append((self._that_met(dims), dim))
+    def note_broadcast(self, dims: Sequence[Any], dim: Any) -> None:
+        """Records the dim that these dims broadcast to."""
+        self.broadcasts.append((self._operand_dims(dims), dim))
 
-    def _that_met(self, dims: Sequence[Any]) -> list[Any]:
-        """The dims, with those that met instead of what they broadcast to."""
-        found: list[Any] = []
+    def _operand_dims(self, dims: Sequence[Any]) -> list[Any]:
+        """Returns the distinct dims, each result of a broadcast replaced by the dims that it was computed from."""
+        distinct: list[Any] = []
         for dim in dims:
-            met = next((known for t in self._around() for known, wide in t.common if same_dim(wide, dim)), [dim])
-            found += [d for d in met if not _is_dim_among(d, found)]
-        return found
+            operands = next(
+                (known for t in self._parents() for known, wide in t.broadcasts if same_dim(wide, dim)), [dim]
+            )
+            distinct += [d for d in operands if not _is_dim_among(d, distinct)]
+        return distinct
 
-    def _around(self) -> Iterator[Trace]:
+    def _parents(self) -> Iterator[Trace]:
+        """Yields this trace and its parents, innermost first."""
         trace: Trace | None = self
         while trace is not None:
             yield trace
             trace = trace.parent
 
-    # -- variables: parameters of the outermost trace, threaded through the inner ones
+    # -- Variables: parameters of the outermost trace, passed on to the inner ones
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
-        """The variable's value at this point of the program, as a tensor of its own."""
+        """Returns the Variable's value at this point of the program, as a new tensor for tapes to watch."""
         self.root.python.note(variable)
         return self._value_of(variable).alias()
 
@@ -528,62 +560,70 @@ class Trace:
         return known[1]
 
     def _is_stale(self, variable: Any) -> bool:
-        """Whether Python may have assigned it since it was last read or assigned here."""
-        return self.known_at[id(variable)] < self.root.python.barriers and not variable.is_argument
+        """Returns whether Python may have assigned the Variable since it was last read or assigned here."""
+        return self.barriers_at_access[id(variable)] < self.root.python.barriers and not variable.is_argument
 
     def _read_now(self, variable: Any) -> SymbolicTensor:
-        is_reloaded = self.root.python.barriers > self.began and not variable.is_argument
+        """Reads a Variable: from its memory where Python was called since this trace began, else from the trace around."""
+        is_reloaded = self.root.python.barriers > self.barriers_at_start and not variable.is_argument
         if is_reloaded:
             self.settle()
-        value = hooks.reload(variable, self) if is_reloaded else self._first_read(variable)
+        value = hooks.reload_variable(variable, self) if is_reloaded else self._first_read(variable)
         self._remember(variable, value, is_reloaded)
         return value
 
     def _remember(self, variable: Any, value: SymbolicTensor, is_stored: bool) -> None:
         self.variables[id(variable)] = (variable, value)
-        self.known_at[id(variable)] = self.root.python.barriers
+        self.barriers_at_access[id(variable)] = self.root.python.barriers
         (self.stored.add if is_stored else self.stored.discard)(id(variable))
 
     def _first_read(self, variable: Any) -> SymbolicTensor:
         return self.value_at_entry(variable) if self.parent is None else self.own(self.parent._value_of(variable))
 
     def value_at_entry(self, variable: Any) -> SymbolicTensor:
-        """What a variable holds when the outermost function is called."""
+        """Returns the Variable's value at the start of the outermost function: a parameter of that function."""
         name = variable._shared_name.rpartition("/")[2] or "variable"
         return self.root.capture(variable, self._type_of(variable, name), name)
 
     def value_before(self, variable: Any) -> SymbolicTensor:
-        """What a variable holds here, for control flow that is bound next: Python that it calls is still to come."""
+        """Returns the Variable's value as an input of control flow that is bound next.
+
+        The barriers inside that control flow are counted already but run later, so the known value isn't stale.
+        """
         known = self.variables.get(id(variable))
         return self._value_of(variable) if known is None else known[1]
 
     def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
-        """A reading for that control flow of ``value``, which the variable holds here."""
+        """Returns ``value``, the Variable's value here, as a new tensor that such control flow takes as an input."""
         return value.alias()
 
     def take_variables(self, other: Trace, values: Sequence[SymbolicTensor]) -> None:
-        """What Variables hold at the end of ``other``, whose calls were bound here again, in the order of its Variables."""
+        """Takes over the Variables' state from ``other``, whose bindings were emitted here again with these new values."""
         for (variable, _), value in zip(other.variables.values(), values):
             self.variables[id(variable)] = (variable, value)
-        self.known_at, self.stored, self.began = dict(other.known_at), set(other.stored), other.began
+        self.barriers_at_access, self.stored = dict(other.barriers_at_access), set(other.stored)
+        self.barriers_at_start = other.barriers_at_start
 
-    # -- variables around calls of Python
+    # -- Variables around calls of Python
 
     def settle(self) -> None:
-        """Writes what was assigned so far to the Variables, where Python sees it."""
+        """Writes the values assigned so far to the Variables' memory, so that Python called next sees them."""
         for variable, value in self.assigned():
             if not variable.is_argument:
-                hooks.store(variable, value, self)
+                hooks.store_variable(variable, value, self)
                 self.root.python.settled[id(variable)] = variable
                 self.stored.add(id(variable))
 
     @property
     def is_after_python(self) -> bool:
-        """Whether Python was called since this trace began: Variables are read and written where they are."""
-        return self.root.python.barriers > self.began
+        """Whether the user's Python was called since this trace began, so that Variables are read from their memory."""
+        return self.root.python.barriers > self.barriers_at_start
 
     def _type_of(self, variable: Any, name: str) -> TensorType:
-        """A Variable's type: dims that assignments may change are unknown, and so is the rank, but where ranks are given."""
+        """Returns a Variable's type as a parameter: dims, or a rank, that assignments may change are unknown.
+
+        In an instance for given shapes or ranks those of the present value are used.
+        """
         declared, (shape, dtype) = variable.shape, variable._type
         if self.root.has_sizes:
             return variable._type  # type: ignore[no-any-return]
@@ -594,7 +634,7 @@ class Trace:
         return TensorType(example_shape(name, len(shape)), dtype)
 
     def memory_of(self, variable: Any) -> SymbolicTensor:
-        """The parameter of the outermost trace that stands for the variable: apart from its value, which loops carry."""
+        """Returns the parameter of the outermost trace that identifies the Variable's memory; its value may be another's."""
         if id(variable) not in self.memories:
             self.memories[id(variable)] = self._first_read(variable).alias()
         return self.memories[id(variable)]
@@ -603,53 +643,57 @@ class Trace:
         self._remember(variable, self.own(value), is_stored)
 
     def updates(self, value: SymbolicTensor) -> None:
-        """``value``, which is assigned next, was made of what the variable holds."""
+        """Notes that ``value``, which is assigned next, was computed from the Variable's value (``assign_add``)."""
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """What an assignment just bound gives."""
+        """Returns the result of the assignment that was just bound."""
         return variable._as_tensor() if read_value else None
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
-        """The variables whose value here is neither the one that came in nor the one they hold, with their new values."""
+        """Returns the Variables whose new values must be written back, with these values.
+
+        They differ from the values at the start, and from what the Variables' memory holds.
+        """
         incoming = {id(x) for x in [*self.params, *(inner for _, inner in self.captures.values())]}
         known = self.variables.values()
         return [(v, value) for v, value in known if id(value) not in incoming and id(v) not in self.stored]
 
-    # -- order: a program keeps the one in which it was written; graphs of TensorFlow 1 have to be told
+    # -- order of execution: here a program runs in the order in which it was written, so these do almost nothing. In a
+    # -- TensorFlow 1 graph only control dependencies order ops: v1/graph.py overrides these methods.
 
     def after(self, control_inputs: Sequence[Any]) -> AbstractContextManager[None]:
-        """What is written inside runs after these."""
+        """Opens a scope whose ops run after ``control_inputs``: the scope of ``tf.control_dependencies``."""
         self.root.waits_for(control_inputs)
         return nullcontext()
 
     def seeing_assignments_before(self, tensors: Iterable[Any]) -> AbstractContextManager[Any]:
-        """Variables that are read inside hold what was assigned before these were computed, where the order has to be told."""
+        """Opens a scope in which Variables are read as they were when ``tensors`` were computed."""
         return nullcontext()
 
     def waits_for(self, control_inputs: Sequence[Any]) -> None:
-        """Where the order of the program is not kept: has the op whose branch is traced wait for what is outside."""
+        """Adds control inputs to the control-flow op whose branch is being traced."""
 
     def together(self, *values: SymbolicTensor) -> AbstractContextManager[None]:
-        """What is written inside, and what uses ``values``, runs as a whole or not at all."""
+        """Opens a scope whose ops, and users of ``values``, run all or none."""
         return nullcontext()
 
     def operation(self, kind: str, name: str | None, inputs: Sequence[Any]) -> Operation:
-        """What stands for ``inputs`` being done."""
+        """Returns an Operation that is done when ``inputs`` are."""
         return Operation(kind, name)
 
     def doing(self, kind: str, name: str | None, work: Callable[[], Any]) -> Operation:
-        """What stands for ``work``, which binds calls that have effects and give nothing."""
+        """Returns an Operation for ``work``, which binds calls that have effects and no results."""
         work()
         return Operation(kind, name)
 
     # -- bindings
 
     def emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive's call and returns its symbolic result(s); where it needs a rank that isn't known, the call waits."""
+        """Binds a primitive's call and returns its symbolic result(s); a call that needs an unknown rank is deferred."""
         try:
             return self._emit(prim, inputs, attrs)
         except (UnknownRank, UnknownSizes) as needed:
-            return hooks.wait(prim.bind, tuple(inputs), attrs, needed, recorded=False)
+            return hooks.defer_call(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         own = [self.own(x) for x in inputs]
@@ -660,7 +704,7 @@ class Trace:
         for each in [types] if type(types) is TensorType else types:
             require_countable(each, prim.tf_name)
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
-        if not all(g.pure for name, g in graphs.items() if name not in LATER):
+        if not all(g.pure for name, g in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
         call = dialect.write(
             prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span()
@@ -674,19 +718,22 @@ class Trace:
     def _claim(
         self, prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]
     ) -> None:
-        """Has results show the shapes that follow from those which ``set_shape`` claimed of inputs."""
+        """Propagates shapes that ``set_shape`` claimed of inputs to the results: runs the type rule on the claimed types.
+
+        The assumptions that this makes are dropped again, as compiled code does not check claimed sizes.
+        """
         root = self.root
         sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
         symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
-        assumed = root.assumptions, list(root.speculated_equalities), list(self.common)
+        assumed = root.assumptions, list(root.speculated_equalities), list(self.broadcasts)
         try:
             shown = prim.typed(
                 *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
             )
         except (TypeError, ValueError, OpError, UnknownRank, UnknownSizes):
-            return  # what is claimed does not fit: what is so holds
+            return  # the claimed shapes are wrong: the results keep the inferred ones
         finally:
-            root.assumptions, root.speculated_equalities, self.common = assumed
+            root.assumptions, root.speculated_equalities, self.broadcasts = assumed
         for each, result in zip([shown] if type(shown) is TensorType else shown, results):
             shape = TensorShape(each.shape)
             if (
@@ -714,18 +761,22 @@ class Trace:
     def _graph_of(
         self, prim: Primitive[Any], name: str, inputs: Sequence[SymbolicTensor], attrs: dict[str, Any]
     ) -> Graph:
-        """A function attribute as a graph of this trace; it is applied to the last inputs where ``operands`` says no other."""
+        """Returns a function attribute as a graph of this trace.
+
+        Its operands are the primitive's last inputs, unless the ``operands`` column says otherwise.
+        """
         function = attrs[name]
         if isinstance(function, Graph):
             return function
         params = function.mod[function.name].params
-        given = [x._type for x in inputs]
-        types = prim.operands(name, given, attrs) if prim.operands else given[len(given) - len(params) :]
+        input_types = [x._type for x in inputs]
+        types = prim.operands(name, input_types, attrs) if prim.operands else input_types[len(inputs) - len(params) :]
         with tracing(Trace(function.name, self)) as inner:
             outputs = function(*[inner.add_param(t, p.name) for t, p in zip(types, params)])
         return inner.finish(outputs)
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
+        """Returns the GlobalVar of a subgraph, added on its first use."""
         for var, known in self.subgraphs.items():
             if known is graph:
                 return var
@@ -737,11 +788,12 @@ class Trace:
         return var
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        """Returns the traced function as a closed graph."""
         return Graph(self, [self.own(t) for t in outputs])
 
 
 def _with_sizes(value: Any, sizes: Mapping[tirx.Var, int]) -> Any:
-    """An attribute with symbols replaced in its dims."""
+    """Returns an attribute with the symbols in its dims replaced."""
     if type(value) is tuple:
         return tuple(_with_sizes(part, sizes) for part in value)
     return substitute_dim(value, sizes) if isinstance(value, ir.Expr) else value
@@ -752,18 +804,18 @@ def _has_dims(var: relax.Var) -> bool:
 
 
 def _is_plain(tensor: EagerTensor) -> bool:
-    """Whether the IR can hold it: it has no strings, and is nobody in particular."""
+    """Returns whether a tensor can be a constant of the IR: it has numbers and no identity, as a resource has."""
     return not tensor.has_identity and tensor.dtype is not string
 
 
 def _is_function(value: Any) -> bool:
-    """Whether an attribute is a graph, or a function of a module that is evaluated."""
+    """Returns whether an attribute is a subgraph: a Graph, or an interpreter's Subfunction."""
     return isinstance(value, Graph) or hasattr(value, "mod")
 
 
 @contextmanager
 def tracing(trace: Trace) -> Any:
-    """Makes ``trace`` the thread's active one; tapes around it don't see inside."""
+    """Makes ``trace`` the thread's active trace; tapes outside don't record the ops inside."""
     outer, tapes = state.trace, state.tapes
     state.trace, state.tapes = trace, list(state.observers)
     try:
@@ -775,7 +827,7 @@ def tracing(trace: Trace) -> Any:
 def trace_graph(
     name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None
 ) -> Graph:
-    """The graph of ``function`` over tensors of the given types."""
+    """Traces ``function`` over tensors of the given types and returns the graph."""
     with tracing(Trace(name, parent)) as trace:
         params = [trace.add_param(t) for t in types]
         outputs = as_tuple(function(*params))
@@ -783,16 +835,16 @@ def trace_graph(
 
 
 user_lines: dict[str, dict[int, tuple[str, int]]] = {}
-"""By file of generated code, the user's file and line that each of its lines stands for; AutoGraph fills it."""
+"""By file of generated code: generated line -> the user's file and line. AutoGraph fills it."""
 
 
 def is_own_code(path: str) -> bool:
-    """Whether a file is tvtf's, or of a tool it runs user code through."""
+    """Returns whether a file belongs to tvtf or to the AutoGraph library that runs user code."""
     return path.startswith(_OWN_FOLDERS)
 
 
 def user_span() -> ir.Span:
-    """The user's file and line: the innermost frame that is not tvtf's own."""
+    """Returns the user's file and line: those of the innermost stack frame outside tvtf."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
         frame = frame.f_back
@@ -801,7 +853,7 @@ def user_span() -> ir.Span:
 
 
 def _user_line(path: str, line: int) -> tuple[str, int]:
-    """Where the user wrote a line of generated code; the nearest line before it where it stands for none itself."""
+    """Maps a line of generated code to the user's file and line, by the nearest mapped line at or before it."""
     lines = user_lines.get(path)
     if lines is None:
         return path, line
@@ -840,14 +892,14 @@ def _set_type(expr: Any, ty: Any) -> None:
 
 
 def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], result: Any) -> Any:
-    """Keeps what is known of integer values computed from shapes (see the ``value`` column)."""
+    """Attaches the statically known elements of an integer result computed from shapes (see the ``value`` column)."""
     if prim.value is not None:
         result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
     return result
 
 
 def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
-    """Known values as Python's integers and dims, as the dtype holds them."""
+    """Returns known values as an object array of ints and dims, in the dtype's range."""
     if known is None:
         return None
     if isinstance(known, np.ndarray) and known.dtype == dtype.np:
@@ -856,7 +908,7 @@ def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
 
 
 def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
-    """Known values as the dtype holds them: integers wrap around; dims of a narrow dtype may, and are then not known."""
+    """Returns known values wrapped around as the dtype does; None for symbolic dims of a narrow dtype, which may wrap."""
     if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
         return None
     least, count = int(dtype.min), 1 << (8 * dtype.size)

@@ -15,7 +15,7 @@ from tvtf.core.shape import TensorType
 from tvtf.fileio.atomic_file import replace
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function, function
-from tvtf.ir.interpreter import Met, reemit
+from tvtf.ir.interpreter import EqualDims, reemit
 from tvtf.onnx import control, stacks  # noqa: F401 - they enter what emits control flow
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
@@ -124,7 +124,9 @@ class _Signature:
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
         graph = self.concrete.graph
-        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.speculated_equalities else graph.module()
+        module = (
+            drop_dead(reemit(graph.speculative_module(), EqualDims)) if graph.speculated_equalities else graph.module()
+        )
         program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""

@@ -112,7 +112,7 @@ class CommonDims(Primitive[Any]):
         carrier = super().bind(*inputs, dims=known_dims)
         for axis, dim in zip(axes, carrier._type.shape):
             if _known(axis) is None:
-                state.trace.meets(axis, dim)
+                state.trace.note_broadcast(axis, dim)
         return carrier
 
 
@@ -165,4 +165,4 @@ def sum_to(x: Tensor, shape: tuple[Dim, ...]) -> Any:
     return (x,), {"shape": shape}
 
 
-hooks.met = met
+hooks.broadcast_operands = met

@@ -44,7 +44,7 @@ def computed(
                 results = function(**{**arguments, **dict(zip(tensors, values))})  # type: ignore[call-arg]
                 return [results] if kind is None else list(results)  # type: ignore[call-overload]
 
-            results = hooks.by_python(eagerly, list(tensors.values()), gives(arguments))
+            results = hooks.call_python(eagerly, list(tensors.values()), gives(arguments))
             return results[0] if kind is None else kind(*results)  # type: ignore[no-any-return]
 
         return run

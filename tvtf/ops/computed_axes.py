@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, until_told
-from tvtf.core.primitive import Primitive, hooks, teach
+from tvtf.core.primitive import Primitive, add_handler, hooks
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.dtypes import int16, int32, int64
@@ -202,7 +202,7 @@ def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: An
         result = handle(function, *args, **kwargs)
         return function(*args, **kwargs) if result is NotImplemented else result
 
-    return hooks.wait(again, args, kwargs, UnknownRank("the rank of a tensor"))
+    return hooks.defer_call(again, args, kwargs, UnknownRank("the rank of a tensor"))
 
 
 def _may_be_computed(value: Any) -> bool:
@@ -231,5 +231,5 @@ _HANDLERS: dict[Callable[..., Any], tuple[str, ...]] = {
 }
 for _handler, _names in _HANDLERS.items():
     for _name in _names:
-        teach(_name, _may_be_computed, _by_axis("axis", _handler))
-teach("transpose", _may_be_computed, _by_axis("perm", _transposed))
+        add_handler(_name, _may_be_computed, _by_axis("axis", _handler))
+add_handler("transpose", _may_be_computed, _by_axis("perm", _transposed))

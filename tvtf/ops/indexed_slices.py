@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.core.indexed_slices import IndexedSlices
-from tvtf.core.primitive import export, teach
+from tvtf.core.primitive import add_handler, export
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor, register_tensor_conversion_function
 from tvtf.dtypes import int32, int64
@@ -70,7 +70,7 @@ def _cast(function: Callable[..., Tensor], x: Any, dtype: Any, name: str | None 
     return on_values(lambda values: function(values, dtype), x)
 
 
-teach("cast", lambda value: isinstance(value, IndexedSlices), _cast)
+add_handler("cast", lambda value: isinstance(value, IndexedSlices), _cast)
 
 
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:

@@ -178,7 +178,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
         require_front(x, "SoftmaxCrossEntropyWithLogits")
     y = convert_to_tensor(labels, dtype_hint=x.dtype)
     y = y if y.dtype is x.dtype else table["cast"](y, x.dtype)
-    x, y = hooks.met((_axis_last(x, axis), _axis_last(y, axis)))
+    x, y = hooks.broadcast_operands((_axis_last(x, axis), _axis_last(y, axis)))
     shape = broadcast_shapes(x._type.shape, y._type.shape)
     if shape is not None:
         if not same_shape(shape[:-1], x._type.shape[:-1]):

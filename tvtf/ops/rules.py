@@ -245,15 +245,15 @@ def as_dims(value: Any, what: str) -> Any:
         return value
     local = state.trace.own(value)
     if (
-        local._var not in state.trace.told
+        local._var not in state.trace.known_elements
         and (constant := state.trace.computed_constants.value(local._var)) is not None
     ):
-        state.trace.told[local._var] = constant.astype(object)
-    if local._var not in state.trace.told:
-        outer = value._trace.told.get(value._var)
-        state.trace.told[local._var] = _bind_dims(local, what) if outer is None else outer
+        state.trace.known_elements[local._var] = constant.astype(object)
+    if local._var not in state.trace.known_elements:
+        outer = value._trace.known_elements.get(value._var)
+        state.trace.known_elements[local._var] = _bind_dims(local, what) if outer is None else outer
     sizes = local.alias()  # `local` itself keeps no known value: as a number it may be negative
-    sizes.known = state.trace.told[local._var]
+    sizes.known = state.trace.known_elements[local._var]
     return sizes
 
 

@@ -1,1 +1,1 @@
-"""Random numbers that move on with each call: streams, generators, initializers, samplers of candidates."""
+"""Stateful random numbers: streams, generators, initializers, candidate samplers."""

@@ -1,4 +1,4 @@
-"""Classes drawn by chance for losses over very many of them: samplers with TensorFlow's own numbers, and those losses.
+"""Candidate sampling: samplers of classes, with TensorFlow's random numbers, and the losses over sampled classes.
 
 Source: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/simple_philox.h and distribution_sampler.h
 """
@@ -29,12 +29,12 @@ from tvtf.rng.rng_streams import advanced
 from tvtf.state.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
-"""How far a sampler's stream moves on for each class that it draws: 2048 words."""
+"""How far a sampler's stream advances for each sampled class: 512 blocks of 4 words."""
 LEAST = float(np.finfo(np.float32).min)
 
 
 class _Words:
-    """The words of a stream, one after another."""
+    """An iterator over the random words of a Philox stream."""
 
     def __init__(self, state: np.ndarray) -> None:
         self.state = state
@@ -52,7 +52,7 @@ class _Words:
         return self.next() | self.next() << 32
 
     def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
-        """A number below ``limit``, all equally probable."""
+        """Returns a uniformly distributed number below ``limit``; draws again where the range would be biased."""
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
         rest = (2**bits - 1) % limit + 1
@@ -62,17 +62,17 @@ class _Words:
         return number % limit
 
     def fraction(self) -> float:
-        """A float in [0, 1) of a word's low bits."""
+        """Returns a float in [0, 1) from the low bits of a word."""
         return float(np.array(self.next() & 0x7FFFFF | 0x3F800000, np.uint32).view(np.float32)) - 1.0
 
     def long_fraction(self) -> float:
-        """A double in [0, 1) of the low bits of two words."""
+        """Returns a double in [0, 1) from the low bits of two words."""
         high, low = self.next() & 0xFFFFF, self.next()
         return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
 
 
 class _Alias(NamedTuple):
-    """Walker's tables: each number keeps its own share of a slot, and another number has the rest."""
+    """The tables of Walker's alias method: slot ``i`` gives ``i`` with probability ``shares[i]``, else ``others[i]``."""
 
     shares: list[float]
     others: list[int]
@@ -131,18 +131,18 @@ _KINDS = {
 
 
 def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique: bool) -> tuple[list[int], int]:
-    """Classes, and how many draws they took."""
-    words, found, tries = _Words(state), dict[int, None](), 0
+    """Returns the sampled classes and the number of draws."""
+    words, result, tries = _Words(state), dict[int, None](), 0
     if not unique:
         return [draw(words) for _ in range(count)], count
-    while len(found) < count:
-        found.setdefault(draw(words))
+    while len(result) < count:
+        result.setdefault(draw(words))
         tries += 1
-    return list(found), tries
+    return list(result), tries
 
 
 def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.ndarray:
-    """How often classes are expected among the drawn ones."""
+    """Returns the expected number of occurrences of classes among the sampled ones."""
     share = shares[classes].astype(np.float32)
     return share * np.float32(count) if tries == count else (-np.expm1(tries * np.log1p(-share))).astype(np.float32)
 
@@ -152,9 +152,9 @@ def _sampled(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _check_within(true, limit)
     draw, shares = _KINDS[kind](limit, weights)
-    found, tries = _drawn(draw, state.view(np.uint64), count, unique)
-    expected = (_expected(shares, classes, count, tries) for classes in (true, found))
-    return (np.array(found, np.int64), *expected)  # type: ignore[return-value]
+    result, tries = _drawn(draw, state.view(np.uint64), count, unique)
+    expected = (_expected(shares, classes, count, tries) for classes in (true, result))
+    return (np.array(result, np.int64), *expected)  # type: ignore[return-value]
 
 
 def _check_within(true: np.ndarray, limit: int) -> None:
@@ -178,12 +178,12 @@ def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[Ten
 def sample_candidates(
     true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
 ) -> Any:
-    """Classes drawn from a generator state, with how often the true ones and they are expected."""
+    """Returns sampled classes, and the expected counts of the true and of the sampled classes."""
     return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
 
 
 SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range_max=positive)
-"""How samplers convert what TensorFlow keeps as attributes."""
+"""Converts the arguments of samplers that are attributes of TensorFlow's ops."""
 
 
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
@@ -192,8 +192,8 @@ def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bo
         raise ArgumentError("true_classes must be a matrix").told_by(kind)
     columns = classes.shape[1]
     if columns is not None and columns != num_true:
-        told = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
-        raise ArgumentError(told).told_by(kind)
+        message = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
+        raise ArgumentError(message).told_by(kind)
     if unique and limit < count:
         raise ArgumentError("Sampler's range is too small.").told_by(kind)
     return classes  # type: ignore[no-any-return]
@@ -205,12 +205,12 @@ def _sample(
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)
-    found = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
-    return Candidates(*found)
+    result = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
+    return Candidates(*result)
 
 
 class Candidates(NamedTuple):
-    """What the samplers return."""
+    """The result of the samplers."""
 
     sampled_candidates: Tensor
     true_expected_count: Tensor
@@ -228,21 +228,21 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes below ``range_max``, all equally probable.
+    """Samples classes below ``range_max`` uniformly.
 
     Args:
       true_classes: int64 tensor of shape (batch, num_true).
-      num_true, num_sampled: how many true classes each example has, and how many are drawn for all.
-      unique: whether no class is drawn twice.
-      range_max: how many classes there are.
+      num_true, num_sampled: the number of true classes of each example, and of sampled classes for the whole batch.
+      unique: whether all sampled classes must be distinct.
+      range_max: the number of classes.
       seed: the op's own seed; see `tf.random.set_seed`.
 
     Returns:
-      The classes drawn, int64 of shape (num_sampled,); and how often the true ones and they are expected, float32 of shapes
-      (batch, num_true) and (num_sampled,).
+      The sampled classes, int64 of shape (num_sampled,); the expected counts of the true and the sampled classes, float32 of
+      shapes (batch, num_true) and (num_sampled,).
 
     Raises:
-      InvalidArgumentError: fewer classes than are to be drawn, or true ones that are none.
+      InvalidArgumentError: there are fewer classes than unique samples, or a true class is out of range.
 
     >>> import tvtf as tf
     >>> drawn, true, _ = tf.random.uniform_candidate_sampler([[1, 2]], 2, 3, unique=True, range_max=3, seed=1)
@@ -265,7 +265,7 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes of which the first are the most probable, as words by rank; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes from a log-uniform (Zipfian) distribution; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.log_uniform_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=9)[1].numpy().round(3)
@@ -277,21 +277,21 @@ def log_uniform_candidate_sampler(
 
 
 _learned: dict[Any, Variable] = {}
-"""Eagerly, how often each class was seen, by the attributes of the sampler."""
+"""The counts of true classes seen by eager samplers, by their attributes."""
 
 
 def _seen(key: tuple[Any, ...], limit: int) -> Variable:
-    """The counts of a sampler; each in a traced function has its own."""
+    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own."""
     if thread.trace is None and key in _learned:
         return _learned[key]
     trace, thread.trace = thread.trace, None
     try:
-        made = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
+        created = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
     finally:
         thread.trace = trace
     if trace is None:
-        _learned[key] = made
-    return made
+        _learned[key] = created
+    return created
 
 
 @export("random.learned_unigram_candidate_sampler", "nn.learned_unigram_candidate_sampler")
@@ -305,7 +305,7 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes as probable as they have been true in earlier calls; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes by their counts as true classes in earlier calls; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.learned_unigram_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=6, seed=1)[1].numpy()
@@ -317,10 +317,10 @@ def learned_unigram_candidate_sampler(
     if range_max > 2**31 - 1:
         raise ValueError(f"Value of range_max:{range_max} is too large to handle")
     counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
-    found = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
+    result = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
     flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
     counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))
-    return found
+    return result
 
 
 @export("random.fixed_unigram_candidate_sampler", "nn.fixed_unigram_candidate_sampler")
@@ -341,14 +341,14 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Candidates:
-    """Classes as probable as they are told to be; else as `tf.random.uniform_candidate_sampler`.
+    """Samples classes by given counts; see `tf.random.uniform_candidate_sampler`.
 
     Args:
-      vocab_file: a file of lines whose last word, behind a comma, is a class's count.
-      unigrams: the counts, in place of a file.
-      distortion: the power that counts are taken to.
-      num_reserved_ids: so many classes before the first of them are never drawn.
-      num_shards, shard: only every so many-th count, from the ``shard``-th on, is taken.
+      vocab_file: a file with a class per line, whose last comma-separated field is its count.
+      unigrams: the counts, instead of a file.
+      distortion: the exponent that is applied to the counts.
+      num_reserved_ids: the number of classes before the first counted one, which are never sampled.
+      num_shards, shard: uses only every ``num_shards``-th count, from index ``shard`` on.
 
     Raises:
       InvalidArgumentError: neither or both of ``vocab_file`` and ``unigrams``, or other than ``range_max`` counts.
@@ -361,12 +361,12 @@ def fixed_unigram_candidate_sampler(
     """
     kind = "FixedUnigramCandidateSampler"
     if bool(vocab_file) == bool(len(unigrams)):
-        told = (
+        message = (
             "Must only provide one of vocab_file and unigrams."
             if vocab_file
             else "Must provide either vocab_file or unigrams."
         )
-        raise ArgumentError(told).told_by(kind)
+        raise ArgumentError(message).told_by(kind)
     counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
     weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
     weights = weights[shard::num_shards]
@@ -385,7 +385,7 @@ def _counts_of(path: str) -> list[float]:
 def all_candidate_sampler(
     true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
 ) -> Candidates:
-    """All classes, ``num_sampled`` of them, each expected once; arguments as of `tf.random.uniform_candidate_sampler`.
+    """Returns all ``num_sampled`` classes, each with an expected count of 1; see `tf.random.uniform_candidate_sampler`.
 
     >>> import tvtf as tf
     >>> tf.random.all_candidate_sampler([[1]], 1, 3, True)[0].numpy()
@@ -394,9 +394,9 @@ def all_candidate_sampler(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/all_candidate_sampler
     """
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
-    told = f"`true_candidate` out of range [0, {num_sampled})"
+    message = f"`true_candidate` out of range [0, {num_sampled})"
     check = partial(_check_candidates, limit=num_sampled)
-    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), told, classes)
+    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), message, classes)
     every = public_names()["range"](num_sampled, dtype=int64)
     shapes = (classes._type.shape, (num_sampled,))
     return Candidates(every, *(bind.broadcast_to(one, shape=shape) for shape in shapes))
@@ -406,7 +406,7 @@ def all_candidate_sampler(
 
 
 class AccidentalHits(NamedTuple):
-    """What `tf.nn.compute_accidental_hits` returns."""
+    """The result of `tf.nn.compute_accidental_hits`."""
 
     indices: Tensor
     ids: Tensor
@@ -416,8 +416,8 @@ class AccidentalHits(NamedTuple):
 def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
     places = {label: i for i, label in enumerate(sampled.tolist())}
     pairs = [(i, places[label]) for i, row in enumerate(true.tolist()) for label in row if label in places]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found[:, 0].astype(np.int32), found[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
+    result = np.array(pairs, np.int64).reshape(-1, 2)
+    return result[:, 0].astype(np.int32), result[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
 
 
 @host_primitive(
@@ -427,7 +427,7 @@ def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray
     why_not={"vjp": "places have no gradient"},
 )
 def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
-    """Where true classes are among the drawn ones."""
+    """Returns the positions of true classes among the sampled ones."""
     return (true, sampled), {"count": count}
 
 
@@ -435,12 +435,12 @@ def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
 def compute_accidental_hits(
     true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
 ) -> AccidentalHits:
-    """Where true classes of examples are among the drawn ones.
+    """Finds true classes of examples among the sampled classes.
 
     Args:
       true_classes: int64 tensor of shape (batch, num_true).
-      sampled_candidates: int64 vector of the classes drawn.
-      num_true: how many true classes each example has.
+      sampled_candidates: int64 vector of the sampled classes.
+      num_true: the number of true classes of each example.
 
     Returns:
       int32 numbers of examples, int64 places among the drawn, and float32 weights that take logits out of a softmax, one of each
@@ -472,7 +472,7 @@ def _logits_and_labels(
     given: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the true classes and of the drawn ones, and what they should be."""
+    """Returns the logits of the true and the sampled classes, and their labels."""
     x, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
     drawn = given or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
     sampled, true_expected, expected = (stop_gradient(convert_to_tensor(each)) for each in drawn)
@@ -487,11 +487,11 @@ def _logits_and_labels(
         same = bind.equal(true[:, :, None], sampled[None, None, :])  # type: ignore[index]
         logits = logits + bind.select(bind.reduce_any(same, axis=(1,), keepdims=False), *_weights(x.dtype))
     logits = logits - bind.log(cast(expected, x.dtype))
-    wanted = [
+    requested = [
         bind.broadcast_to(convert_to_tensor(v, x.dtype), shape=of._type.shape)
         for v, of in ((1 / num_true, true_logits), (0, logits))
     ]
-    return bind.concat(true_logits, logits, axis=1), bind.concat(*wanted, axis=1)
+    return bind.concat(true_logits, logits, axis=1), bind.concat(*requested, axis=1)
 
 
 def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
@@ -499,7 +499,7 @@ def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
 
 
 def _table(parameter: Any) -> Tensor:
-    """The rows of a table that may come in parts."""
+    """Gathers rows of a table that may be a list of parts."""
     if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
         return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
     return convert_to_tensor(parameter)
@@ -518,14 +518,14 @@ def nce_loss(
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
 ) -> Tensor:
-    """The loss of telling true classes from drawn ones (noise-contrastive estimation).
+    """Returns the noise-contrastive estimation loss, of classifying true against sampled classes.
 
     Args:
-      weights: tensor of shape (classes, dim), or a list of parts of it.
+      weights: tensor of shape (classes, dim), or a list of its parts.
       biases: tensor of shape (classes,).
       labels: int64 tensor of shape (batch, num_true).
       inputs: tensor of shape (batch, dim).
-      num_sampled, num_classes, num_true: how many classes are drawn, are there, and are true.
+      num_sampled, num_classes, num_true: the numbers of sampled, of all, and of true classes.
       sampled_values: what a sampler of `tf.random` gave; `tf.random.log_uniform_candidate_sampler` is asked where None.
       remove_accidental_hits: whether drawn classes that are true don't count.
 
@@ -541,8 +541,8 @@ def nce_loss(
     """
     options: dict[str, Any] = {"seed": None, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, wanted = _logits_and_labels(*shared, **options)
-    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=wanted, logits=logits)
+    logits, requested = _logits_and_labels(*shared, **options)
+    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=requested, logits=logits)
     return bind.reduce_sum(losses, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -560,7 +560,7 @@ def sampled_softmax_loss(
     seed: int | None = None,
     name: str = "sampled_softmax_loss",
 ) -> Tensor:
-    """The cross entropy of a softmax over the true classes and drawn ones; arguments as of `tf.nn.nce_loss`.
+    """Returns the cross entropy of a softmax over the true and the sampled classes; see `tf.nn.nce_loss`.
 
     >>> import tvtf as tf
     >>> drawn = tf.constant([0], tf.int64), tf.ones([1, 1]), tf.ones([1])
@@ -571,5 +571,5 @@ def sampled_softmax_loss(
     """
     options: dict[str, Any] = {"seed": seed, "without_hits": remove_accidental_hits}
     shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
-    logits, wanted = _logits_and_labels(*shared, **options)
-    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(wanted), logits)  # type: ignore[no-any-return]
+    logits, requested = _logits_and_labels(*shared, **options)
+    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(requested), logits)  # type: ignore[no-any-return]

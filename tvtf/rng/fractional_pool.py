@@ -1,4 +1,4 @@
-"""Pooling whose windows are drawn by chance, so that images shrink by any ratio.
+"""Fractional pooling: random windows of two sizes, which shrink images by any ratio.
 
 Source: Graham, "Fractional Max-Pooling", 2014; tensorflow/core/kernels/fractional_pool_common.cc
 """
@@ -26,7 +26,7 @@ from tvtf.rng.rng_streams import advanced, first_state
 
 
 class FractionalMaxPool(NamedTuple):
-    """What `tf.nn.fractional_max_pool` returns."""
+    """The result of `tf.nn.fractional_max_pool`."""
 
     output: Tensor
     row_pooling_sequence: Tensor
@@ -34,7 +34,7 @@ class FractionalMaxPool(NamedTuple):
 
 
 class FractionalAvgPool(NamedTuple):
-    """What `tf.nn.fractional_avg_pool` returns."""
+    """The result of `tf.nn.fractional_avg_pool`."""
 
     output: Tensor
     row_pooling_sequence: Tensor
@@ -42,12 +42,12 @@ class FractionalAvgPool(NamedTuple):
 
 
 def _blocks(count: int, pseudo: bool) -> int:
-    """How much of a stream the borders of that many windows take."""
+    """Returns the number of Philox blocks that the borders of ``count`` windows take."""
     return 1 if pseudo else -(-count // philox.LANES)
 
 
 def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Windows of two sizes in any order."""
+    """Returns window sizes in random order: ``size // count`` and one more, adding up to ``size``."""
     sizes = np.full(count, size // count)
     sizes[: size % count] += 1
     words = philox.words(state, count)
@@ -58,7 +58,7 @@ def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Windows of two sizes spread evenly, from a start drawn by chance."""
+    """Returns window sizes spread evenly, from a random start (pseudo-random pooling)."""
     ratio, least = size / count, size // count
     first, second = (int(w) for w in philox.words(state, 2))
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
@@ -70,15 +70,15 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    own, found = state.view(np.uint64), []
+    words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
             steps = np.full(count, size // count)
         else:
-            steps = (_even if pseudo else _shuffled)(size, count, own)
-            own = philox.skipped(own, _blocks(count, pseudo))
-        found.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
-    return tuple(found)
+            steps = (_even if pseudo else _shuffled)(size, count, words)
+            words = philox.skipped(words, _blocks(count, pseudo))
+        result.append(np.concatenate([[0], np.cumsum(steps)]).astype(np.int64))
+    return tuple(result)
 
 
 @host_primitive(
@@ -88,24 +88,24 @@ def _borders(
     why_not={"vjp": "what is drawn has no gradient"},
 )
 def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool) -> Any:
-    """Where windows begin, and the last ends, along two axes."""
+    """Returns the start of each window, and the end of the last, along two axes."""
     return (state,), {"sizes": sizes, "counts": counts, "pseudo": pseudo}
 
 
-def _ratios(given: Any) -> list[float]:
-    told = "`pooling_ratio` %s. Received: pooling_ratio=" + str(given)
-    is_number = isinstance(given, (int, float))
+def _ratios(ratio_argument: Any) -> list[float]:
+    message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
+    is_number = isinstance(ratio_argument, (int, float))
     if is_number:
-        given = [1.0, given, given, 1.0]
-    elif not isinstance(given, (list, tuple)):
-        raise ValueError(told % "should be an int or a list of ints")
-    elif len(given) in (1, 2):
-        given = [1.0, given[0], given[-1], 1.0]
-    elif given[0] != 1.0 or given[-1] != 1.0:
-        raise ValueError(told % "should have first and last elements with value 1.0")
-    if any(ratio < 1.0 for ratio in given):
-        raise ValueError(told % ("should be >= 1.0" if is_number else "elements should be >= 1.0"))
-    return [float(ratio) for ratio in given]
+        ratio_argument = [1.0, ratio_argument, ratio_argument, 1.0]
+    elif not isinstance(ratio_argument, (list, tuple)):
+        raise ValueError(message % "should be an int or a list of ints")
+    elif len(ratio_argument) in (1, 2):
+        ratio_argument = [1.0, ratio_argument[0], ratio_argument[-1], 1.0]
+    elif ratio_argument[0] != 1.0 or ratio_argument[-1] != 1.0:
+        raise ValueError(message % "should have first and last elements with value 1.0")
+    if any(ratio < 1.0 for ratio in ratio_argument):
+        raise ValueError(message % ("should be >= 1.0" if is_number else "elements should be >= 1.0"))
+    return [float(ratio) for ratio in ratio_argument]
 
 
 def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
@@ -124,12 +124,12 @@ def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, 
 
 
 def _state(op: str, seed: int, blocks: int) -> Tensor:
-    """Where windows are drawn from: a seed draws the same ones with each call."""
+    """Returns the generator state for the windows; a seed gives the same state in each call."""
     return EagerTensor(first_state(seed)) if seed else advanced(op, None, blocks)
 
 
 def _along(x: Tensor, axis: int, edges: Tensor, width: int, overlapping: bool, takes_largest: bool) -> Tensor:
-    """Windows of one axis by their largest element, or their mean; ``width`` is the widest window's."""
+    """Reduces the windows along an axis to their maximum or mean; ``width`` is that of the widest window."""
     size = x._type.shape[axis]
     last = bind.minimum(edges[1:] - (0 if overlapping else 1), convert_to_tensor(size - 1, int64))  # type: ignore[index]
     places = edges[:-1][:, None] + public_names()["range"](width, dtype=int64)  # type: ignore[index]
@@ -154,13 +154,13 @@ def fractional_max_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalMaxPool:
-    """The largest elements of windows whose borders are drawn by chance.
+    """Returns the maximum of windows with random borders.
 
     Args:
       value: tensor of shape (n, rows, columns, channels), of known size.
-      pooling_ratio: by how much images shrink: a number, two, or four of which the first and the last are 1.
-      pseudo_random: whether windows of two sizes are spread evenly, else in any order.
-      overlapping: whether a window ends with the first element of the next.
+      pooling_ratio: the factor by which images shrink: one number, two, or four of which the first and the last are 1.
+      pseudo_random: whether the windows of two sizes are spread evenly; else they are in random order.
+      overlapping: whether a window includes the first element of the next.
       seed: a seed draws the same windows with each call; 0 others each time.
 
     Returns:
@@ -189,7 +189,7 @@ def fractional_avg_pool(
     seed: int = 0,
     name: str | None = None,
 ) -> FractionalAvgPool:
-    """The means of windows whose borders are drawn by chance; arguments as of `tf.nn.fractional_max_pool`.
+    """Returns the means of windows with random borders; see `tf.nn.fractional_max_pool`.
 
     >>> import tvtf as tf
     >>> tf.nn.fractional_avg_pool(tf.reshape(tf.range(16.), [1, 4, 4, 1]), 2.).output.numpy().ravel()

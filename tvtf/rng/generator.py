@@ -1,4 +1,4 @@
-"""``tf.random.Generator``: a stream of random numbers whose state is a Variable of its own."""
+"""``tf.random.Generator``: a random number generator whose state is a Variable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATE_SIZE = 3
 
 
 def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
-    """TensorFlow's rule: an int fills the state from its low 64 bits on, a list from the key backwards."""
+    """Returns the state for a seed, as in TensorFlow: an int fills it from its low 64 bits on, a list from the key backwards."""
     if isinstance(seed, int):
         words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
         return convert_to_tensor(np.array(words, np.uint64).view(np.int64))
@@ -38,7 +38,7 @@ def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
 
 @export("random.Algorithm", "random.experimental.Algorithm")
 class Algorithm(enum.Enum):
-    """Algorithms of random numbers; here all are Philox, and ``THREEFRY`` is refused.
+    """Algorithms of random number generation; tvtf has Philox only, and rejects ``THREEFRY``.
 
     >>> import tvtf as tf
     >>> tf.random.Algorithm.PHILOX.value
@@ -54,10 +54,10 @@ class Algorithm(enum.Enum):
 
 @export("random.create_rng_state", "random.experimental.create_rng_state")
 def create_rng_state(seed: Any, alg: Any) -> Tensor:
-    """The state of a generator that begins with a seed, an int64 tensor of three numbers.
+    """Returns the initial state of a generator for a seed, an int64 tensor of three numbers.
 
     Args:
-      seed: an int, or up to three.
+      seed: an int, or up to three ints.
       alg: the algorithm, Philox.
 
     >>> import tvtf as tf
@@ -74,7 +74,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 
 @export("random.Generator", "random.experimental.Generator")
 class Generator(AutoTrackable):
-    """A stream of random numbers: each call draws on from where the one before stopped, eagerly or compiled.
+    """A random number generator with a state: each call, eager or compiled, continues the stream of the one before.
 
     The numbers are TensorFlow's own. In a ``tf.function`` the state is read and assigned as any Variable is; a checkpoint
     holds it.
@@ -102,27 +102,27 @@ class Generator(AutoTrackable):
 
     @classmethod
     def from_state(cls, state: Any, alg: Any = "philox") -> Generator:
-        """From an int64 state of shape (3,): counter low, counter high, key."""
+        """Creates a generator from an int64 state of shape (3,): counter low, counter high, key."""
         return cls(state=state, alg=alg)
 
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = "philox") -> Generator:
-        """From an int, or up to three of them."""
+        """Creates a generator from an int, or up to three ints."""
         return cls(state=static_value(_state_from_seed(seed), "seed"), alg=alg)
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = "philox") -> Generator:
-        """From the operating system's entropy."""
+        """Creates a generator from the operating system's entropy."""
         return cls(state=np.frombuffer(os.urandom(8 * STATE_SIZE), np.int64), alg=alg)
 
     @classmethod
     def from_key_counter(cls, key: Any, counter: Any, alg: Any = "philox") -> Generator:
-        """From a scalar key and a counter of shape (2,)."""
+        """Creates a generator from a scalar key and a counter of shape (2,)."""
         return cls(state=np.array([*np.ravel(counter), key], np.int64), alg=alg)
 
     @property
     def state(self) -> Variable:
-        """int64 of shape (3,): counter low, counter high, key."""
+        """The state, int64 of shape (3,): counter low, counter high, key."""
         return self._state_var
 
     @property
@@ -135,19 +135,19 @@ class Generator(AutoTrackable):
         return PHILOX
 
     def reset(self, state: Any) -> None:
-        """Goes on from another state."""
+        """Sets the state."""
         self._state_var.assign(state)
 
     def reset_from_seed(self, seed: Any) -> None:
-        """Starts again from a seed."""
+        """Restarts from a seed."""
         self._state_var.assign(_state_from_seed(seed))
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
-        """Goes on from another key and counter."""
+        """Sets the key and counter."""
         self._state_var.assign(np.array([*np.ravel(counter), key], np.int64))
 
     def skip(self, delta: Dim) -> Tensor:
-        """Moves on as if ``delta`` numbers had been drawn; gives the state from before."""
+        """Advances the state by ``delta`` numbers; returns the state before."""
         with self._state_var.lock:
             now = self._state_var.value()
             self._state_var.assign(bind.philox_skip(now, blocks=delta * RESERVED_BLOCKS), read_value=False)
@@ -156,7 +156,7 @@ class Generator(AutoTrackable):
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
-        """Uniform numbers in [minval, maxval); arguments as for ``tf.random.stateless_uniform``."""
+        """Returns uniform numbers in [minval, maxval); see ``tf.random.stateless_uniform``."""
         dtype, dims = as_dtype(dtype), drawn_dims(shape)
         if dtype.is_integer and (minval is None) != (maxval is None):
             raise ValueError(
@@ -166,13 +166,13 @@ class Generator(AutoTrackable):
         return self._drawn(lambda state: uniform_from(state, dims, minval, maxval, dtype))
 
     def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Tensor:
-        """Integers over the whole range of a 32- or 64-bit dtype."""
+        """Returns uniform integers over the whole range of a 32- or 64-bit dtype."""
         return self.uniform(shape, None, None, dtype)
 
     def normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
-        """Normal numbers; arguments as for ``tf.random.normal``."""
+        """Returns normal numbers; see ``tf.random.normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
         return self._drawn(
             lambda state: scaled_normal(
@@ -183,37 +183,34 @@ class Generator(AutoTrackable):
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
-        """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
+        """Returns normal numbers within two standard deviations; see ``tf.random.truncated_normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
         normal = bind.stateless_random_truncated_normal
         return self._drawn(lambda state: scaled_normal(normal(state, shape=dims, dtype=dtype), mean, stddev, dtype))
 
     def _drawn(self, draw: Callable[[Tensor], Tensor]) -> Tensor:
-        """What is drawn from the state, which then moves on.
-
-        A refused call leaves it, and no other thread draws from it, too.
-        """
+        """Draws from the state under its lock, then advances it; a call that raises leaves the state unchanged."""
         with self._state_var.lock:
             drawn = draw(self._state_var.value())
             self.skip(size_of(drawn._type.shape))
             return drawn
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
-        """Binomial numbers; arguments as for ``tf.random.stateless_binomial``, not the same ones as TensorFlow's."""
+        """Returns binomial numbers, other ones than TensorFlow's; see ``tf.random.stateless_binomial``."""
         return stateless_binomial(shape, self.make_seeds()[:, 0], counts, probs, dtype)
 
     def make_seeds(self, count: int = 1) -> Tensor:
-        """Seeds for stateless functions: int64 of shape (2, count), a seed in each column."""
+        """Returns seeds for stateless functions: int64 of shape (2, count), a seed in each column."""
         keys = self.uniform_full_int((count,), int64)
         return convert_to_tensor([keys, keys - keys])
 
     def split(self, count: int = 1) -> list[Generator]:
-        """New generators with keys drawn from this one; eagerly only, for they have Variables."""
+        """Returns new generators with keys drawn from this one; only eagerly, as they create Variables."""
         return [Generator(state=[0, 0, key]) for key in self.uniform_full_int((count,), int64).numpy().tolist()]
 
 
 class _Global:
-    """The process's own generator."""
+    """The global generator of the process."""
 
     generator: Generator | None = None
     lock = Lock()
@@ -221,7 +218,7 @@ class _Global:
 
 @export("random.get_global_generator", "random.experimental.get_global_generator")
 def get_global_generator() -> Generator:
-    """The process's generator, from the operating system's entropy where none was set.
+    """Returns the global generator; creates one from the operating system's entropy if none was set.
 
     >>> import tvtf as tf
     >>> tf.random.get_global_generator() is tf.random.get_global_generator()
@@ -237,7 +234,7 @@ def get_global_generator() -> Generator:
 
 @export("random.set_global_generator", "random.experimental.set_global_generator")
 def set_global_generator(generator: Generator) -> None:
-    """Makes a generator the process's own.
+    """Sets the global generator.
 
     >>> import tvtf as tf
     >>> generator = tf.random.Generator.from_seed(1)

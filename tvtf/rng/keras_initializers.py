@@ -1,4 +1,4 @@
-"""Initializers: functions of a shape and dtype, with Keras 3's names, arguments and, for a seed, its numbers.
+"""Keras 3's initializers: functions of a shape and dtype, with its arguments and, for a given seed, its numbers.
 
 Source: https://keras.io/api/layers/initializers/
 """
@@ -21,7 +21,7 @@ from tvtf.ops import create, random
 from tvtf.ops.cast import cast_tensor
 from tvtf.state.seeds import seeds
 
-# Public lower-case names (`constant`, `zeros`) are installed in this very module: it imports nothing under one of these.
+# Public lower-case names (`constant`, `zeros`) are installed in this module, so it must not import anything by such a name.
 TRUNCATED_DEVIATION = 0.87962566103423978
 """Standard deviation of a standard normal cut off at 2."""
 SEED_RANGE = 2**31 - 2
@@ -52,7 +52,7 @@ class Initializer:
         raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an equal initializer."""
+        """Returns the constructor's arguments for an equal initializer."""
         return {}
 
     @classmethod
@@ -76,7 +76,7 @@ def _dims(shape: Any) -> tuple[int, ...]:
 
 @_public("Zeros", "zeros")
 class Zeros(Initializer):
-    """Zeros.
+    """An initializer of zeros.
 
     >>> import tvtf as tf
     >>> tf.initializers.Zeros()((2,)).numpy()
@@ -91,7 +91,7 @@ class Zeros(Initializer):
 
 @_public("Ones", "ones")
 class Ones(Initializer):
-    """Ones.
+    """An initializer of ones.
 
     >>> import tvtf as tf
     >>> tf.initializers.Ones()((2,)).numpy()
@@ -106,7 +106,7 @@ class Ones(Initializer):
 
 @_public("Constant", "constant")
 class Constant(Initializer):
-    """One value, or an array that broadcasts to the shape.
+    """An initializer of a constant, or of an array that broadcasts to the shape.
 
     >>> import tvtf as tf
     >>> tf.initializers.Constant(3.0)((2,)).numpy()
@@ -128,10 +128,10 @@ class Constant(Initializer):
 
 @_public("Identity", "identity", "IdentityInitializer")
 class Identity(Initializer):
-    """The identity matrix times ``gain``; the shape must have two dims.
+    """An initializer of the identity matrix times ``gain``; the shape must have two dims.
 
     Raises:
-      ValueError: for another rank.
+      ValueError: the shape has another rank.
 
     >>> import tvtf as tf
     >>> tf.initializers.Identity(2.0)((2, 2)).numpy()
@@ -160,13 +160,13 @@ class Identity(Initializer):
 
 
 class RandomInitializer(Initializer):
-    """The base of random ones: the same instance gives the same numbers for the same shape each time.
+    """The base class of random initializers: an instance returns the same numbers for the same shape each time.
 
     Args:
-      seed: an int; drawn from the global seed (``tf.random.set_seed``) where None.
+      seed: an int; None draws one from the global seed (``tf.random.set_seed``).
 
     Raises:
-      ValueError: for a seed of another type.
+      ValueError: the seed has another type.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -188,7 +188,7 @@ class RandomInitializer(Initializer):
 
 @_public("RandomNormal", "random_normal")
 class RandomNormal(RandomInitializer):
-    """Normal numbers.
+    """An initializer of normal numbers.
 
     >>> import tvtf as tf
     >>> tf.initializers.RandomNormal(stddev=1.0, seed=1)((3,)).shape
@@ -210,7 +210,7 @@ class RandomNormal(RandomInitializer):
 
 @_public("TruncatedNormal", "truncated_normal")
 class TruncatedNormal(RandomNormal):
-    """Normal numbers, those beyond two standard deviations drawn again.
+    """An initializer of normal numbers; those beyond two standard deviations are drawn again.
 
     >>> import tvtf as tf
     >>> tf.initializers.TruncatedNormal(stddev=1.0, seed=1)((3,)).shape
@@ -225,7 +225,7 @@ class TruncatedNormal(RandomNormal):
 
 @_public("RandomUniform", "random_uniform")
 class RandomUniform(RandomInitializer):
-    """Numbers spread evenly over [minval, maxval).
+    """An initializer of uniform numbers in [minval, maxval).
 
     >>> import tvtf as tf
     >>> tf.initializers.RandomUniform(seed=1)((3,)).shape
@@ -247,14 +247,14 @@ class RandomUniform(RandomInitializer):
 
 @_public("VarianceScaling", "variance_scaling")
 class VarianceScaling(RandomInitializer):
-    """Random numbers whose variance is ``scale`` divided by the number of inputs, outputs, or their mean.
+    """An initializer whose variance is ``scale`` divided by the number of inputs, outputs, or their mean.
 
     Args:
       scale: positive factor.
       mode: "fan_in", "fan_out" or "fan_avg".
       distribution: "truncated_normal" ("normal"), "untruncated_normal" or "uniform".
       seed: an int or None.
-      input_axes: the axes whose product is the number of inputs, where the shape's last two dims don't say it.
+      input_axes: the axes whose product is the number of inputs; default: derived from the last two dims.
       output_axes: likewise for outputs; both or none.
 
     Raises:
@@ -309,7 +309,7 @@ class VarianceScaling(RandomInitializer):
 def compute_fans(
     shape: Sequence[int], input_axes: Sequence[int] | None = None, output_axes: Sequence[int] | None = None
 ) -> tuple[int, int]:
-    """How many inputs and outputs a weight of this shape connects; all but the last two dims are a receptive field.
+    """Returns the numbers of inputs and outputs of a weight; all but its last two dims are the receptive field.
 
     >>> compute_fans((3, 3, 8, 16))
     (72, 144)
@@ -323,7 +323,7 @@ def compute_fans(
 
 
 class _Scaled(VarianceScaling):
-    """A variance scaling of fixed scale, mode and distribution."""
+    """The base class of variance scalings with fixed scale, mode and distribution."""
 
     fixed: tuple[float, str, str]
 
@@ -427,10 +427,10 @@ class HeNormal(_Scaled):
 
 @_public("Orthogonal", "orthogonal", "OrthogonalInitializer")
 class Orthogonal(RandomInitializer):
-    """A matrix (all dims but the last as rows) with orthonormal rows or columns, times ``gain``.
+    """An initializer of orthogonal matrices times ``gain``; all dims but the last are merged to rows.
 
     Raises:
-      ValueError: for fewer than two dims.
+      ValueError: the shape has fewer than two dims.
 
     >>> import tvtf as tf
     >>> q = tf.initializers.Orthogonal(seed=1)((3, 3))
@@ -489,7 +489,7 @@ def _known() -> dict[str, type[Initializer]]:
 
 @_public("serialize")
 def serialize(initializer: Initializer) -> dict[str, Any]:
-    """A dict of an initializer's class and configuration.
+    """Returns an initializer's class and configuration as a dict.
 
     >>> import tvtf as tf
     >>> tf.initializers.serialize(tf.initializers.Zeros())["class_name"]
@@ -502,10 +502,10 @@ def serialize(initializer: Initializer) -> dict[str, Any]:
 
 @_public("deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Initializer:
-    """The initializer that :func:`serialize` describes.
+    """Returns the initializer that :func:`serialize` describes.
 
     Raises:
-      ValueError: for a name that is neither known nor in ``custom_objects``.
+      ValueError: the name is neither known nor in ``custom_objects``.
 
     >>> import tvtf as tf
     >>> tf.initializers.deserialize({"class_name": "Constant", "config": {"value": 2.0}})([1]).numpy()
@@ -522,10 +522,10 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
 @_public("get")
 def get(identifier: Any) -> Callable[..., Tensor] | None:
-    """An initializer from its name, configuration, class, a tensor of the right shape, or itself.
+    """Converts a name, configuration, class, or tensor of the right shape to an initializer.
 
     Raises:
-      ValueError: for anything else.
+      ValueError: it is none of these.
 
     >>> import tvtf as tf
     >>> type(tf.initializers.get("glorot_uniform")).__name__

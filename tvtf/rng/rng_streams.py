@@ -1,7 +1,7 @@
-"""Where stateful random ops draw from: the global seed, op seeds, and states that move on with each call.
+"""Random streams of stateful ops: generator states that advance with each call, from the global seed and op seeds.
 
 An op's sequence is a Philox stream whose key is the global seed and whose high counter is the op's own seed, as in
-TensorFlow's kernels. Eagerly the position in each stream is kept by op and seed; in a traced function each op has a
+TensorFlow's kernels. Eagerly the position in each stream is stored by op and seed; in a traced function each op has a
 Variable of its own, which the function reads and assigns.
 """
 
@@ -25,34 +25,34 @@ from tvtf.state.seeds import MAX_INT32, seeds
 from tvtf.state.variable import ResourceVariable
 
 DEFAULT_SEED = 87654321
-"""TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""
+"""TensorFlow's global seed if only an op seed is given (DEFAULT_GRAPH_SEED)."""
 
 
 class Stream:
-    """The place in the stream of one op of a traced function: a Variable holding a generator state."""
+    """The random stream of one op in a traced function: a Variable with the generator state."""
 
     def __init__(self, op_seed: int | None, position: int) -> None:
         self.op_seed = op_seed
         self.position = position
         trace, thread.trace = thread.trace, None
         try:
-            # nobody's own: creators of Variables are not asked
+            # not `Variable`, whose constructor calls creator scopes: this is not a Variable of the user's
             self.variable = ResourceVariable(self._start(), trainable=False, name="random_state")
         finally:
             thread.trace = trace
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """The op's own seed is its position among those without one, where none was given."""
-        given = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
-        return first_state(given)
+        """Returns the initial state; the seed of an op without one is its position among such ops, if a global seed is set."""
+        op_seed = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
+        return first_state(op_seed)
 
     def restart(self) -> None:
         self.variable.assign(self._start())
 
 
 def first_state(op_seed: int | None) -> np.ndarray:
-    """The generator state at the start of an op's stream."""
+    """Returns the initial generator state of an op's stream."""
     if seeds.seed is None and op_seed is None:
         return np.frombuffer(os.urandom(24), np.uint64).copy()
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
@@ -61,7 +61,7 @@ def first_state(op_seed: int | None) -> np.ndarray:
 
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
-    """The state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
+    """Returns the state for an op to draw from, and advances its stream by ``blocks`` Philox blocks."""
     op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
@@ -74,7 +74,7 @@ def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
 
 
 def _place_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
-    """Which of all elements of the vectorized maps around this is, and how many those are: each draws its own numbers."""
+    """Returns the index of this element in all enclosing vectorized maps and their size: each element draws other numbers."""
     place, count, outer = None, 1, trace
     while outer is not None:
         if outer.element is not None:
@@ -87,7 +87,7 @@ def _place_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
 
 
 def _moved(now: Tensor, place: Tensor, blocks: Dim) -> Tensor:
-    """The state ``place * blocks`` Philox blocks on: the lower half of the counter moves, its carry goes to the upper."""
+    """Returns the state advanced by ``place * blocks`` blocks: adds to the counter's low half, and carries to the high half."""
     low, high, key = (bind.stack_read(now, EagerTensor(np.array(i))) for i in range(3))
     moved = bind.add(low, bind.multiply(place, bind.cast(scalar_of(blocks), dtype=uint64)))
     return bind.stack(moved, bind.add(high, bind.cast(bind.less(moved, low), dtype=uint64)), key, axis=0)
@@ -107,7 +107,7 @@ _positions: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictio
 
 
 def _stream_of(root: Any, op_seed: int | None) -> Stream:
-    """A new stream for an op of a trace; it lives as long as the trace."""
+    """Creates a stream for an op of a trace; it lives as long as the trace."""
     streams = _positions.setdefault(root, [])
     streams.append(Stream(op_seed, sum(s.op_seed is None for s in streams)))
     return streams[-1]

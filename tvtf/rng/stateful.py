@@ -1,4 +1,4 @@
-"""Random ops that give new numbers with each call: the stateless ones over streams of ``tvtf.rng.rng_streams``."""
+"""Stateful random ops: stateless ones applied to the streams of ``tvtf.rng.rng_streams``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Uniform random numbers in [minval, maxval), new ones with each call.
+    """Returns uniform random numbers in [minval, maxval).
 
     Args:
       shape: the result's shape; may hold scalars computed from shapes.
@@ -78,7 +78,7 @@ def normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normal random numbers, new ones with each call.
+    """Returns normal random numbers.
 
     Args:
       shape: the result's shape; may hold scalars computed from shapes.
@@ -110,7 +110,7 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normal random numbers within two standard deviations, new ones with each call; arguments as for :func:`normal`.
+    """Returns normal random numbers within two standard deviations; see :func:`normal`.
 
     >>> import tvtf as tf
     >>> bool(abs(tf.random.truncated_normal([99], seed=1).numpy()).max() < 2)
@@ -125,7 +125,7 @@ def truncated_normal(
 
 @export("random.shuffle")
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The rows of ``value`` (along its first axis) in random order, another with each call.
+    """Shuffles the rows of ``value``, along its first axis.
 
     >>> import tvtf as tf
     >>> sorted(tf.random.shuffle([1, 2, 3]).numpy().tolist())
@@ -143,12 +143,12 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
 def categorical(
     logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Classes drawn with the odds that each row of logits gives, new ones with each call.
+    """Samples classes from the categorical distribution of each row of logits.
 
     Args:
-      logits: float tensor of shape (batch, classes); what is not finite is never drawn.
-      num_samples: how many for each row.
-      dtype: int32 or int64 (where None).
+      logits: float tensor of shape (batch, classes); classes with non-finite logits are never sampled.
+      num_samples: the number of samples for each row.
+      dtype: int32 or int64; default: int64.
       seed: the op's own seed; see :func:`tvtf.random.set_seed`.
 
     Returns:
@@ -168,16 +168,16 @@ def categorical(
     return sampled(state, tensor, count, as_dtype(dtype or int64))
 
 
-# -- drawn by rejection
+# -- rejection sampling
 
 
 def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
-    """The state from which an op draws ``shape`` numbers, each from blocks of its own."""
+    """Returns the state for ``shape`` numbers, each with a fixed number of blocks reserved: rejection may use several."""
     return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
 def _int32s(shape: Any) -> Any:
-    """A shape as TensorFlow's functions of parameters convert it: a tensor of it must be of int32."""
+    """Converts a shape as TensorFlow does in these functions: a tensor must be int32."""
     return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
 
 
@@ -185,15 +185,15 @@ def _int32s(shape: Any) -> Any:
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Gamma random numbers, new ones with each call.
+    """Returns gamma random numbers.
 
     Args:
-      shape: how many are drawn for each parameter.
-      alpha, beta, dtype: as for `tf.random.stateless_gamma`.
+      shape: the shape of the numbers for each parameter.
+      alpha, beta, dtype: see `tf.random.stateless_gamma`.
       seed: the op's own seed; see `tf.random.set_seed`.
 
     Returns:
-      A tensor of the shape ``shape + (alpha + beta).shape``.
+      A tensor of shape ``shape + (alpha + beta).shape``.
 
     >>> import tvtf as tf
     >>> tf.random.gamma([3], [0.5, 1.5]).shape
@@ -202,14 +202,14 @@ def gamma(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
     """
     a, b = gamma_parameters(alpha, beta, dtype)
-    whole = (*drawn_dims(_int32s(shape)), *a._type.shape)
-    return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
+    full_shape = (*drawn_dims(_int32s(shape)), *a._type.shape)
+    return scaled_gamma(_reserved("RandomGamma", seed, full_shape, a.dtype), full_shape, a, b)
 
 
 @export("random.poisson")
 @attributes(dtype=one_of(float16, float32, float64, int32, int64))
 def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
-    """Poisson random numbers, new ones with each call: a tensor of the shape ``shape + lam.shape``.
+    """Returns Poisson random numbers, a tensor of shape ``shape + lam.shape``.
 
     >>> import tvtf as tf
     >>> tf.random.poisson([3], [5., 50.]).shape
@@ -219,6 +219,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None,
     """
     kind = as_dtype(dtype)
     rate = convert_to_tensor(lam)
-    whole = (*drawn_dims(_int32s(shape)), *rate._type.shape)
-    state = _reserved("RandomPoissonV2", seed, whole, kind)
-    return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)
+    full_shape = (*drawn_dims(_int32s(shape)), *rate._type.shape)
+    state = _reserved("RandomPoissonV2", seed, full_shape, kind)
+    return bind.stateless_random_poisson(state, rate, shape=full_shape, dtype=kind)

@@ -1,4 +1,4 @@
-"""``tf.zeros_initializer`` and its kind: TensorFlow's own initializers beside Keras's; without a seed each call draws anew."""
+"""TensorFlow's initializers, such as ``tf.zeros_initializer``; without a seed each call draws other numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _countable(dtype: Any) -> DType:
 
 @export("zeros_initializer")
 class ZerosInitializer(Zeros):
-    """Zeros.
+    """An initializer of zeros.
 
     >>> import tvtf as tf
     >>> tf.zeros_initializer()([2]).numpy()
@@ -42,7 +42,7 @@ class ZerosInitializer(Zeros):
 
 @export("ones_initializer")
 class OnesInitializer(Ones):
-    """Ones.
+    """An initializer of ones.
 
     >>> import tvtf as tf
     >>> tf.ones_initializer()([2]).numpy()
@@ -60,7 +60,7 @@ class OnesInitializer(Ones):
 
 @export("constant_initializer")
 class ConstantInitializer(Constant):
-    """One value, or as many as the shape has elements.
+    """An initializer of a constant, or of as many values as the shape has elements.
 
     >>> import tvtf as tf
     >>> tf.constant_initializer([1, 2, 3, 4])([2, 2]).numpy()
@@ -86,7 +86,7 @@ class ConstantInitializer(Constant):
 
 
 class _DrawnAnew:
-    """Without a seed each call draws its own: none is taken when the initializer is made."""
+    """A mixin: without a seed each call draws other numbers, as no seed is drawn in the constructor."""
 
     def _without_seed(self) -> None:
         return None
@@ -94,14 +94,14 @@ class _DrawnAnew:
 
 @export("random_normal_initializer")
 class RandomNormalInitializer(_DrawnAnew, RandomNormal):
-    """Normal numbers; other ones in each call, unless there is a seed.
+    """An initializer of normal numbers; without a seed each call returns others.
 
     >>> import tvtf as tf
     >>> tf.random_normal_initializer(stddev=1.0, seed=1)((3,)).shape
     TensorShape([3])
 
     Raises:
-      ValueError: for integers.
+      ValueError: the dtype is an integer.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random_normal_initializer
     """
@@ -117,14 +117,14 @@ class RandomNormalInitializer(_DrawnAnew, RandomNormal):
 
 @export("random_uniform_initializer")
 class RandomUniformInitializer(_DrawnAnew, RandomUniform):
-    """Numbers spread evenly over [minval, maxval); other ones in each call, unless there is a seed.
+    """An initializer of uniform numbers in [minval, maxval); without a seed each call returns others.
 
     >>> import tvtf as tf
     >>> tf.random_uniform_initializer(seed=1)((3,)).shape
     TensorShape([3])
 
     Raises:
-      ValueError: for strings and bools.
+      ValueError: the dtype is string or bool.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random_uniform_initializer
     """

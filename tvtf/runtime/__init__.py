@@ -1,1 +1,1 @@
-"""Devices, targets, executables and the disk cache: what runs compiled code."""
+"""Running compiled code: targets, executables, kernel threads, memory, and the disk cache."""

@@ -1,8 +1,8 @@
-"""Memory that compiled functions compute in: a block for each depth of calls in a thread, shared by all functions.
+"""Arenas: memory blocks for the temporary tensors of compiled functions, shared by all functions of a thread.
 
-A function's tensors are made once, in the thread's block, and handed to each call; a call within a call (Python code that
-a signal runs) takes a block of its own. A block grows with the largest function that ran; what lay in the smaller one is
-made anew at its next call.
+A function's temporary tensors are views of the thread's block. They are created once per block and passed to each call. A
+nested call, such as one from a signal handler, uses another block. A function that needs more memory gets a larger block,
+which replaces the smaller one; other functions then create their views anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvtf.dtypes import as_dtype
 
 
 class Layout:
-    """Where a function's tensors lie: ``described`` is its size, then offset, shape and dtype of each."""
+    """The memory plan of a function: ``described`` is the size in bytes, then offset, shape and dtype of each tensor."""
 
     def __init__(self, described: Sequence[Any]) -> None:
         self.size = int(described[0])
@@ -29,7 +29,7 @@ class Layout:
         self.places = [(int(o), tuple(map(int, shape)), as_dtype(str(dtype))) for o, shape, dtype in fields]
 
     def tensors(self, memory: np.ndarray) -> list[Any]:
-        """The tensors, as the virtual machine takes them."""
+        """Returns the temporary tensors as TVM tensors that view ``memory``."""
         return [_tensor(memory, *place) for place in self.places]
 
 
@@ -40,24 +40,27 @@ def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any)
 
 
 class Block:
-    """Bytes, and each layout's tensors in them."""
+    """A memory block, with the tensors of each layout that used it."""
 
     def __init__(self, size: int) -> None:
         self.memory = aligned_array.empty((size,), np.dtype(np.uint8))
         self._tensors: WeakKeyDictionary[Layout, list[Any]] = WeakKeyDictionary()
 
     def tensors(self, layout: Layout) -> list[Any]:
-        found = self._tensors.get(layout)
-        if found is None:
-            found = self._tensors[layout] = layout.tensors(self.memory)
-        return found
+        tensors = self._tensors.get(layout)
+        if tensors is None:
+            tensors = self._tensors[layout] = layout.tensors(self.memory)
+        return tensors
 
 
 class _Blocks(threading.local):
+    """The free blocks of a thread."""
+
     def __init__(self) -> None:
         self.free: list[Block] = []
 
     def take(self, size: int) -> Block:
+        """Returns a free block, or a new one if there is none or it is too small."""
         block = self.free.pop() if self.free else None
         return block if block is not None and block.memory.size >= size else Block(size)
 
@@ -66,7 +69,7 @@ _blocks = _Blocks()
 
 
 def with_arena(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """``run`` without its last parameters, which take the tensors of its layout."""
+    """Binds the last parameters of ``run`` to the temporary tensors of its layout, in a block of the calling thread."""
 
     def call(*args: Any) -> Any:
         block = _blocks.take(layout.size)

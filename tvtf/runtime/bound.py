@@ -1,4 +1,4 @@
-"""The bound on compiled code that is kept on disk: what was not used for longest goes first."""
+"""The size limit of the disk cache of compiled code, and eviction of the least recently used libraries."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ VARIABLE: Final = "TVTF_CACHE_SIZE"
 """The environment variable that sets the bound."""
 DEFAULT: Final = 2 * 10**9
 MOST_FILES: Final = 20_000
-"""However small they are: a folder of more is slow to look through."""
+"""The most files, whatever their size: larger folders are slow to list."""
 _LEFT: Final = 0.9
-"""The part of the bound that is kept when it is passed, so that not every new file looks through the folder."""
+"""The fraction of the limit that eviction leaves, so that not every new file causes another listing of the folder."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", re.ASCII | re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def max_cache_bytes() -> int:
-    """The most bytes of compiled code that are kept on disk; 0 keeps none.
+    """Returns the size limit of the disk cache in bytes; 0 turns the cache off.
 
     >>> max_cache_bytes()
     2000000000
 
     Raises:
-      ValueError: the environment variable holds no size such as 500MB or 2GB.
+      ValueError: the environment variable is not a size such as 500MB or 2GB.
     """
-    told = os.environ.get(VARIABLE, "").strip()
-    if not told:
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
         return DEFAULT
-    found = _SIZE.fullmatch(told)
-    if found is None:
-        raise ValueError(f"{VARIABLE} must be a number of bytes, or a size such as 500MB or 2GB, got {told!r}")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{VARIABLE} must be a number of bytes, or a size such as 500MB or 2GB, got {text!r}")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 class File(NamedTuple):
-    """A kept file: when it was last used, what it takes on the disk, and where it lies."""
+    """A cached library: the time of its last use, its size in bytes, and its path."""
 
     used: float
     size: int
@@ -46,20 +46,20 @@ class File(NamedTuple):
 
 
 def files_of(*folders: Path) -> list[File]:
-    """The libraries in folders, oldest use first."""
-    found = []
+    """Returns the libraries in folders, least recently used first."""
+    files = []
     for folder in folders:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process removed it
                     if entry.name.endswith(".so") and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
-                        found.append(File(status.st_mtime, status.st_size, Path(entry.path)))
-    return sorted(found)
+                        files.append(File(status.st_mtime, status.st_size, Path(entry.path)))
+    return sorted(files)
 
 
 def evict(files: list[File], most_bytes: int, most_files: int = MOST_FILES) -> int:
-    """Removes files, oldest use first, if they take more than the bound; gives the bytes that are left."""
+    """Removes files from the front of the list if they exceed a limit; returns the bytes left."""
     left, count = sum(f.size for f in files), len(files)
     if left <= most_bytes and count <= most_files:
         return left

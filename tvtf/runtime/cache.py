@@ -1,4 +1,4 @@
-"""Compiled code on disk, keyed by what it was compiled from."""
+"""The cache of compiled code, in the process and on disk, keyed by all inputs of the compilation."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from tvtf.runtime.origin import digest_of, foreign_kernels
 from tvtf.runtime.store import stored
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
-"""Executables that some function still holds: forgetting a function's traces frees their code."""
+"""Executables in use, by key; weak references, so that dropping a function's traces unloads their code."""
 _files: weakref.WeakValueDictionary[tuple[Path, Any], Executable] = weakref.WeakValueDictionary()
-"""They by file and by what loads it: a library has one place for what TVM tells it, so it is not loaded twice at once."""
+"""Executables by file and device. TVM sets static variables of a library when it loads it: it must not be loaded twice."""
 
 
 def cached(
     key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable, device: Any = None
 ) -> Executable:
-    """The executable of ``key``: loaded already, from disk by ``load(path)``, or built by ``build(path)`` first."""
+    """Returns the executable of ``key``: one in use, one loaded from disk by ``load``, or one compiled by ``build``."""
 
     def loaded(path: Path) -> Executable:
-        found = _files.get((path, device))
-        if found is None:
-            found = _files[path, device] = load(path)
-        return found
+        executable = _files.get((path, device))
+        if executable is None:
+            executable = _files[path, device] = load(path)
+        return executable
 
-    found = _loaded.get(key)
-    if found is None:
-        found = _loaded[key] = stored(key, build, loaded)
-    return found
+    executable = _loaded.get(key)
+    if executable is None:
+        executable = _loaded[key] = stored(key, build, loaded)
+    return executable
 
 
 def key_of(mod: Any, target: Any, *more: str) -> str:
-    """The cache key of a module: structure, constants, target, versions, records of tuning and the build's options."""
+    """Returns the cache key of a module: a digest of its IR and constants, target, versions, tuning and build options."""
     import tvm
 
     from tvtf.passes.schedule.tuned_choices import describe
@@ -62,7 +62,7 @@ _digest: list[str] = []
 
 
 def sources_digest() -> str:
-    """A digest of tvtf's own compiler: code made by other rules is not this code."""
+    """Returns a digest of tvtf's source files, so that code compiled by another version of the compiler is not used."""
     if not _digest:
         from tvtf import core, ir, ops, passes
 

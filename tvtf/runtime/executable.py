@@ -1,4 +1,4 @@
-"""Compiled functions: a library on disk, one virtual machine per thread."""
+"""Executables: a compiled library with one TVM virtual machine per thread."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CPU, _CUDA, _POOLED = 1, 2, 2
 
 
 class Executable:
-    """A loaded library; ``function(name)`` gives this thread's callable for it.
+    """A loaded library; ``function(name)`` returns the current thread's callable.
 
-    TVM's virtual machine is not safe under several threads, but a machine over the same code costs only 0.2 ms.
+    Each thread has a virtual machine of its own, because TVM's is not thread-safe; creating one takes only 0.2 ms.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,13 +34,13 @@ class Executable:
 
     def function(self, name: str = "main") -> Callable[..., Any]:
         functions = self._local.__dict__
-        found = functions.get(name)
-        if found is None:
-            found = functions[name] = self._entry(self._machine(), name)
-        return found
+        run = functions.get(name)
+        if run is None:
+            run = functions[name] = self._entry(self._machine(), name)
+        return run
 
     def _entry(self, machine: Any, name: str) -> Callable[..., Any]:
-        """A machine's function, given memory to compute in where it takes that."""
+        """Returns a machine's function; one with a memory plan gets an arena for its temporary tensors."""
         from tvtf.passes.codegen.planned_tensors import LAYOUT
 
         try:
@@ -50,7 +50,7 @@ class Executable:
         return with_arena(machine[name], self._layouts.setdefault(name, Layout(described())))
 
     def outputs(self, count: int) -> list[int]:
-        """Which of the ``count`` outputs ``main`` gives; the others it leaves in the memory of its arguments."""
+        """Returns the indices of the outputs that ``main`` returns; it writes the others into memory of donated arguments."""
         from tvtf.passes.codegen.planned_tensors import OUTPUTS
 
         try:
@@ -59,9 +59,9 @@ class Executable:
             return list(range(count))
 
     def instrumented(self, instrument: Callable[..., int], name: str = "main") -> Callable[..., Any]:
-        """The callable on a machine of its own that tells ``instrument`` of each kernel and builtin, before and after.
+        """Returns a callable, on a separate machine, that calls ``instrument`` before and after each kernel and builtin.
 
-        It is called as ``instrument(function, name, before, result, *args)`` and gives 0 to let the call happen.
+        The call is ``instrument(function, name, before, result, *args)``; it returns 0 to run the kernel.
         """
         machine = self._new_machine()
         run = self._entry(machine, name)
@@ -84,7 +84,7 @@ finalize.entered_by(Executable, "function")
 
 
 class GpuExecutable(Executable):
-    """A library whose kernels run on a GPU: what it is given goes there, and its results come back."""
+    """A library whose kernels run on a GPU; arguments are copied to the GPU, and results back."""
 
     def __init__(self, path: Path, number: int = 0) -> None:
         from tvtf.passes.codegen.cuda import load_runtime

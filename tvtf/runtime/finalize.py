@@ -1,8 +1,9 @@
-"""Daemon threads at the end of a process: none is inside compiled code, a trace or the compiler when the interpreter goes.
+"""Keeps daemon threads out of compiled code, traces and the compiler while the interpreter shuts down.
 
-Until Python 3.14 a daemon thread that wants the interpreter back after that is ended by ``pthread_exit``, whose unwinding C++
-frames of TVM refuse: "terminate called without an active exception", SIGABRT. So at exit a thread that is about to enter
-waits for the end instead, and those inside are waited for. Calls cost nothing for it: what they enter by is replaced then.
+Until Python 3.14 a daemon thread that wants the interpreter back after shutdown is ended by ``pthread_exit``. TVM's C++ frames
+can't be unwound by it: "terminate called without an active exception", SIGABRT. So at exit threads inside are waited for,
+and a thread that is about to enter sleeps until the process ends. The entry methods are replaced only then, so that calls
+cost nothing before.
 
 Source: https://docs.python.org/3/c-api/init.html (thread states, "Cautions regarding runtime finalization")
 """
@@ -21,23 +22,23 @@ from typing import Any
 from tvtf.core.thread_state import state
 
 MOST_SECONDS = 30.0
-"""A thread that is longer inside, in an endless loop, is not waited for: the process may end by a signal then."""
+"""How long to wait for threads inside. After that, such as for an endless loop, the process may end by SIGABRT."""
 _INSIDE = (
     *("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.", "tvtf.ir.", "tvtf.saved.", "tvtf.onnx."),
     *("tvm.", "tvm_ffi."),
 )
-"""Modules whose functions call into C++, or make a trace, each of whose ops does."""
+"""Prefixes of modules whose functions call into C++."""
 _entries: list[tuple[type, str]] = []
 
 
 def entered_by(owner: type, name: str) -> None:
-    """Declares a method by which every thread enters compiled code or a trace."""
+    """Registers a method through which threads enter compiled code or a trace."""
     _entries.append((owner, name))
 
 
 @atexit.register
 def settle() -> None:
-    """Keeps other threads from entering, and waits for those inside."""
+    """Stops other threads from entering, and waits for those inside."""
     for owner, name in _entries:
         setattr(owner, name, _closed(getattr(owner, name)))
     end = time.monotonic() + MOST_SECONDS
@@ -46,7 +47,7 @@ def settle() -> None:
 
 
 def _closed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method for the thread that ends the process, and for who is inside already; others wait for the end."""
+    """Wraps a method so that only the exiting thread, and threads inside compiled code, can call it; others sleep."""
     last = threading.get_ident()
 
     @wraps(method)
@@ -68,7 +69,7 @@ def _others() -> list[FrameType]:
 
 
 def _is_inside(frame: FrameType | None) -> bool:
-    """Whether a thread runs in C++, or will come back to it; one that waits for the end in `_wait_for_the_end` does not."""
+    """Returns whether a thread's stack has a frame of these modules; False if it sleeps in `_wait_for_the_end`."""
     if frame is not None and frame.f_code is _wait_for_the_end.__code__:
         return False
     while frame is not None:

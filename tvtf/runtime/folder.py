@@ -1,6 +1,6 @@
-"""The folder of compiled code: made for this user alone, and used only where nobody else can put code into it.
+"""The cache folder of compiled code: private to the user, and used only if no other user can write to it.
 
-A library is code: whoever may write a file there, or put another folder in its place, runs what they like in this process.
+Libraries are code: a user who can write a file there, or replace the folder, could run any code in this process.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from tvtf.core.thread_state import cache_folder
 _PRIVATE = 0o700
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
-_told: set[str] = set()
+_warned: set[str] = set()
 
 
 def trusted_folder() -> Path | None:
-    """The cache folder, made if it isn't there; None, with one warning, where it can't be written or trusted."""
-    named = cache_folder()
+    """Returns the cache folder, created if needed; None, with one warning, if it can't be written or trusted."""
+    configured = cache_folder()
     try:
-        home = Path(os.path.realpath(named))
+        home = Path(os.path.realpath(configured))
         make_private(home)
         reason = refusal(home)
     except OSError as error:
         reason = f"can't be written ({error})"
     if reason is None:
         return home
-    warn_once(named, reason)
+    warn_once(configured, reason)
     return None
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder, and those above it that aren't there, for this user alone, whatever the umask."""
+    """Creates a folder and its missing parents with access for this user only, whatever the umask."""
     for each in [*reversed(folder.parents), folder]:
         try:
             each.mkdir(_PRIVATE)
@@ -47,7 +47,7 @@ def make_private(folder: Path) -> None:
 
 
 def refusal(folder: Path) -> str | None:
-    """Why code in a folder isn't trusted; None where it is. Windows has other rules, and no other users by default."""
+    """Returns why code in a folder must not be loaded, or None. Not checked on Windows, which has other access rules."""
     if not hasattr(os, "geteuid"):
         return None
     return next(_refusals(folder), None)
@@ -64,8 +64,8 @@ def _refusals(folder: Path) -> Iterator[str]:
 
 
 def warn_once(folder: Path, reason: str) -> None:
-    """Says that compiled code is not kept, once for each folder and reason."""
+    """Warns that compiled code is not cached, once for each folder and reason."""
     text = f"compiled code is not kept: the cache folder {folder} {reason}. Set TVTF_CACHE_DIR to a folder of your own"
-    if text not in _told:
-        _told.add(text)
+    if text not in _warned:
+        _warned.add(text)
         warnings.warn(text, stacklevel=2)

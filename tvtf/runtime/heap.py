@@ -1,4 +1,4 @@
-"""The C library's heap: large tensors come and go with every eager op."""
+"""Settings of glibc's heap for eager ops, which allocate and free large tensors all the time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 import sys
 from functools import cache
 
-KEPT = 256 << 20
-"""Bytes at the heap's end that stay with the process when they are freed."""
-_OWN_MAPPING = 32 << 20
-"""Bytes from which an allocation is a mapping of its own: the most that glibc takes."""
+TRIM_THRESHOLD = 256 << 20
+"""The free bytes at the heap's end above which glibc returns memory to the system."""
+_MMAP_THRESHOLD = 32 << 20
+"""The size from which an allocation is a memory mapping of its own: the largest value that glibc accepts."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 @cache
 def keep_freed_memory() -> None:
-    """Has glibc keep what is freed: a page given back costs a fault, about a microsecond, when the next tensor needs it.
+    """Makes glibc keep freed memory: a page returned to the system costs a fault, about 1 us, when it is used again.
 
-    Who has set its environment variables is left alone. Source: mallopt(3)
+    Does nothing if the user configures glibc by ``MALLOC_...`` environment variables. Source: mallopt(3)
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING)
-        mallopt(_M_TRIM_THRESHOLD, KEPT)
+        mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD)
+        mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD)

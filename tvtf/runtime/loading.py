@@ -1,4 +1,4 @@
-"""Loading native code so that it is unloaded when it is not used any more."""
+"""Loads native libraries so that they are unloaded after their last use."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import tvm_ffi
 
 
 def load_library(path: Path) -> Any:
-    """The module in a file of any name; what it maps is given back when nobody holds it any more.
+    """Loads a library file of any name as a module; it is unloaded when the last reference to the module is gone.
 
-    ``tvm_ffi.load_module`` would hold it until the process ends, by default.
+    ``tvm_ffi.load_module`` by default keeps a library loaded until the process ends.
     """
     return tvm_ffi.get_global_func("ffi.Module.load_from_file.so")(str(path), "so")

@@ -1,4 +1,4 @@
-"""Digests of code that users bring to the compiler, so that compiled code made by an earlier version of it is not used."""
+"""Digests of users' functions that take part in compilation, so that a change of them invalidates cached code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.core.primitive import table
 
 
 def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
-    """A digest of the functions' own code, of what they enclose, and of the files they are written in."""
+    """Returns a digest of the functions' code, of the variables they close over, and of their source files' time stamps."""
     seen: dict[int, Any] = {}
     parts = [part for function in functions for part in _parts(function, seen)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
@@ -28,8 +28,8 @@ def _parts(function: Callable[..., Any], seen: dict[int, Any]) -> Iterator[bytes
     name = getattr(function, "__qualname__", type(function).__qualname__)
     yield marshal.dumps(code) if code else name.encode()
     yield _stamp(getattr(function, "__module__", None) or "")
-    for enclosed in inspect.getclosurevars(function).nonlocals.values() if code else ():
-        yield from _parts(enclosed, seen) if callable(enclosed) else _plain(enclosed)
+    for value in inspect.getclosurevars(function).nonlocals.values() if code else ():
+        yield from _parts(value, seen) if callable(value) else _plain(value)
 
 
 def _plain(value: Any) -> Iterator[bytes]:
@@ -46,6 +46,6 @@ def _stamp(module: str) -> bytes:
 
 
 def foreign_kernels(structure: str) -> list[Callable[..., Any]]:
-    """What compiles the primitives of a module's text that are not tvtf's own."""
+    """Returns the functions of users' primitives that compile a module; ``structure`` is the module as JSON."""
     used = [p for name, p in table.items() if not p.is_own and f"tvtf.{name}" in structure]
     return [f for p in used for f in (p.front, p.type, p.lower, p.guard) if f is not None]

@@ -1,10 +1,10 @@
-"""Libraries on disk, named by the digest of their content: whole or not at all, and a damaged one is built anew.
+"""The store of compiled libraries on disk: content-addressed, written atomically, and checked before loading.
 
-``code/DIGEST.so`` is a library; ``index/KEY`` holds the digest of the one that was built for a key. Both are written in a
-folder of their own and renamed into place, so that readers see them whole or not at all, several processes may write them at
-once, and a kill leaves at most a temporary folder, which the next process removes. The digest is checked before code is
-loaded: loading a damaged library would kill the process (a truncated one ends in SIGBUS). What can't be kept costs the cache,
-not the result.
+``code/DIGEST.so`` is a library, named by the digest of its content; ``index/KEY`` contains the digest of the library that
+was built for a key. Both are written in a temporary folder and renamed. So readers never see partial files, several processes
+can write at once, and a killed process leaves only a temporary folder, which the next process removes. The digest is checked
+before loading, because a damaged library would kill the process (a truncated one by SIGBUS). If a library can't be stored,
+it is used without the cache.
 """
 
 from __future__ import annotations
@@ -32,27 +32,30 @@ Load = Callable[[Path], Library]
 
 _DIGEST_BYTES = 20
 _PARTS = ("code", "index")
-_PATIENCE = 0.1
-"""Seconds to wait for those who load code before some is removed; a load that first loads the threads' pool waits for itself."""
+_LOCK_SECONDS = 0.1
+"""The time to wait for an exclusive lock before libraries are removed.
+
+It must be short: a load that first loads the thread pool's library holds the shared lock and would wait for itself.
+"""
 
 
 def stored(key: str, build: Build, load: Load[Library]) -> Library:
-    """The library of ``key`` as ``load`` gives it: from disk, or written by ``build(path)`` first."""
+    """Loads the library of ``key`` by ``load(path)``; if the store doesn't have it, ``build(path)`` writes it first."""
     remove_leftovers_once(tempfile.gettempdir())
     home = trusted_folder() if max_cache_bytes() else None
     if home is not None:
-        found = _from_disk(home, key, load)
-        if found is not None:
-            return found
+        library = _from_disk(home, key, load)
+        if library is not None:
+            return library
         try:
-            return _kept(home, key, build, load)
+            return _built_in_store(home, key, build, load)
         except OSError as error:
             warn_once(home, f"can't be written ({error})")
-    return _unkept(build, load)
+    return _built_outside_store(build, load)
 
 
 def digest_of_content(content: bytes) -> str:
-    """What a library is named by."""
+    """Returns the digest by which a library is named."""
     return hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -60,6 +63,7 @@ def digest_of_content(content: bytes) -> str:
 
 
 def _from_disk(home: Path, key: str, load: Load[Library]) -> Library | None:
+    """Loads the stored library of a key; None if there is none or it is damaged."""
     try:
         digest = (home / "index" / key).read_text("ascii")
     except (OSError, ValueError):
@@ -69,10 +73,10 @@ def _from_disk(home: Path, key: str, load: Load[Library]) -> Library | None:
         with shared(home):
             if digest_of_content(path.read_bytes()) == digest:
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # it was used
+                    os.utime(path)  # the time of last use decides what `bound.evict` removes
                 return load(path)
         warnings.warn(f"the cached library {path} is damaged and is built anew", stacklevel=2)
-    except FileNotFoundError:  # it had to go
+    except FileNotFoundError:  # evicted since the index was read
         return None
     except (RuntimeError, OSError) as error:
         warnings.warn(f"the cached library {path} can't be loaded and is built anew: {error}", stacklevel=2)
@@ -86,54 +90,58 @@ def _code(home: Path, digest: str) -> Path:
 # -- writing
 
 
-def _kept(home: Path, key: str, build: Build, load: Load[Library]) -> Library:
-    """The library, which is built and put into the folder."""
+def _built_in_store(home: Path, key: str, build: Build, load: Load[Library]) -> Library:
+    """Builds a library, moves it into the store and loads it."""
     remove_leftovers_once(home)
     for part in _PARTS:
         make_private(home / part)
     with locked_folder(home) as scratch:
-        made = scratch / "made.so"
-        build(made)
-        content = made.read_bytes()
+        file = scratch / "made.so"
+        build(file)
+        content = file.read_bytes()
         digest = digest_of_content(content)
-        name = scratch / key
-        name.write_text(digest, "ascii")
-        _keep_bound(home, len(content))
+        entry = scratch / key
+        entry.write_text(digest, "ascii")
+        _reserve(home, len(content))
         with shared(home):
-            os.replace(made, _code(home, digest))
-            os.replace(name, home / "index" / key)
+            os.replace(file, _code(home, digest))
+            os.replace(entry, home / "index" / key)
             return load(_code(home, digest))
 
 
-def _unkept(build: Build, load: Load[Library]) -> Library:
-    """The library from a folder that is removed at once; from memory where there is no room for that either."""
+def _built_outside_store(build: Build, load: Load[Library]) -> Library:
+    """Builds and loads a library in a temporary folder, or in memory if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-load-") as scratch:
-            made = Path(scratch) / "made.so"
-            build(made)
-            return load(made)
+            file = Path(scratch) / "made.so"
+            build(file)
+            return load(file)
     except OSError:
         return _in_memory(build, load)
 
 
 def _in_memory(build: Build, load: Load[Library]) -> Library:
-    """The system's loader knows libraries by name, which is this one's descriptor: it is open while the library is in use."""
+    """Builds and loads a library in a memory file.
+
+    The file stays open while the library is in use: the system's loader identifies libraries by path, and the path of a
+    memory file contains its descriptor, which a later file could reuse.
+    """
     with contextlib.ExitStack() as stack:
-        made = stack.enter_context(memory_file("code"))
-        build(made)
-        found = load(made)
-        weakref.finalize(found, stack.pop_all().close)
-        return found
+        file = stack.enter_context(memory_file("code"))
+        build(file)
+        library = load(file)
+        weakref.finalize(library, stack.pop_all().close)
+        return library
 
 
 # -- the bound
 
 _estimates: dict[Path, int] = {}
-"""By folder, the bytes of its libraries when they were last counted, and what this process wrote since."""
+"""Folder -> an estimate of its libraries' bytes: their sum when last counted, plus what this process wrote since."""
 
 
-def _keep_bound(home: Path, new: int) -> None:
-    """Makes room for ``new`` bytes; other processes' libraries are counted when this one's would pass the bound."""
+def _reserve(home: Path, new: int) -> None:
+    """Makes room for ``new`` bytes. The folder is counted again only when the estimate would pass the bound."""
     most = max_cache_bytes()
     estimate = _estimates.get(home)
     if estimate is None or estimate + new > most:
@@ -142,20 +150,23 @@ def _keep_bound(home: Path, new: int) -> None:
 
 
 def _evicted(home: Path, most: int) -> int:
-    """The bytes that libraries take after those not used for longest made room; none goes that is just being loaded."""
-    with locked(home, seconds=_PATIENCE) as is_alone:
+    """Removes the least recently used libraries down to ``most`` bytes; returns the bytes left.
+
+    The exclusive lock ensures that no other process is loading one of them.
+    """
+    with locked(home, seconds=_LOCK_SECONDS) as is_exclusive:
         files = files_of(home / "code", home)
-        taken = sum(file.size for file in files)
-        if is_alone is False:  # the next that is written makes the room
-            return taken
+        total = sum(file.size for file in files)
+        if is_exclusive is False:  # the next write tries again
+            return total
         left = evict(files, most)
-        if left < taken:
-            _forget_missing(home)
+        if left < total:
+            _drop_stale_index(home)
         return left
 
 
-def _forget_missing(home: Path) -> None:
-    """Removes the index's entries of libraries that are gone."""
+def _drop_stale_index(home: Path) -> None:
+    """Removes the index entries of libraries that don't exist any more."""
     known = {file.path.stem for file in files_of(home / "code")}
     for entry in (home / "index").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -164,19 +175,19 @@ def _forget_missing(home: Path) -> None:
 
 
 def clear(home: Path) -> int:
-    """Removes all compiled code in a folder; gives the number of libraries. Records of tuning stay."""
+    """Removes all compiled code in a folder, but not tuning records; returns the number of libraries."""
     with locked(home) if home.is_dir() else contextlib.nullcontext():
-        found = files_of(home / "code", home)
-        for file in found:
+        libraries = files_of(home / "code", home)
+        for file in libraries:
             file.path.unlink(missing_ok=True)
         if (home / "index").is_dir():
-            _forget_missing(home)
+            _drop_stale_index(home)
     remove_leftovers(home)
     _estimates.clear()
-    return len(found)
+    return len(libraries)
 
 
 @cache
 def remove_leftovers_once(folder: str | Path) -> None:
-    """Removes what killed processes left in a folder, when this process first compiles."""
+    """Removes temporary files of killed processes from a folder, once in a process."""
     remove_leftovers(folder)

@@ -1,4 +1,4 @@
-"""Targets: what code is generated for."""
+"""Compilation targets: TVM targets for the CPU and for GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLDEST = 80
 
 @lru_cache(maxsize=1)
 def host_target() -> Any:
-    """TVM's target for the processor this process runs on."""
+    """Returns TVM's target for this machine's CPU."""
     from tvm.target import Target, codegen
 
     return Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": available_cores()})
@@ -24,19 +24,19 @@ def host_target() -> Any:
 
 @lru_cache(maxsize=16)
 def cuda_target(arch: str, tf32: bool = True) -> Any:
-    """TVM's target for NVIDIA's GPUs of an architecture, such as ``sm_90``, beside this processor.
+    """Returns TVM's target for NVIDIA GPUs of an architecture, such as ``sm_90``, with this machine's CPU as host.
 
-    With ``tf32``, float32 products of matrices and convolutions have 10 bits of their operands' fractions, as TensorFlow's have.
+    With ``tf32``, float32 matrix products and convolutions round operands to TF32 (10 fraction bits), as in TensorFlow.
 
     Raises:
-      ValueError: the architecture has another form, or is older than sm_80.
+      ValueError: the architecture is not of the form ``sm_NN``, or older than sm_80.
     """
     from tvm import backend
     from tvm.target import Target
 
     backend.load("cuda")
-    named = _ARCH.fullmatch(arch)
-    if named is None or int(named[1]) < OLDEST:
+    match = _ARCH.fullmatch(arch)
+    if match is None or int(match[1]) < OLDEST:
         raise ValueError(f"a GPU's architecture must be sm_{OLDEST} or later, such as sm_90, but got {arch!r}")
     limits = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 48 * 1024, "thread_warp_size": 32}
     return Target(
@@ -46,7 +46,7 @@ def cuda_target(arch: str, tf32: bool = True) -> Any:
 
 @lru_cache(maxsize=2)
 def emulated_gpu_target(tf32: bool = False) -> Any:
-    """A target whose kernels are scheduled for a GPU and run on this processor, thread by thread: to check schedules."""
+    """Returns a target whose kernels are scheduled for a GPU but run on the CPU, thread by thread, to test schedules."""
     from tvm.target import Target
 
     return Target({"kind": "llvm", "mcpu": host_target().attrs["mcpu"], "keys": ["cpu", "gpu", *_precision(tf32)]})
@@ -57,32 +57,32 @@ def _precision(tf32: bool) -> list[str]:
 
 
 def device_kind(device: str) -> tuple[str, int]:
-    """The kind and number in a device's name: ``GPU:0``, ``/gpu:0``, ``/job:localhost/replica:0/task:0/device:CPU:0``.
+    """Parses a device name such as ``GPU:0`` or ``/job:localhost/replica:0/task:0/device:CPU:0``: its kind and number.
 
     Raises:
-      ValueError: for another name.
+      ValueError: the name does not denote a local CPU or GPU.
 
     >>> device_kind("/GPU:1")
     ('GPU', 1)
     """
     spec = DeviceSpec.from_string(device)
-    elsewhere = spec.job not in (None, "localhost") or spec.replica or spec.task
-    if elsewhere or spec.device_type not in (None, CPU, GPU):
+    is_remote = spec.job not in (None, "localhost") or spec.replica or spec.task
+    if is_remote or spec.device_type not in (None, CPU, GPU):
         raise ValueError(f"Failed to parse device name: {device!r}; it must be such as '/CPU:0' or '/GPU:0'")
     return spec.device_type or CPU, spec.device_index or 0
 
 
-class products:  # noqa: N801 - the one place where it is kept
-    """How a GPU multiplies matrices of float32."""
+class products:  # noqa: N801 - a namespace for one process-wide setting
+    """The precision of float32 matrix products on GPUs."""
 
     in_tf32 = True
 
 
 def target_of(device: str | None) -> Any:
-    """The target for a device by its name.
+    """Returns the target for a device name; None is the CPU.
 
     Raises:
-      RuntimeError: it names a GPU that isn't there.
+      RuntimeError: the GPU does not exist.
     """
     kind, number = device_kind(device) if device else (CPU, 0)
     return host_target() if kind == CPU else cuda_target(gpu_arch(number), products.in_tf32)
@@ -90,10 +90,10 @@ def target_of(device: str | None) -> Any:
 
 @lru_cache(maxsize=16)
 def gpu_arch(number: int) -> str:
-    """The architecture of a GPU of this machine, such as ``sm_90``.
+    """Returns the architecture of one of this machine's GPUs, such as ``sm_90``.
 
     Raises:
-      RuntimeError: there is no such GPU, or its driver or the CUDA runtime is missing; the text says which.
+      RuntimeError: the GPU, its driver or the CUDA runtime is missing; the text says which.
     """
     import tvm
 

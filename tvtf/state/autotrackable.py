@@ -1,4 +1,4 @@
-"""Attribute assignment that checkpoints follow: `AutoTrackable`, and the names of the rest of the family."""
+"""`AutoTrackable`, whose attribute assignments checkpoints track; and the public names of all tracking classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNSET = object()
 
 
 class AutoTrackable(Trackable):
-    """An object whose trackable attributes become named edges; lists, tuples and dicts are wrapped on assignment.
+    """An object whose trackable attributes are tracked under their names; lists, tuples and dicts are wrapped.
 
     >>> from tvtf.track import AutoTrackable
     >>> root = AutoTrackable()
@@ -53,7 +53,7 @@ class AutoTrackable(Trackable):
         super().__setattr__(name, value)
 
     def _no_dependency(self, value: Any) -> NoDependency:
-        """A value that may be assigned to an attribute without being tracked."""
+        """Returns a wrapper of a value, for assigning it to an attribute without tracking."""
         return NoDependency(value)
 
     def __delattr__(self, name: str) -> None:
@@ -61,8 +61,8 @@ class AutoTrackable(Trackable):
         super().__delattr__(name)
 
     _attributes_not_saved: frozenset[str] = frozenset()
-    """Attributes whose functions a saved model leaves out."""
+    """The attributes whose functions are not saved in a saved model."""
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
-        """What a saved model has of this object, its root, beside its attributes: functions and trackables by name."""
+        """Returns functions and trackables, by name, that a saved model of this root has in addition to its attributes."""
         return {}

@@ -1,7 +1,7 @@
-"""Lists, tuples and dicts that checkpoints follow; attribute assignment puts them in place of Python's own.
+"""Lists, tuples and dicts whose elements checkpoints track; attribute assignment wraps Python's containers in them.
 
-They behave as what they wrap. A change that would give an element another name than the one its values are saved under
-makes the next save raise, as in TensorFlow (``tensorflow/python/trackable/data_structures.py``).
+They behave like the containers that they wrap. Replacing, deleting or moving a tracked element would change the names of
+saved values, so the next save raises, as in TensorFlow (``tensorflow/python/trackable/data_structures.py``).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 else:
 
     class _List(MutableSequence, list):
-        """A list to ``isinstance``, all of whose methods go through those of `MutableSequence`."""
+        """A list for ``isinstance``, whose methods are implemented by `MutableSequence`."""
 
     class _Dict(MutableMapping, dict):
-        """A dict to ``isinstance``, all of whose methods go through those of `MutableMapping`."""
+        """A dict for ``isinstance``, whose methods are implemented by `MutableMapping`."""
 
 
 MSG_LIST_MUTATED: Final = (
@@ -49,7 +49,7 @@ _UNCHANGED: Any = object()
 
 
 def wrap(value: Any) -> Any:
-    """Return ``value`` as checkpoints want it: containers wrapped, `NoDependency` taken off, all else as it is.
+    """Wraps containers for tracking and unwraps `NoDependency`; returns other values unchanged.
 
     >>> wrap([1, 2]), wrap({"a": 1}), wrap((1, [2]))
     (ListWrapper([1, 2]), DictWrapper({'a': 1}), _TupleWrapper((1, ListWrapper([2]))))
@@ -68,7 +68,7 @@ def wrap(value: Any) -> Any:
 
 
 def wrap_and_track(owner: Trackable, name: str, value: Any) -> Any:
-    """`wrap` ``value`` and, if it is trackable and no `NoDependency`, make it the edge ``name`` of ``owner``."""
+    """Wraps ``value`` and tracks it under ``name`` if it is trackable and not a `NoDependency`."""
     wrapped = wrap(value)
     if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
         owner._track(wrapped, name, overwrite=True)
@@ -90,11 +90,11 @@ def _same(left: Iterable[Any], right: Iterable[Any]) -> bool:
 
 
 class TrackableDataStructure(Trackable):
-    """What the wrappers share, and what the checkpoint's assertions recognise them by."""
+    """The base class of the wrappers, by which the checkpoint's assertions recognise them."""
 
 
 class ListWrapper(TrackableDataStructure, _List):
-    """A list whose trackable elements are edges ``"0"``, ``"1"``, ...; the wrapped list stays the storage.
+    """A list whose trackable elements are tracked as ``"0"``, ``"1"``, ...; the wrapped list remains the storage.
 
     >>> layers = ListWrapper([Trackable()])
     >>> layers.append(Trackable())
@@ -112,7 +112,7 @@ class ListWrapper(TrackableDataStructure, _List):
         self._acknowledge()
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        self._look_outside()
+        self._detect_outside_change()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
         if self._before_change is not _UNCHANGED:
@@ -120,22 +120,24 @@ class ListWrapper(TrackableDataStructure, _List):
             raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=then))
         return super()._trackable_children()
 
-    def _look_outside(self) -> None:
-        seen = list(list.__iter__(self))
-        if not self._moved and self._before_change is _UNCHANGED and not _same(self._storage, seen):
-            self._before_change = seen
+    def _detect_outside_change(self) -> None:
+        """Records that the wrapped list was changed through another reference than this wrapper."""
+        last_known = list(list.__iter__(self))
+        if not self._moved and self._before_change is _UNCHANGED and not _same(self._storage, last_known):
+            self._before_change = last_known
 
     def _acknowledge(self) -> None:
-        """Copy the storage into the list that this object is itself: C code looks there, and it tells later changes."""
+        """Copies the storage into this object's own list part, which C code reads, and which shows later outside changes."""
         list.__setitem__(self, slice(None), self._storage)
 
     def _before_move(self, *involved: Any) -> None:
-        self._look_outside()
+        """Marks the list as not saveable before elements change their positions, if any of them is trackable."""
+        self._detect_outside_change()
         if any(isinstance(value, Trackable) for value in (*self._storage, *involved)):
             self._moved = True
 
     def append(self, value: Any) -> None:
-        self._look_outside()
+        self._detect_outside_change()
         self._storage.append(wrap_and_track(self, str(len(self._storage)), value))
         self._acknowledge()
 
@@ -238,13 +240,13 @@ class ListWrapper(TrackableDataStructure, _List):
 
 
 class _DictWrapper(TrackableDataStructure, _Dict):
-    """A dict whose trackable values are edges called as their keys; the wrapped dict stays the storage."""
+    """A dict whose trackable values are tracked under their keys; the wrapped dict remains the storage."""
 
     __hash__ = None
 
     def __init__(self, wrapped: Any = ()) -> None:
         self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
-        self._keyed_otherwise, self._before_change = False, _UNCHANGED
+        self._has_other_keys, self._before_change = False, _UNCHANGED
         for key, value in self._storage.items():
             self._storage[key] = self._take(key, value)
         self._acknowledge()
@@ -254,36 +256,37 @@ class _DictWrapper(TrackableDataStructure, _Dict):
             return wrap_and_track(self, key, value)
         wrapped = wrap(value)
         if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
-            self._keyed_otherwise = True
+            self._has_other_keys = True
         return wrapped
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        self._look_outside()
-        if self._keyed_otherwise:
+        self._detect_outside_change()
+        if self._has_other_keys:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))
         if self._before_change is not _UNCHANGED:
             then = self._before_change
             raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="dictionary", now=self._storage, then=then))
         return super()._trackable_children()
 
-    def _look_outside(self) -> None:
-        seen = dict(dict.items(self))
-        unchanged = _same(self._storage, seen) and _same(self._storage.values(), seen.values())
+    def _detect_outside_change(self) -> None:
+        """Records that the wrapped dict was changed through another reference than this wrapper."""
+        last_known = dict(dict.items(self))
+        unchanged = _same(self._storage, last_known) and _same(self._storage.values(), last_known.values())
         if self._before_change is _UNCHANGED and not unchanged:
-            self._before_change = seen
+            self._before_change = last_known
 
     def _acknowledge(self) -> None:
-        """Copy the storage into the dict that this object is itself: C code looks there, and it tells later changes."""
+        """Copies the storage into this object's own dict part, which C code reads, and which shows later outside changes."""
         dict.clear(self)
         dict.update(self, self._storage)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._look_outside()
+        self._detect_outside_change()
         self._storage[key] = self._take(key, value)
         self._acknowledge()
 
     def __delitem__(self, key: Any) -> None:
-        self._look_outside()
+        self._detect_outside_change()
         del self._storage[key]
         if isinstance(key, str):
             self._untrack(key)
@@ -331,12 +334,12 @@ class _DictWrapper(TrackableDataStructure, _Dict):
 
 
 class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
-    """A tuple (or a subclass of a named one) whose trackable elements are edges by index, and by field name."""
+    """A tuple or named tuple whose trackable elements are tracked under their index, and under their field name."""
 
     def _track_elements(self, tracked: Iterable[bool]) -> None:
         fields = getattr(self, "_fields", ())
-        chosen = [(index, value) for index, (value, keep) in enumerate(zip(self, tracked)) if keep]
-        for name, value in [(fields[i], v) for i, v in chosen if fields] + [(str(i), v) for i, v in chosen]:
+        elements = [(index, value) for index, (value, is_tracked) in enumerate(zip(self, tracked)) if is_tracked]
+        for name, value in [(fields[i], v) for i, v in elements if fields] + [(str(i), v) for i, v in elements]:
             if isinstance(value, Trackable):
                 self._track(value, name)
 

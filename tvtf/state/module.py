@@ -1,4 +1,4 @@
-"""`Module`: a named container of variables, other modules and the functions that use them; and `name_scope`."""
+"""`Module`: a named container of Variables, submodules and functions; and `name_scope`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class name_scope:
-    """A context manager that prefixes the names of what is created inside it.
+    """A context manager that prefixes the names of Variables and ops created inside it.
 
-    A name that ends in ``/`` is entered as it is, from the root; the empty name leaves all scopes.
+    A name that ends in ``/`` is an absolute scope; the empty name is the root scope.
 
     >>> with name_scope("outer"), name_scope("inner") as scope:
     ...     print(scope)
@@ -43,38 +43,39 @@ class name_scope:
 
     def __enter__(self) -> str:
         outer = thread_state.state.name_scopes
-        _left.scopes.append(outer)
+        _outer.scopes.append(outer)
         if thread_state.state.trace is not None and thread_state.state.trace.has_keys:
             thread_state.state.name_scopes = thread_state.state.trace.graph.scope_of(self._name)
             return current_scope()
-        whole = not self._name or self._name.endswith("/")
-        thread_state.state.name_scopes = [name for name in (*(() if whole else outer), self._name.rstrip("/")) if name]
+        is_absolute = not self._name or self._name.endswith("/")
+        names = (*(() if is_absolute else outer), self._name.rstrip("/"))
+        thread_state.state.name_scopes = [name for name in names if name]
         return current_scope()
 
     def __exit__(self, *exception: object) -> None:
-        thread_state.state.name_scopes = _left.scopes.pop()
+        thread_state.state.name_scopes = _outer.scopes.pop()
 
 
-class _Left(threading.local):
-    """The scopes around the ones that are in force, per thread: one object may be entered by several."""
+class _OuterScopes(threading.local):
+    """The scopes to restore on exit, per thread: several threads may enter the same `name_scope` object."""
 
     def __init__(self) -> None:
         self.scopes: list[list[str]] = []
 
 
-_left = _Left()
+_outer = _OuterScopes()
 
 
 def current_scope() -> str:
-    """The prefix that is in force in this thread, with its closing slash: ``""`` outside every `name_scope`."""
+    """Returns this thread's current name prefix, with a trailing slash; ``""`` outside every `name_scope`."""
     return "".join(f"{name}/" for name in thread_state.state.name_scopes)
 
 
 class Module(AutoTrackable):
-    """Base class of layers and models: finds its variables and submodules by looking at its attributes.
+    """The base class of layers and models; it collects Variables and submodules from its attributes.
 
     Args:
-      name: a Python identifier; by default the class name in snake case.
+      name: a Python identifier; default: the class name in snake case.
 
     Raises:
       ValueError: ``name`` isn't an identifier.
@@ -105,32 +106,32 @@ class Module(AutoTrackable):
 
     @property
     def name(self) -> str:
-        """The name given or made from the class; `name_scope` holds the one with its parents."""
+        """The module's name, without its parents' names, which `name_scope` has."""
         return self._name
 
     @property
     def name_scope(self) -> name_scope:
-        """A context manager: variables created inside it are named below this module."""
+        """A context manager that prefixes names with this module's."""
         return self._name_scope
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """All variables: this module's by attribute name, then those of submodules, breadth first."""
+        """All Variables: this module's in the order of attribute names, then those of submodules, breadth first."""
         return tuple(self._flatten(predicate=_is_variable))
 
     @property
     def trainable_variables(self) -> tuple[Any, ...]:
-        """Those of `variables` whose ``trainable`` is true, in the same order."""
+        """The Variables whose ``trainable`` is true, in the order of `variables`."""
         return tuple(self._flatten(predicate=lambda leaf: _is_variable(leaf) and leaf.trainable))
 
     @property
     def non_trainable_variables(self) -> tuple[Any, ...]:
-        """Those of `variables` whose ``trainable`` is false, in the same order."""
+        """The Variables whose ``trainable`` is false, in the order of `variables`."""
         return tuple(self._flatten(predicate=lambda leaf: _is_variable(leaf) and not leaf.trainable))
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """All modules that are reached through attributes, breadth first, without this one."""
+        """All modules reachable through attributes, breadth first, without this one."""
         return tuple(self._flatten(predicate=_is_module))
 
     def _flatten(
@@ -141,7 +142,7 @@ class Module(AutoTrackable):
         with_path: bool = False,
         expand_composites: bool = False,
     ) -> Iterator[Any]:
-        """Yield the leaves of all attributes that match ``predicate``, each once, or (path, leaf) on every path.
+        """Yields the leaves of all attributes that match ``predicate``: each once, or with its path on every path.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/Module (``_flatten``)
         """
@@ -149,14 +150,14 @@ class Module(AutoTrackable):
         return walk.module(self, ())
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
-        """Where to look for variables and modules, in order: the attributes by name, or by ``key`` of it."""
+        """Returns the attributes to search for Variables and modules, sorted by ``key`` of their names."""
         attributes = vars(self)
         names = sorted(attributes.keys() - self._TF_MODULE_IGNORED_PROPERTIES, key=key)  # type: ignore[type-var,arg-type]
         return {name: attributes[name] for name in names}
 
     @classmethod
     def with_name_scope(cls, method: Method) -> Method:
-        """Decorate a method so that it runs inside the module's name scope.
+        """Decorates a method to run inside the module's name scope.
 
         >>> class Named(Module):
         ...     @Module.with_name_scope
@@ -175,7 +176,7 @@ class Module(AutoTrackable):
 
 
 class _Walk:
-    """One traversal: attributes in order of their names, then the modules found in them, each with its path."""
+    """A traversal of a module: its attributes' leaves in order, then its submodules recursively, with paths."""
 
     def __init__(self, recursive: bool, predicate: Callable[[Any], bool], key: Any, with_path: bool) -> None:
         self.recursive, self.predicate, self.key, self.with_path = recursive, predicate, key, with_path
@@ -204,7 +205,7 @@ class _Walk:
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Flatten lists and tuples by index, dicts by sorted key, as tf.nest does."""
+    """Yields the leaves with their paths: lists and tuples by index, dicts by sorted key, as tf.nest does."""
     for key, element in _elements(value, path[0]):
         yield from _leaves(element, (*path, key))
     if not isinstance(value, (list, tuple, dict)) and not is_record(value):
@@ -229,7 +230,7 @@ def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
 
 
 def _is_variable(leaf: Any) -> bool:
-    """Keras's own variables are ones, too; they have TensorFlow's mark of them."""
+    """Returns whether a value is a Variable, or a variable of Keras, which has TensorFlow's marker attribute."""
     return isinstance(leaf, Variable) or getattr(type(leaf), "_should_act_as_resource_variable", False) is True
 
 
@@ -238,7 +239,7 @@ def _is_module(leaf: Any) -> bool:
 
 
 def camel_to_snake(name: str) -> str:
-    """Write a class name as TensorFlow names a module.
+    """Converts a class name to snake case, as TensorFlow names modules.
 
     >>> camel_to_snake("MyHTTPLayer")
     'my_http_layer'

@@ -1,4 +1,4 @@
-"""The global seed of random numbers, and what is made from it: op seeds, and streams that start again with it."""
+"""The global random seed, and the op seeds and random streams derived from it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MAX_INT32 = 2**31 - 1
 
 
 class Restartable(Protocol):
-    """A stream that begins anew when the global seed is set."""
+    """A random stream that restarts when the global seed is set."""
 
     def restart(self) -> None: ...
 
 
 class Seeds:
-    """The global seed of the process, and the positions in the streams made from it."""
+    """The global seed of the process, and the positions in the streams derived from it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -29,7 +29,7 @@ class Seeds:
         self.reset(None)
 
     def reset(self, seed: int | None) -> None:
-        """Starts every stream again from a new global seed; None for the operating system's entropy."""
+        """Restarts all streams from a new global seed; None stands for the operating system's entropy."""
         self.seed = seed
         self.op_seeds = random.Random(seed)
         self.eager: dict[Any, np.ndarray] = {}
@@ -45,13 +45,13 @@ seeds = Seeds()
 
 @export("random.set_seed")
 def set_seed(seed: int | None) -> None:
-    """Sets the global seed: random ops without a seed of their own repeat, those with one start again.
+    """Sets the global seed: makes random ops without a seed reproducible, and restarts the streams of those with one.
 
-    Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op with a seed has
-    TensorFlow's stream for it; one without has a stream of its own by its place in the function.
+    Eager ops then return the same numbers as in TensorFlow. In a ``tf.function`` an op with a seed returns TensorFlow's
+    numbers, too; one without a seed has a stream that depends on its position in the function.
 
     Args:
-      seed: an int; None for numbers that never repeat.
+      seed: an int; None for unpredictable numbers.
 
     >>> import tvtf as tf
     >>> tf.random.set_seed(1)

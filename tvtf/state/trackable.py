@@ -1,6 +1,6 @@
-"""The base of everything a checkpoint can hold: named edges to other objects, values of its own, and waiting restores.
+"""`Trackable`, the base class of objects in checkpoints: named edges to other objects, own values, and deferred restores.
 
-The rules (edge names, their order, restore on creation) are those of TensorFlow's object-based checkpoints:
+Edge names, their order and restore-on-creation follow TensorFlow's object-based checkpoints:
 https://www.tensorflow.org/guide/checkpoint
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 VARIABLE_VALUE: Final = "VARIABLE_VALUE"
 DEFAULT_FUNCTION: Final = "_default_save_signature"
-"""The function of an object that is its saved model's signature where none is asked for."""
+"""The name of an object's function that is its saved model's signature if none is given."""
 TRACKING_ATTRIBUTES: Final = frozenset({"_self_tracking", "_self_setattr_tracking"})
 
 Dims = tuple[int | None, ...] | None
@@ -23,7 +23,7 @@ AnyTrackable = TypeVar("AnyTrackable", bound="Trackable")
 
 
 class DeferredRestore(Protocol):
-    """A checkpointed object that waits for its Python object to be created."""
+    """An object in a checkpoint whose Python object does not exist yet; it is restored when that is created."""
 
     restore_uid: int
 
@@ -31,7 +31,7 @@ class DeferredRestore(Protocol):
 
 
 class Tracking:
-    """The edges of one object, in the order they were first made, and the restores that wait for further ones."""
+    """The edges of one object, in the order of their creation, and the deferred restores by the name of a future edge."""
 
     __slots__ = ("children", "deferred", "update_uid")
 
@@ -41,7 +41,7 @@ class Tracking:
         self.update_uid = -1
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tracking:
-        """What is waited for is not copied: a checkpoint's value goes to the object it was restored into."""
+        """Copies the edges without the deferred restores, which belong to the original object."""
         copied = Tracking()
         copied.children = copy.deepcopy(self.children, memo)
         copied.update_uid = self.update_uid
@@ -49,9 +49,9 @@ class Tracking:
 
 
 class Trackable:
-    """An object that checkpoints follow.
+    """An object that checkpoints can save and restore.
 
-    A subclass that owns values overrides `_serialize_to_tensors` and `_restore_from_tensors`; one that owns other
+    A subclass with values of its own overrides `_serialize_to_tensors` and `_restore_from_tensors`; one with other
     trackables calls `_track` (`tvtf.state.autotrackable.AutoTrackable` does so on attribute assignment).
 
     >>> from tvtf.trackable import Trackable
@@ -64,21 +64,21 @@ class Trackable:
 
     @property
     def _tracking(self) -> Tracking:
-        found = self.__dict__.get("_self_tracking")
-        if found is None:
-            found = Tracking()
-            object.__setattr__(self, "_self_tracking", found)
-        return found
+        tracking = self.__dict__.get("_self_tracking")
+        if tracking is None:
+            tracking = Tracking()
+            object.__setattr__(self, "_self_tracking", tracking)
+        return tracking
 
     @property
     def _deferred_dependencies(self) -> dict[str, list[DeferredRestore]]:
         return self._tracking.deferred
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
-        """The edges out of this object by local name; their order is the order of node ids in a checkpoint.
+        """Returns the tracked objects by edge name; their order is the order of node ids in a checkpoint.
 
         Args:
-          save_type: "checkpoint" or "savedmodel", which may have more of them.
+          save_type: "checkpoint", or "savedmodel", which may include more objects.
         """
         return dict(self._tracking.children)
 
@@ -86,38 +86,38 @@ class Trackable:
         return self._trackable_children().get(name)
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """This object's own values by attribute name; a variable returns ``{"VARIABLE_VALUE": array}``.
+        """Returns this object's own values by attribute name; for a Variable ``{"VARIABLE_VALUE": array}``.
 
-        It is called with the object's ``lock``, if it has one, held; the arrays must not change after that.
+        The caller holds the object's ``lock``, if it has one; the arrays must not change after it is released.
         """
         return {}
 
     _value_suffixes: tuple[str, ...] = ("",)
-    """How the names of own values end that belong to one attribute of the checkpoint, as a table's keys and values do."""
+    """Suffixes of value names that belong to the same checkpoint attribute, such as a table's keys and values."""
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Take values that `_serialize_to_tensors` once gave; shapes and dtypes were compared before the call."""
+        """Restores values that `_serialize_to_tensors` returned; the caller has checked shapes and dtypes."""
         raise NotImplementedError(
             f"{type(self).__name__} received {sorted(tensors)} from a checkpoint but has no _restore_from_tensors; "
             "implement it next to _serialize_to_tensors."
         )
 
     def _settle(self, session: Any) -> None:
-        """Puts what was restored where a session of TensorFlow 1 finds it; outside of graphs it is there already."""
+        """Writes restored values into a session of TensorFlow 1. Nothing to do outside its graphs."""
 
     def _initialize(self, session: Any) -> None:
-        """Gives a variable of a graph its initial value in a session; others have theirs."""
+        """Sets a graph's Variable to its initial value in a session. Nothing to do for others."""
 
     def _tensor_specs(self) -> TensorSpecs:
-        """Shape (None for an unknown dim or rank) and dtype of each own value, which a restored one must fit.
+        """Returns shape (None for an unknown dim or rank) and dtype of each own value, to check restored ones against.
 
-        Override it where a shape may change, or where that is cheaper than a read.
+        A subclass overrides it if the shape may change, or to avoid reading the values.
         """
         arrays = {name: np.asarray(value) for name, value in self._serialize_to_tensors().items()}
         return {name: (array.shape, array.dtype) for name, array in arrays.items()}
 
     def _track(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
-        """Add an edge called ``name``, and restore what a checkpoint holds in wait for it.
+        """Adds an edge ``name`` to a trackable, and runs the deferred restores for this edge.
 
         Raises:
           TypeError: ``trackable`` isn't a `Trackable`.
@@ -139,7 +139,7 @@ class Trackable:
         return trackable
 
     def _track_trackable(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
-        """:meth:`_track` by TensorFlow's name, which subclasses of other libraries call and override."""
+        """Calls :meth:`_track`: TensorFlow's name for it, which other libraries' subclasses call and override."""
         return self._track(trackable, name, overwrite)
 
     def _add_variable_with_custom_getter(
@@ -153,15 +153,15 @@ class Trackable:
         overwrite: bool = False,
         **options: Any,
     ) -> Any:
-        """A variable that ``getter`` makes, tracked: what other libraries' objects call for their own."""
-        made = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **options)
-        return self._track_trackable(made, name, overwrite) if isinstance(made, Trackable) else made
+        """Creates a variable by ``getter`` and tracks it. Other libraries' subclasses call this."""
+        variable = getter(name=name, shape=shape, dtype=dtype, initializer=initializer, **options)
+        return self._track_trackable(variable, name, overwrite) if isinstance(variable, Trackable) else variable
 
     def _maybe_initialize_trackable(self) -> None:
-        """There is nothing to prepare; of that name since other libraries' objects call it."""
+        """Does nothing. Other libraries' subclasses call it, as TensorFlow needs it."""
 
     def _handle_deferred_dependencies(self, name: str, trackable: Trackable) -> None:
-        """Restores what a checkpoint holds in wait for an edge that a subclass keeps by itself."""
+        """Runs the deferred restores for an edge that a subclass stores itself."""
         self._restore_deferred(trackable, name)
 
     def _untrack(self, name: str) -> None:
@@ -174,7 +174,7 @@ class Trackable:
 
 
 class NoDependency:
-    """Marks a value that is assigned to an attribute but not tracked; the attribute holds the bare value."""
+    """A wrapper for assigning a value to an attribute without tracking it; the attribute gets the value itself."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Variables: tensors with a place of their own, updated in place where nobody else holds their value."""
+"""Variables: mutable tensors that own their memory, which is updated in place where no tensor aliases it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tvtf.state.trackable import Trackable
 from tvtf.state.variable_options import MadeByCreators, VariableAggregationV2, VariableSynchronization, checked_options
 
 _OWN_REFERENCES = 2
-"""What ``sys.getrefcount`` says of a buffer that only its Variable holds."""
+"""``sys.getrefcount`` of an array that only its Variable refers to: the attribute, and the argument of the call itself."""
 
 
 class ReadVariable:
-    """What a tape records when a Variable is read: its gradient is the reader's."""
+    """The op that a tape records when a Variable is read; its gradient is the identity."""
 
     tf_name = "ReadVariableOp"
 
@@ -37,29 +37,32 @@ class ReadVariable:
 
 
 class AliasCounter:
-    """A number that changes each time that any Variable's memory is handed out: while it is the same, nobody has seen more."""
+    """A counter that changes whenever any Variable's memory is handed out.
+
+    While it is unchanged, no new alias of any Variable exists, so callers need not check each Variable.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self._numbers = itertools.count(1)
 
     def add(self) -> None:
-        """Notes that memory was handed out: by a number of its own, for threads may do so at once."""
+        """Records that memory was handed out; ``itertools.count`` gives each thread another number without a lock."""
         self.count = next(self._numbers)
 
 
-sightings = AliasCounter()
+alias_counter = AliasCounter()
 
 
 class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     """A shared, mutable tensor.
 
     Args:
-      initial_value: anything :func:`convert_to_tensor` takes, or a function of no arguments that gives it.
-      trainable: whether tapes watch it by themselves.
-      name: its name; TensorFlow's ``:0`` is added.
-      dtype: converts the initial value.
-      shape: the static shape; ``TensorShape(None)`` admits values of any shape later.
+      initial_value: a value that :func:`convert_to_tensor` accepts, or a function without arguments that returns one.
+      trainable: whether tapes watch the Variable automatically.
+      name: its name, to which ``:0`` is added as in TensorFlow.
+      dtype: the dtype to which the initial value is converted.
+      shape: the static shape; with ``TensorShape(None)`` values of any shape can be assigned.
 
     >>> import tvtf as tf
     >>> v = tf.Variable([1., 2.], name="v")
@@ -69,20 +72,20 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     <tf.Variable 'v:0' shape=(2,) dtype=float32, numpy=array([2., 3.], dtype=float32)>
 
     Raises:
-      ValueError: no initial value, or one that does not fit ``shape``; or when it is made in a ``tf.function`` after the
-        first call.
+      ValueError: there is no initial value, it does not fit ``shape``, or a ``tf.function`` creates the Variable in a later
+        call than its first.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/Variable
     """
 
     is_batched = False
     is_argument = False
-    """Whether it stands for one that each call of a function is given."""
+    """Whether it is the placeholder of a Variable that is passed as an argument to a traced function."""
     asks_creators = True
     __array_priority__ = 100
     _memory: np.ndarray
     _seen = False
-    """Whether somebody else may have been given the memory since it was last found to be the Variable's alone."""
+    """Whether the memory may have been aliased since it was last known to be unshared."""
     _handle: Any
     _is_taken: bool
 
@@ -126,11 +129,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         self.constraint = constraint
         self.lock = Lock()
 
-    # -- what it is
+    # -- identity and type
 
     @property
     def _identity(self) -> int:
-        """Which Variable it is: what stands for another while a function is traced is that one."""
+        """The id of the Variable; a placeholder of another Variable in a trace has that one's."""
         return id(self)
 
     @property
@@ -165,7 +168,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Takes unknown dims of the static shape to be those of ``shape``.
+        """Sets unknown dims of the static shape to those of ``shape``.
 
         Raises:
           ValueError: a known dim differs.
@@ -177,20 +180,20 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     experimental_ref = ref
 
-    # -- what libraries that know TensorFlow's resources ask
+    # -- attributes of TensorFlow's resource Variables that libraries read
 
     _should_act_as_resource_variable = True
 
     @property
     def handle(self) -> Variable:
-        """What stands for its memory: the Variable itself."""
+        """The resource handle; here the Variable itself."""
         return self
 
     @property
     def _unique_id(self) -> str:
         return f"{self._shared_name}_{self._identity}"
 
-    # -- what only the Variables of a graph have
+    # -- attributes that only Variables of TensorFlow 1's graphs have
 
     initializer = None
 
@@ -207,14 +210,14 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     # -- reading
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        """Always true: Variables are made with their first value."""
+        """Returns True: Variables are created with a value."""
         return convert_to_tensor(True)
 
     def initialized_value(self) -> Tensor:
         return self._as_tensor()
 
     def value(self) -> Tensor:
-        """The value now: a tensor that later assignments don't change."""
+        """Returns the current value as a tensor, which later assignments don't change."""
         return self._as_tensor()
 
     def read_value(self) -> Tensor:
@@ -228,7 +231,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def numpy(self) -> Any:
-        """The value as a NumPy array of the caller's own."""
+        """Returns a copy of the value as a NumPy array."""
         return self._require_eager("numpy")[()] if not self._array.ndim else self._array.copy()
 
     def _require_eager(self, what: str) -> np.ndarray:
@@ -248,12 +251,12 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     # -- writing
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Replaces the value; gives the Variable, so that assignments chain.
+        """Replaces the value; returns the Variable, so that assignments can be chained.
 
         Raises:
-          ValueError: when shape or dtype don't fit; the old value stays.
+          ValueError: shape or dtype differ; the Variable keeps its value.
         """
-        tensor = self._fitting(value)
+        tensor = self._checked_value(value)
         if state.trace is not None:
             return hooks.traced_assign(self, tensor, read_value)
         self._store(tensor.eager_array())
@@ -262,16 +265,17 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Adds ``delta``."""
+        """Adds ``delta`` to the value; see :meth:`assign`."""
         return self._update("add", delta, read_value)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Subtracts ``delta``."""
+        """Subtracts ``delta`` from the value; see :meth:`assign`."""
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
+        """Assigns the result of ``op`` on the value and ``delta``, atomically; tapes don't record it."""
         with self.lock:
             delta = self._increment(delta, op)
             tapes, state.tapes = state.tapes, []
@@ -284,9 +288,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             return self.assign(value, read_value=read_value)
 
     def _increment(self, value: Any, op: str) -> Tensor:
+        """Converts the increment of ``assign_add`` or ``assign_sub``; its shape must be the Variable's."""
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if state.trace is not None:
-            return self._fitting(tensor)
+            return self._checked_value(tensor)
         if tensor.shape != self._memory.shape:
             raise ArgumentError(
                 f"Cannot update variable with shape {brackets(self._memory.shape)} using a Tensor with shape "
@@ -294,7 +299,8 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             ).told_by("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")
         return tensor
 
-    def _fitting(self, value: Any) -> Tensor:
+    def _checked_value(self, value: Any) -> Tensor:
+        """Converts a value to assign; its dtype and shape must fit."""
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(
@@ -304,7 +310,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return tensor
 
     def _store(self, array: np.ndarray) -> None:
-        """Takes a value over: copied into the variable's memory where only the Variable holds that, else into new."""
+        """Copies a value into the Variable's memory, or into new memory where a tensor aliases that."""
         self.require_assignable()
         with self.lock:
             if array.shape == self._memory.shape and not self._is_shared():
@@ -313,15 +319,15 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
                 self._adopt(aligned_array.copied(array))
 
     def store_beside(self, array: np.ndarray) -> None:
-        """Takes a value in memory of its own: compiled code that is being called may still read the old."""
+        """Copies a value into new memory, because compiled code that is running may still read the old."""
         with self.lock:
             self._adopt(aligned_array.copied(array))
 
     def require_assignable(self) -> None:
-        """Refuses an assignment by Python that a compiled function calls, if it would be lost there.
+        """Rejects an assignment by Python code that a compiled function calls, if the function would not see it.
 
         Raises:
-          UnimplementedError: the function uses the Variable after the call; it has the value in its own memory.
+          UnimplementedError: the function uses the Variable after the call, and has loaded its value before.
         """
         if state.depth and any(self is used for variables in state.unassignable for used in variables):
             raise UnimplementedError(
@@ -334,10 +340,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     @property
     def _array(self) -> np.ndarray:
-        """The memory that holds the value, for somebody who may keep it.
+        """The memory that holds the value, for a caller that may keep a reference: an alias.
 
-        Compiled code writes into memory that nobody has seen, with the lock held. So the memory is taken first, then noted as
-        seen, and then the lock is looked at: either the writer finds that it is seen, or it is found writing and waited for.
+        Compiled code holds the lock while it writes into memory that has no aliases. This property first marks the memory as
+        seen, then checks the lock, without taking it in the usual case. Either the writer finds the mark and uses new memory,
+        or it holds the lock already, and this property waits and reads the new memory.
         """
         memory = self._show()
         if not self.lock.is_held():
@@ -346,27 +353,31 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             return self._show()
 
     def _show(self) -> np.ndarray:
+        """Returns the memory, marked as seen."""
         memory = self._memory
         self._seen = True
-        sightings.add()
+        alias_counter.add()
         return memory
 
     def own_memory(self) -> None:
-        """Before compiled code writes into it: memory that somebody else can see is left to them.
+        """Makes the memory unshared before compiled code writes into it: copies the value where a tensor aliases it.
 
-        It has nothing to do where the value is not ``_seen``.
+        Needed only if ``_seen``.
         """
         self._seen = False
         if self._is_shared():
             self._adopt(aligned_array.copied(self._memory))
 
     def _is_shared(self) -> bool:
-        """Whether somebody else holds the array. A handle made of it does; one that it was made of does not."""
-        made_of_array = self._handle is not None and not self._is_taken
-        return sys.getrefcount(self._memory) > _OWN_REFERENCES + made_of_array
+        """Returns whether anything but the Variable and its handle refers to the array.
+
+        A handle that was created from the array holds a reference to it; one that the array is a view of does not.
+        """
+        handle_references = self._handle is not None and not self._is_taken
+        return sys.getrefcount(self._memory) > _OWN_REFERENCES + handle_references
 
     def take(self, handle: Any) -> bool:
-        """The new value that compiled code returned: in this memory already (donated), or, then True, in its own."""
+        """Adopts the new value that compiled code returned; returns False if it is in this memory already (donated)."""
         if self._handle is not None and handle.data_ptr() == self._handle.data_ptr():
             return False
         from tvtf.core.dlpack_view import to_array
@@ -375,13 +386,14 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return True
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
+        """Makes an array the Variable's memory; ``handle`` is the TVM tensor that the array is a view of, if any."""
         self._memory = array
         self._seen = False
         self._handle = None if array.dtype == object else handle
         self._is_taken = self._handle is not None
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Replaces the value, and gives nothing."""
+        """Replaces the value; returns None."""
         self.assign(value, read_value=False)
 
     # -- tracking (see tvtf.track)
@@ -420,16 +432,16 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
     def __deepcopy__(self, memo: Any) -> Variable:
         options = {"synchronization": self.synchronization, "aggregation": self.aggregation}
-        copied = _again(self.numpy(), self._kept_options | options)
+        copied = _again(self.numpy(), self._copied_options | options)
         memo[id(self)] = copied
         return copied
 
     def __reduce__(self) -> Any:
-        return _again, (self.numpy(), self._kept_options)
+        return _again, (self.numpy(), self._copied_options)
 
     @property
-    def _kept_options(self) -> dict[str, Any]:
-        """What copies and pickles keep, as TensorFlow's do: the static shape is not among it."""
+    def _copied_options(self) -> dict[str, Any]:
+        """The options that copies and pickles keep; as in TensorFlow the static shape is not one of them."""
         return {"trainable": self.trainable, "name": self._shared_name, "constraint": self.constraint}
 
     def __repr__(self) -> str:
@@ -440,11 +452,11 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
 
 class ResourceVariable(Variable):
-    """What ``tf.Variable(...)`` makes: TensorFlow's name for it."""
+    """The class of Variables that ``tf.Variable(...)`` creates, under TensorFlow's name."""
 
 
 class UnreadVariable(Variable):
-    """What an eager ``assign`` gives: the same Variable under TensorFlow's printed name."""
+    """The result of an eager ``assign``: the same Variable, printed under TensorFlow's name for it."""
 
     __slots__ = ("_original",)
 
@@ -458,7 +470,7 @@ class UnreadVariable(Variable):
 
     @property
     def op(self) -> None:
-        """None, as of what was done eagerly: libraries return it for the assignment."""
+        """None: an eager assignment has no op. Libraries return it in place of one."""
 
     def _as_tensor(self) -> Tensor:
         return self._original._as_tensor()
@@ -471,12 +483,12 @@ class UnreadVariable(Variable):
 
 
 def _again(value: np.ndarray, options: dict[str, Any]) -> Variable:
-    """A Variable as it was copied or pickled."""
+    """Recreates a copied or unpickled Variable. Pickles refer to it by name."""
     return Variable(value, **options)
 
 
 def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
-    """The first value in memory of the Variable's own; computed outside every trace."""
+    """Returns the initial value in new memory; it is computed eagerly, also inside a trace."""
     trace, state.trace = state.trace, None
     try:
         value = initial_value() if callable(initial_value) else initial_value
@@ -489,7 +501,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
 
 
 def of_library(x: Any) -> Any:
-    """The Variable that another library's variable holds, as Keras's do; other things themselves."""
+    """Returns the Variable inside another library's variable, such as Keras's; any other value unchanged."""
     if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
         return x
     return x.handle

@@ -1,4 +1,4 @@
-"""What a Variable may be told beside its value: how replicas agree about it, and who makes it."""
+"""Options of Variables: synchronization and aggregation between replicas, and creator scopes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.core.thread_state import state
 
 @export("VariableSynchronization")
 class VariableSynchronization(Enum):
-    """When the replicas of a Variable are made to agree; there is one replica, so every choice means the same.
+    """When replicas of a Variable are synchronized. There is only one replica, so the choice has no effect.
 
     >>> import tvtf as tf
     >>> tf.VariableSynchronization.ON_READ
@@ -31,7 +31,7 @@ class VariableSynchronization(Enum):
 
 @export("VariableAggregation")
 class VariableAggregationV2(Enum):
-    """How the replicas' values of a Variable become one; there is one replica, so every choice means the same.
+    """How replicas' values of a Variable are combined. There is only one replica, so the choice has no effect.
 
     >>> import tvtf as tf
     >>> tf.VariableAggregation.MEAN
@@ -49,10 +49,10 @@ class VariableAggregationV2(Enum):
 def checked_options(
     name: str | None, synchronization: Any, aggregation: Any, constraint: Any
 ) -> tuple[VariableSynchronization, VariableAggregationV2]:
-    """The two choices, the defaults where None.
+    """Checks a Variable's options; returns synchronization and aggregation with defaults for None.
 
     Raises:
-      ValueError: no member of its enumeration, or a constraint that cannot be called.
+      ValueError: an option is not a member of its enumeration, or ``constraint`` is not callable.
     """
     sync = VariableSynchronization.AUTO if synchronization is None else synchronization
     agg = VariableAggregationV2.NONE if aggregation is None else aggregation
@@ -72,10 +72,10 @@ def checked_options(
 @export("variable_creator_scope")
 @contextmanager
 def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[None]:
-    """Inside, ``tf.Variable(...)`` is ``variable_creator(next_creator, **its arguments)``; the innermost scope comes first.
+    """A scope in which ``tf.Variable(...)`` calls ``variable_creator(next_creator, **arguments)``, innermost scope first.
 
     Args:
-      variable_creator: calls ``next_creator`` with arguments of its own, or makes something else.
+      variable_creator: returns the Variable, usually by calling ``next_creator`` with changed arguments.
 
     >>> import tvtf as tf
     >>> def frozen(next_creator, **arguments):
@@ -95,7 +95,7 @@ def variable_creator_scope(variable_creator: Callable[..., Any]) -> Iterator[Non
 
 
 class MadeByCreators(type):
-    """The type of Variable: its call goes through the creators around it, innermost first."""
+    """The metaclass of Variable: routes the constructor through the active creator scopes, innermost first."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         make: Callable[..., Any] = super().__call__
@@ -108,9 +108,10 @@ class MadeByCreators(type):
         bound = inspect.signature(vars(cls)["__init__"]).bind(None, *args, **kwargs)
         bound.apply_defaults()
         for creator in state.creators:
-            make = _through(creator, make)
+            make = _bound_creator(creator, make)
         return make(**{k: v for k, v in bound.arguments.items() if k != "self"})
 
 
-def _through(creator: Callable[..., Any], make: Callable[..., Any]) -> Callable[..., Any]:
+def _bound_creator(creator: Callable[..., Any], make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a creator bound to its ``next_creator``: a function, because a lambda in the loop would bind the last."""
     return lambda **arguments: creator(make, **arguments)

@@ -1,4 +1,4 @@
-"""Extension types: a user's own classes made of tensors, and what public functions do on them."""
+"""Extension types: users' classes composed of tensors, and dispatch of public functions on them."""
 
 from tvtf.api import namespaces
 from tvtf.composites.extension import dispatch, elementwise, fields, types

@@ -1,4 +1,4 @@
-"""Values of extension types that this program doesn't declare: what a loaded function of such types takes and gives.
+"""Stand-ins for extension types that this program doesn't declare, as arguments and results of loaded functions.
 
 Source: https://www.tensorflow.org/guide/extension_type#loading_a_savedmodel_when_the_extensiontype_is_unavailable
 """
@@ -18,7 +18,7 @@ from tvtf.dtypes import DType
 
 
 class AnonymousExtensionType(ExtensionType):
-    """A value with the fields of an extension type, and nothing else of it."""
+    """A value with the fields of an extension type, without its methods."""
 
     _tf_extension_type_do_not_transform_this_class = True
 
@@ -40,7 +40,7 @@ class AnonymousExtensionType(ExtensionType):
 
 
 class AnonymousExtensionTypeSpec(ExtensionTypeSpec):
-    """The spec of such a value."""
+    """The spec of an :class:`AnonymousExtensionType`."""
 
     value_type = AnonymousExtensionType
 
@@ -61,10 +61,10 @@ class AnonymousExtensionTypeSpec(ExtensionTypeSpec):
         return of_fields(cls, vars(value))
 
 
-def _converted(fields: Mapping[str, Any], leaves: tuple[type, ...], told: str) -> dict[str, Any]:
+def _converted(fields: Mapping[str, Any], leaves: tuple[type, ...], message: str) -> dict[str, Any]:
     for name in fields:
         if is_reserved(name) or (name.startswith("__") and name.endswith("__")):
-            raise ValueError(f"Reserved field name {name} was encountered when trying to instantiate an {told}.")
+            raise ValueError(f"Reserved field name {name} was encountered when trying to instantiate an {message}.")
     return {name: _field(value, leaves) for name, value in fields.items()}
 
 

@@ -1,4 +1,4 @@
-"""What declaring an extension type does: its fields are checked, and it gets its constructor and its spec."""
+"""The metaclass of extension types: checks the fields, and generates the constructor and the spec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_FRAMEWORK = "_tf_extension_type_do_not_transform_this_class"
 
 
 class ExtensionTypeMetaclass(abc.ABCMeta):
-    """Gives a class with annotated fields its constructor and its spec."""
+    """The metaclass that gives a class with annotated fields its constructor and its spec."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         if not namespace.get(_OF_FRAMEWORK, False):
@@ -48,15 +48,15 @@ def _is_no_field(name: str, value: Any) -> bool:
     return callable(value) or isinstance(value, (property, classmethod, staticmethod))
 
 
-def _check_spec(cls: Any, given: Any) -> None:
-    if not isinstance(given, type):
-        raise ValueError(f"{cls.__qualname__}.Spec must be a nested class; got {given}.")
-    if given.__bases__ not in ((TypeSpec,), (object,)):
+def _check_spec(cls: Any, spec: Any) -> None:
+    if not isinstance(spec, type):
+        raise ValueError(f"{cls.__qualname__}.Spec must be a nested class; got {spec}.")
+    if spec.__bases__ not in ((TypeSpec,), (object,)):
         raise ValueError(f"{cls.__qualname__}.Spec must be directly subclassed from tf.TypeSpec.")
 
 
 def _add_constructor(cls: Any, stage: Stage) -> None:
-    """Has ``cls``'s constructor, its own or one by its fields, convert and check them."""
+    """Adds a constructor from the fields, or wraps the class's own, to convert and check the fields."""
     cls.__init__ = (_own_constructor if "__init__" in cls.__dict__ else _constructor)(cls, stage)
 
 
@@ -95,17 +95,17 @@ def _finish(self: Any, stage: Stage) -> None:
 
 
 def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter]:
-    """A parameter for each field; from the first without a default behind one with a default on, by name only."""
+    """Returns a parameter for each field; after a default, a field without one and all later fields are keyword-only."""
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    had_default, found = False, []
+    had_default, result = False, []
     for each in fields:
         default = inspect.Parameter.empty if stage is Stage.SPEC or each.default is REQUIRED else each.default
         had_default |= default is not inspect.Parameter.empty
         if had_default and default is inspect.Parameter.empty:
             kind = inspect.Parameter.KEYWORD_ONLY
         annotation = inspect.Parameter.empty if stage is Stage.SPEC else each.annotation
-        found.append(inspect.Parameter(each.name, kind, default=default, annotation=annotation))
-    return found
+        result.append(inspect.Parameter(each.name, kind, default=default, annotation=annotation))
+    return result
 
 
 def _add_spec(cls: Any) -> None:
@@ -125,12 +125,12 @@ def _add_spec(cls: Any) -> None:
 
 
 def _customized(cls: Any, name: str) -> dict[str, Any]:
-    """What a nested class ``Spec`` of the user's defines."""
+    """Returns the attributes that a user's nested class ``Spec`` defines."""
     fields = {f.name for f in cls._tf_extension_type_fields()}
-    found = dict(vars(cls.__dict__["Spec"])) if "Spec" in cls.__dict__ else {}
-    for each in found:
+    result = dict(vars(cls.__dict__["Spec"])) if "Spec" in cls.__dict__ else {}
+    for each in result:
         if is_reserved(each):
             raise ValueError(f"TypeSpec {name} uses reserved name '{each}'.")
         if each in fields:
             raise ValueError(f"TypeSpec {name} defines a variable '{each}' which shadows a field in {cls.__qualname__}")
-    return {k: v for k, v in found.items() if k not in ("__module__", "__dict__", "__weakref__")}
+    return {k: v for k, v in result.items() if k not in ("__module__", "__dict__", "__weakref__")}

@@ -1,6 +1,6 @@
-"""What public functions do on a user's own types: functions that replace them where arguments have these types.
+"""Dispatch of public functions on users' types, which functions registered for these types replace.
 
-A public function asks its ``overrides`` before it does anything itself (``tvtf/core/primitive.py``).
+A public function tries its ``overrides`` before it does anything itself (``tvtf/core/primitive.py``).
 
 Source: https://www.tensorflow.org/guide/extension_type#tensor_api_dispatch
 """
@@ -27,7 +27,7 @@ Annotation = Any
 
 
 class Match(IntEnum):
-    """How an argument fits an annotation; one that is made of tensors is what a function is overridden for."""
+    """How an argument matches an annotation; an override applies only if some argument matches as a composite tensor."""
 
     NONE = 0
     PLAIN = 1
@@ -43,12 +43,12 @@ _elementwise: dict[tuple[Any, ...], tuple[Target, list[Target]]] = {}
 
 @export("experimental.dispatch_for_api")
 def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
-    """A decorator: the function replaces ``api`` where arguments have the types told.
+    """Returns a decorator that registers a function as a replacement of ``api`` for arguments of given types.
 
     Args:
       api: a public function.
-      *signatures: dicts from parameters, by name or position, to a type, ``List[...]`` or a union of such; the function's own
-        annotations where there are none. One must fit, with at least one argument made of tensors.
+      *signatures: dicts from parameters, by name or position, to a type, ``List[...]`` or a union; default: the function's
+        annotations. One must match, with at least one composite tensor among the arguments.
 
     Raises:
       ValueError: ``api`` takes any number of arguments, or is no public function; the decorated function has other
@@ -84,14 +84,14 @@ def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
 
 
 def _signature_of(api: Any) -> inspect.Signature:
-    """A public function's parameters, which TensorFlow does not annotate."""
-    found = inspect.signature(api)
-    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
-    return found.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    """Returns a public function's signature without annotations, as TensorFlow's has none."""
+    result = inspect.signature(api)
+    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in result.parameters.values()]
+    return result.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
 
 def _is_open(api: Any) -> bool:
-    """Whether something is a public function of a fixed number of arguments."""
+    """Returns whether a value is a public function with a fixed number of parameters."""
     if not hasattr(api, "overrides"):
         return False
     kinds = {p.kind for p in inspect.signature(api).parameters.values()}
@@ -99,7 +99,7 @@ def _is_open(api: Any) -> bool:
 
 
 def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]], bool]]) -> None:
-    """Adds a target to those of a public function; the first has the function ask for them."""
+    """Registers a target for a public function; the first one also adds the override that selects among them."""
     mine = _targets.setdefault(api, [])
     if not mine:
         api.overrides.append(functools.partial(_chosen, api, _signature_of(api)))
@@ -107,28 +107,28 @@ def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]
 
 
 def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the target that takes the arguments gives."""
+    """Calls the target whose signature matches the arguments."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
         return NotImplemented
     bound.apply_defaults()
-    given = list(bound.arguments.values())
-    found = [target for target, checks in _targets[api] if any(check(given) for check in checks)]
-    if len(found) > 1:
+    arguments = list(bound.arguments.values())
+    result = [target for target, checks in _targets[api] if any(check(arguments) for check in checks)]
+    if len(result) > 1:
         raise ValueError(
-            f"Multiple dispatch targets that were registered with tf.dispatch_for ({found[0]} and {found[1]}) match the "
+            f"Multiple dispatch targets that were registered with tf.dispatch_for ({result[0]} and {result[1]}) match the "
             f"arguments to {api.__name__}"
         )
-    return found[0](*args, **kwargs) if found else NotImplemented
+    return result[0](*args, **kwargs) if result else NotImplemented
 
 
 @export("experimental.unregister_dispatch_for")
 def unregister_dispatch_for(dispatch_target: Target) -> None:
-    """Takes back what a ``dispatch_for_...`` decorator did with a function.
+    """Removes a function that a ``dispatch_for_...`` decorator registered.
 
     Raises:
-      ValueError: none was applied to it.
+      ValueError: the function is not registered.
 
     >>> import tvtf as tf
     >>> class Value(tf.experimental.ExtensionType):
@@ -149,10 +149,10 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
     """
     mine = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
     targets = [dispatch_target, *(target for key in mine for target in _elementwise.pop(key)[1])]
-    found = [(api, each) for api, mine in _targets.items() for each in mine if any(each[0] is t for t in targets)]
-    if not found and not mine:
+    result = [(api, each) for api, mine in _targets.items() for each in mine if any(each[0] is t for t in targets)]
+    if not result and not mine:
         raise ValueError(f"Function {dispatch_target} was not registered using a `@dispatch_for_*` decorator.")
-    for api, each in found:
+    for api, each in result:
         _targets[api].remove(each)
         if not _targets[api]:
             api.overrides.clear()
@@ -162,7 +162,7 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 
 
 def _with_name(target: Target, api: inspect.Signature) -> Target:
-    """``target``, which takes a ``name`` where the public function does."""
+    """Wraps ``target`` to accept a ``name`` if the public function does."""
     own = inspect.signature(target)
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.parameters.values())
     if "name" not in api.parameters or "name" in own.parameters or takes_any:
@@ -172,11 +172,11 @@ def _with_name(target: Target, api: inspect.Signature) -> Target:
     @functools.wraps(target)
     def run(*args: Any, **kwargs: Any) -> Any:
         name = args[place] if place < len(args) else kwargs.pop("name", None)
-        given = args[:place] + args[place + 1 :]
+        positional = args[:place] + args[place + 1 :]
         if name is None:
-            return target(*given, **kwargs)
+            return target(*positional, **kwargs)
         with name_scope(name):
-            return target(*given, **kwargs)
+            return target(*positional, **kwargs)
 
     run.__signature__ = own.replace(  # type: ignore[attr-defined]
         parameters=[*own.parameters.values(), api.parameters["name"]]
@@ -185,7 +185,7 @@ def _with_name(target: Target, api: inspect.Signature) -> Target:
 
 
 def _require_same(api: inspect.Signature, target: Target) -> None:
-    """Refuses a target whose parameters are not those of the public function, in name, order and kind."""
+    """Checks that a target has the parameters of the public function, with the same names, order and kinds."""
     own = inspect.signature(target)
     if [p.kind for p in own.parameters.values()] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
         return
@@ -195,24 +195,24 @@ def _require_same(api: inspect.Signature, target: Target) -> None:
 
 def _annotations(target: Target) -> dict[str, Annotation]:
     parameters = inspect.signature(target).parameters
-    found = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
-    if not found:
+    result = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
+    if not result:
         raise ValueError(
             "The dispatch_for_api decorator must be called with at least one signature, or applied to a function that has "
             "type annotations on its parameters."
         )
-    return found
+    return result
 
 
 def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequence[Any]], bool]:
-    """Whether a call's arguments fit a signature, and one of them is made of tensors."""
+    """Returns a function that checks whether a call's arguments match a signature, at least one as a composite tensor."""
     if not isinstance(signature, dict) or not all(isinstance(k, (str, int)) for k in signature):
         raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
     checks = [(_place(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()]
 
-    def fits(given: Sequence[Any]) -> bool:
-        found = [check(given[place]) for place, check in checks]
-        return Match.NONE not in found and Match.COMPOSITE in found
+    def fits(arguments: Sequence[Any]) -> bool:
+        result = [check(arguments[place]) for place, check in checks]
+        return Match.NONE not in result and Match.COMPOSITE in result
 
     return fits
 
@@ -233,7 +233,7 @@ def _place(api: inspect.Signature, parameter: str | int) -> int:
 
 
 def type_check(annotation: Annotation) -> Check:
-    """How a value fits an annotation."""
+    """Returns a function from a value to how it matches an annotation."""
     if is_union(annotation):
         options = [type_check(each) for each in typing.get_args(annotation)]
         return lambda value: max(option(value) for option in options)
@@ -258,8 +258,8 @@ def _of_kind(value: Any, kind: type) -> Match:
 def _of_elements(value: Any, element: Check) -> Match:
     if not isinstance(value, (list, tuple)):
         return Match.NONE
-    found = [element(each) for each in value]
-    return Match.NONE if Match.NONE in found else max(found, default=Match.PLAIN)
+    result = [element(each) for each in value]
+    return Match.NONE if Match.NONE in result else max(result, default=Match.PLAIN)
 
 
 # -- elementwise functions
@@ -267,12 +267,12 @@ def _of_elements(value: Any, element: Check) -> Match:
 
 @export("experimental.dispatch_for_unary_elementwise_apis")
 def dispatch_for_unary_elementwise_apis(x_type: Annotation) -> Callable[[Target], Target]:
-    """A decorator: ``handler(api_func, x)`` replaces every elementwise function of one tensor where that is an ``x_type``.
+    """Returns a decorator: ``handler(api_func, x)`` replaces all unary elementwise functions for ``x`` of type ``x_type``.
 
-    ``api_func`` is the function with its other arguments in place.
+    ``api_func`` is the function with its other arguments bound.
 
     Raises:
-      ValueError: that type has a handler already.
+      ValueError: the type has a handler already.
 
     >>> import tvtf as tf
     >>> class Masked(tf.experimental.ExtensionType):
@@ -291,10 +291,10 @@ def dispatch_for_unary_elementwise_apis(x_type: Annotation) -> Callable[[Target]
 
 @export("experimental.dispatch_for_binary_elementwise_apis")
 def dispatch_for_binary_elementwise_apis(x_type: Annotation, y_type: Annotation) -> Callable[[Target], Target]:
-    """A decorator: ``handler(api_func, x, y)`` replaces every elementwise function of two tensors of these types.
+    """Returns a decorator: ``handler(api_func, x, y)`` replaces all binary elementwise functions for these types.
 
     Raises:
-      ValueError: these types have a handler already.
+      ValueError: the types have a handler already.
 
     >>> import tvtf as tf
     >>> class Masked(tf.experimental.ExtensionType):
@@ -313,10 +313,10 @@ def dispatch_for_binary_elementwise_apis(x_type: Annotation, y_type: Annotation)
 
 @export("experimental.dispatch_for_binary_elementwise_assert_apis")
 def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Annotation) -> Callable[[Target], Target]:
-    """A decorator: ``handler(assert_func, x, y)`` replaces every assertion about two tensors of these types.
+    """Returns a decorator: ``handler(assert_func, x, y)`` replaces all assertions about two tensors for these types.
 
     Raises:
-      ValueError: these types have a handler already.
+      ValueError: the types have a handler already.
 
     >>> import tvtf as tf
     >>> class Masked(tf.experimental.ExtensionType):
@@ -333,13 +333,13 @@ def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Anno
     return _handling("binary elementwise assert", (x_type, y_type), f"({x_type}, {y_type})", ASSERTIONS)
 
 
-def _handling(kind: str, types: tuple[Any, ...], told: str, paths: Sequence[str]) -> Callable[[Target], Target]:
+def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[str]) -> Callable[[Target], Target]:
     key = (kind, *types)
 
     def decorate(handler: Target) -> Target:
         if key in _elementwise:
             raise ValueError(
-                f"A {kind} dispatch handler ({_elementwise[key][0]}) has already been registered for {told}."
+                f"A {kind} dispatch handler ({_elementwise[key][0]}) has already been registered for {message}."
             )
         _elementwise[key] = handler, [_handled(api, types, handler) for api in functions(paths)]
         return handler
@@ -348,7 +348,7 @@ def _handling(kind: str, types: tuple[Any, ...], told: str, paths: Sequence[str]
 
 
 def functions(paths: Sequence[str]) -> list[Any]:
-    """The public functions of those paths that there are, each once."""
+    """Returns the public functions that exist at the given paths, without duplicates."""
     for room in {ROOMS[path] for path in paths if path in ROOMS}:
         import_module(f"tvtf.{room}")
     names = public_names()
@@ -356,16 +356,16 @@ def functions(paths: Sequence[str]) -> list[Any]:
 
 
 def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
-    """Has ``handler`` replace one elementwise function."""
+    """Registers ``handler`` as a replacement of one elementwise function."""
     signature = _signature_of(api)
     names = list(signature.parameters)
     operands = names[: len(types)]
     has_more = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
-        given = dict(signature.bind(*args, **kwargs).arguments)
-        name, tensors = given.pop("name", None), [given.pop(each, None) for each in operands]
-        function = (lambda *values: api(*values, **given)) if has_more else api
+        arguments = dict(signature.bind(*args, **kwargs).arguments)
+        name, tensors = arguments.pop("name", None), [arguments.pop(each, None) for each in operands]
+        function = (lambda *values: api(*values, **arguments)) if has_more else api
         if name is None:
             return handler(function, *tensors)
         with name_scope(name):
@@ -375,4 +375,4 @@ def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
     return target
 
 
-del annotations  # doctest would run the examples with this module's future: their annotations would be strings
+del annotations  # else doctest runs the examples with this module's __future__ import, which makes annotations strings

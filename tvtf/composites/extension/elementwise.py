@@ -1,4 +1,4 @@
-"""Public functions that work element by element: those that a handler for a type of a user's own replaces.
+"""The elementwise public functions, which a handler for a user's type replaces.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_unary_elementwise_apis
 """

@@ -1,4 +1,4 @@
-"""Fields of extension types: their annotations checked, their values converted.
+"""Fields of extension types: checks of their annotations, and conversion of their values.
 
 Source: https://www.tensorflow.org/guide/extension_type#field_types
 """
@@ -32,12 +32,12 @@ RESERVED = frozenset(
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no field may be called that."""
+    """Returns whether a name is reserved, so that no field may have it."""
     return name in RESERVED or name.lower().startswith("_tf_extension_type")
 
 
 class ImmutableDict(Mapping[Any, Any]):
-    """What a field annotated as a mapping holds."""
+    """The immutable dict that a field annotated as a mapping holds."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._dict = dict(*args, **kwargs)
@@ -56,7 +56,7 @@ class ImmutableDict(Mapping[Any, Any]):
 
 
 class Stage(Enum):
-    """What is converted: a value's field, a spec's, or a default."""
+    """Which kind of field is converted: a value's, a spec's, or a default."""
 
     VALUE = 1
     SPEC = 2
@@ -72,7 +72,7 @@ class Field(NamedTuple):
 
 
 def field(name: str, annotation: Any, default: Any) -> Field:
-    """A field whose annotation is checked and whose default is converted.
+    """Creates a field; checks its annotation and converts its default.
 
     Raises:
       TypeError: the annotation is not supported, or the default doesn't fit it.
@@ -106,10 +106,10 @@ def is_class_of(annotation: Any, kind: type) -> bool:
 
 
 def check_annotation(annotation: Any, in_key: bool = False) -> None:
-    """Accepts the annotations of fields; a string, or what stands for one, is told later.
+    """Checks a field's annotation; one that is a string is checked when it can be resolved.
 
     Raises:
-      TypeError: it is no such annotation, or one that a mapping's keys can't have.
+      TypeError: the annotation is not supported, at all or for a mapping's keys.
     """
     if isinstance(annotation, (str, typing.ForwardRef)) or annotation in (*PLAIN, None, DType):
         return
@@ -138,11 +138,11 @@ def _is_of_any_length(annotation: Any) -> bool:
 
 
 def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -> None:
-    """Converts the fields' values, in place.
+    """Converts the fields' values in place.
 
     Raises:
-      ValueError: there are others than the fields', or fewer.
-      TypeError: a value can't be what its field is annotated as.
+      ValueError: the names of the values are not those of the fields.
+      TypeError: a value can't be converted to its field's annotation.
     """
     names = {each.name for each in fields}
     if extra := set(values) - names:
@@ -153,10 +153,10 @@ def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -
 
 
 def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) -> Any:
-    """``value`` as its annotation says; ``path`` names it in errors.
+    """Converts a value according to its annotation; ``path`` names it in errors.
 
     Raises:
-      TypeError: it can't be that.
+      TypeError: the value can't be converted.
     """
     for applies, change in _CONVERSIONS:
         if applies(annotation):

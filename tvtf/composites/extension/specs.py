@@ -1,4 +1,4 @@
-"""Specs of extension types: the fields, with specs in place of tensors; and how values are put into batches."""
+"""Specs of extension types: their fields with specs in place of tensors; and the encoding of values for batching."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CONSTRUCTING = "_tf_extension_type_in_constructor"
 
 
 def made(kind: type, values: Mapping[str, Any]) -> Any:
-    """An object of ``kind`` with those attributes; no constructor runs."""
-    found: Any = object.__new__(kind)
-    found.__dict__.update(values)
-    return found
+    """Creates an object of ``kind`` with given attributes, without calling its constructor."""
+    result: Any = object.__new__(kind)
+    result.__dict__.update(values)
+    return result
 
 
 class Immutable:
-    """Fields that only a custom constructor sets."""
+    """The base class with immutable fields, which only a custom constructor may set."""
 
     _told = ""
 
@@ -46,7 +46,7 @@ class Immutable:
         raise NotImplementedError
 
     def __validate__(self) -> None:
-        """Checks the fields; a class may define it."""
+        """Checks the fields; a subclass may override it."""
 
 
 def listed(values: Mapping[str, Any]) -> str:
@@ -55,7 +55,7 @@ def listed(values: Mapping[str, Any]) -> str:
 
 @export("experimental.extension_type.as_dict")
 def as_dict(value: Any) -> dict[str, Any]:
-    """The fields of ``value`` by name, as they are.
+    """Returns the fields of ``value`` by name, without conversion.
 
     >>> import tvtf as tf
     >>> class Toy(tf.experimental.ExtensionType):
@@ -71,7 +71,7 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 @export("experimental.ExtensionTypeSpec")
 class ExtensionTypeSpec(Immutable, TypeSpec):
-    """Base of the specs of extension types, ``MyType.Spec``: the fields, with specs in place of tensors.
+    """The base class of extension types' specs, ``MyType.Spec``: the fields with specs in place of tensors.
 
     >>> import tvtf as tf
     >>> class Masked(tf.experimental.ExtensionType):
@@ -103,7 +103,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> Any:
-        """The spec of a value."""
+        """Returns the spec of a value."""
         return of_fields(cls, as_dict(value))
 
     @property
@@ -133,7 +133,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
 
 
 def of_fields(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """A spec of a value with those fields."""
+    """Returns the spec of a value with given fields."""
     return made(kind, {name: nest.map_structure(_spec_if_tensor, part) for name, part in fields.items()})
 
 
@@ -146,7 +146,7 @@ def _spec_if_tensor(leaf: Any) -> Any:
 
 
 def _with_mappings(value: Any, kind: type) -> Any:
-    """``value`` with every mapping in it of ``kind``."""
+    """Returns ``value`` with all mappings in it converted to ``kind``."""
     if isinstance(value, (dict, ImmutableDict)):
         return kind((k, _with_mappings(v, kind)) for k, v in value.items())
     return tuple(_with_mappings(each, kind) for each in value) if isinstance(value, tuple) else value
@@ -157,10 +157,10 @@ def _with_mappings(value: Any, kind: type) -> Any:
 
 @export("experimental.ExtensionTypeBatchEncoder")
 class ExtensionTypeBatchEncoder:
-    """How values of an extension type are put into a batch: as tensors that are stacked, each by itself.
+    """The encoding of an extension type's values for batching; by default each tensor is stacked separately.
 
-    That is right where every field may get a leading axis; a class for which it isn't overrides the methods here and names an
-    instance as its ``__batch_encoder__``.
+    That requires that every field may have a leading axis. Another class overrides these methods and sets an instance as its
+    ``__batch_encoder__``.
 
     >>> import tvtf as tf
     >>> class Vehicle(tf.experimental.BatchableExtensionType):
@@ -173,7 +173,7 @@ class ExtensionTypeBatchEncoder:
     """
 
     def batch(self, spec: Any, batch_size: int | None) -> Any:
-        """The spec of ``batch_size`` values of ``spec``."""
+        """Returns the spec of ``batch_size`` values of ``spec``."""
 
         def wider(part: Any) -> Any:
             if isinstance(part, TensorShape):
@@ -183,7 +183,7 @@ class ExtensionTypeBatchEncoder:
         return _changed(spec, wider)
 
     def unbatch(self, spec: Any) -> Any:
-        """The spec of a row."""
+        """Returns the spec of a row."""
 
         def narrower(part: Any) -> Any:
             if isinstance(part, TensorShape):
@@ -193,15 +193,15 @@ class ExtensionTypeBatchEncoder:
         return _changed(spec, narrower)
 
     def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
-        """A nest of tensors that can be stacked, or taken apart into rows."""
+        """Encodes a value as a nest of tensors that can be stacked, or split into rows."""
         return spec._to_components(value)
 
     def decode(self, spec: Any, encoded_value: Any) -> Any:
-        """The value that ``encode`` made such a nest of, or one of rows, or of several stacked."""
+        """Decodes such a nest, or its rows, or a stack of several, to a value."""
         return spec._from_components(encoded_value)
 
     def encoding_specs(self, spec: Any) -> Any:
-        """The specs of what ``encode`` gives."""
+        """Returns the specs of the result of ``encode``."""
         return spec._component_specs
 
 
@@ -210,7 +210,7 @@ def _changed(spec: Any, change: Callable[[Any], Any]) -> Any:
 
 
 class BatchableExtensionTypeSpec(ExtensionTypeSpec, BatchableTypeSpec):
-    """Base of the specs of extension types that can be elements of a batch."""
+    """The base class of the specs of batchable extension types."""
 
     __batch_encoder__: Any = ExtensionTypeBatchEncoder()
 
@@ -230,4 +230,4 @@ class BatchableExtensionTypeSpec(ExtensionTypeSpec, BatchableTypeSpec):
         return self.__batch_encoder__.decode(self, encoded)
 
 
-del annotations  # doctest would run the examples with this module's future: their annotations would be strings
+del annotations  # else doctest runs the examples with this module's __future__ import, which makes annotations strings

@@ -1,4 +1,4 @@
-"""Extension types: classes of a user's own whose annotated fields are tensors, nests of them, and plain values.
+"""Extension types: users' classes whose annotated fields are tensors, nests of them, and plain values.
 
 Source: https://www.tensorflow.org/guide/extension_type
 """
@@ -14,7 +14,7 @@ from tvtf.composites.extension.fields import REQUIRED, Field, field
 from tvtf.composites.extension.specs import BatchableExtensionTypeSpec, ExtensionTypeSpec, Immutable, as_dict, listed
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor
-from tvtf.core.primitive import export, teach
+from tvtf.core.primitive import add_handler, export
 from tvtf.core.shape import agree_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.rules import bind
@@ -22,10 +22,10 @@ from tvtf.ops.rules import bind
 
 @export("experimental.ExtensionType")
 class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass):
-    """Base of classes whose values are made of annotated fields, which functions, control flow and datasets take.
+    """The base class of users' composite tensors, which functions, control flow and datasets accept as values.
 
     A subclass annotates its fields: ``int``, ``float``, ``str``, ``bool``, ``None``, ``tf.Tensor``, ``tf.TensorShape``,
-    ``tf.DType``, extension types and other tensors made of tensors, ``tuple[...]``, ``Mapping[...]`` and unions of these. It
+    ``tf.DType``, extension types and other composite tensors, ``tuple[...]``, ``Mapping[...]`` and unions of these. It
     gets a constructor that checks and converts them, ``__repr__``, ``__eq__``, and a nested ``Spec``; values don't change.
 
     Raises:
@@ -63,10 +63,10 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
     def _tf_extension_type_fields(cls) -> Sequence[Field]:
         if "_tf_extension_type_cached_fields" not in cls.__dict__:
             hints, are_all_known = _annotations(cls)
-            found = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
+            result = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
             if not are_all_known:
-                return found
-            cls._tf_extension_type_cached_fields = found
+                return result
+            cls._tf_extension_type_cached_fields = result
         return cls._tf_extension_type_cached_fields
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
 
 
 def _all_equal(a: Tensor, b: Tensor) -> Tensor:
-    """Whether two tensors have one shape and equal elements."""
+    """Returns whether two tensors have the same shape and equal elements."""
     if not agree_shape(a._type.shape, b._type.shape):
         return convert_to_tensor(False)
     same = bind.equal(a, b)
@@ -103,29 +103,29 @@ def _all_equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
-    """Names with annotations, those of base classes first, and whether all of them are known by now."""
+    """Returns names and annotations, those of base classes first, and whether all annotations could be resolved."""
     try:
         return typing.get_type_hints(cls), True
     except (NameError, AttributeError):
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            found.update(base.__dict__.get("__annotations__", {}))
-        return found, False
+            result.update(base.__dict__.get("__annotations__", {}))
+        return result, False
 
 
 def each_component(path: str) -> None:
-    """Has a public function of one tensor take a value, and do what it does with each tensor in it."""
+    """Makes a public function of one tensor accept extension types, and apply to each tensor in them."""
 
     def handler(function: Any, *args: Any, **kwargs: Any) -> Any:
         value, *_ = (*args, *kwargs.values())
         return nest.map_structure(function, value, expand_composites=True)
 
-    teach(path, lambda value: isinstance(value, ExtensionType), handler)
+    add_handler(path, lambda value: isinstance(value, ExtensionType), handler)
 
 
 @export("experimental.BatchableExtensionType")
 class BatchableExtensionType(ExtensionType):
-    """An extension type whose values can be elements of a batch: in ``tf.data`` and ``tf.map_fn``.
+    """An extension type whose values can be batched, in ``tf.data`` and ``tf.map_fn``.
 
     >>> import tvtf as tf
     >>> class Vehicle(tf.experimental.BatchableExtensionType):
@@ -142,4 +142,4 @@ class BatchableExtensionType(ExtensionType):
     _spec_base = BatchableExtensionTypeSpec
 
 
-del annotations  # doctest would run the examples with this module's future: their annotations would be strings
+del annotations  # else doctest runs the examples with this module's __future__ import, which makes annotations strings

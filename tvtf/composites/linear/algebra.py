@@ -1,4 +1,4 @@
-"""Tensor algebra that operators share: parameters, dims, and products whose batches broadcast."""
+"""Tensor algebra shared by the operators: parameters, dims, and products with broadcast batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvtf.state.variable import Variable
 
 
 def as_parameter(value: Any, dtype: Any = None) -> Any:
-    """What an operator keeps: Variables as they are, and tensors."""
+    """Converts an operator's parameter to a tensor; Variables are returned unchanged."""
     return value if value is None or isinstance(value, Variable) else convert_to_tensor(value, dtype)
 
 
@@ -45,7 +45,7 @@ def dims_of(x: Any) -> tuple[Dim, ...]:
 
 
 def declared_shape(dims: Callable[[], Sequence[Dim]]) -> TensorShape:
-    """What is known of a shape whatever Variables are assigned, as opposed to what they hold now."""
+    """Returns the static shape, which assignments to Variables don't change, unlike that of their present value."""
     token = _declared.set({})
     try:
         return as_shape(tuple(dims()))
@@ -72,18 +72,18 @@ def identity(batch: Sequence[Dim], size: Dim, dtype: Any) -> Tensor:
 
 
 def column(x: Any) -> Tensor:
-    """Vectors as matrices of one column."""
+    """Converts vectors to matrices of one column."""
     x = convert_to_tensor(x)
     return bind.reshape(x, shape=(*dims_of(x), 1))  # type: ignore[no-any-return]
 
 
 def without_last(x: Tensor) -> Tensor:
-    """Matrices of one column as vectors."""
+    """Converts matrices of one column to vectors."""
     return bind.reshape(x, shape=dims_of(x)[:-1])  # type: ignore[no-any-return]
 
 
-def maybe_adjoint(x: Tensor, wanted: bool) -> Tensor:
-    return adjoint(x) if wanted else x
+def maybe_adjoint(x: Tensor, requested: bool) -> Tensor:
+    return adjoint(x) if requested else x
 
 
 def matmul(a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
@@ -91,9 +91,9 @@ def matmul(a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False) -> 
     return bind.matmul(a, b, transpose_a=False, transpose_b=False, output_type=None)  # type: ignore[no-any-return]
 
 
-def conjugate_if(x: Any, wanted: bool) -> Tensor:
+def conjugate_if(x: Any, requested: bool) -> Tensor:
     x = convert_to_tensor(x)
-    return conjugate(x) if wanted else x
+    return conjugate(x) if requested else x
 
 
 def magnitude(x: Any) -> Tensor:
@@ -109,13 +109,13 @@ def imaginary(x: Any) -> Tensor:
 
 
 def to_dtype(x: Any, dtype: Any) -> Tensor:
-    """``x`` in a dtype; the real part where that is real."""
+    """Casts ``x`` to a dtype; a complex tensor cast to a real dtype keeps its real part."""
     x = convert_to_tensor(x)
     return cast(real(x) if x.dtype.is_complex and not dtype.is_complex else x, dtype)  # type: ignore[no-any-return]
 
 
 def total(x: Tensor, axes: int = 1) -> Tensor:
-    """The sum over the last axes."""
+    """Returns the sum over the last axes."""
     return bind.reduce_sum(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -124,7 +124,7 @@ def product(x: Tensor, axes: int = 1) -> Tensor:
 
 
 def spread(x: Tensor) -> Tensor:
-    """The largest in the last axis by the smallest."""
+    """Returns the ratio of the largest to the smallest element of the last axis."""
     axis = _last(x, 1)
     largest, smallest = bind.reduce_max(x, axis=axis, keepdims=False), bind.reduce_min(x, axis=axis, keepdims=False)
     return bind.divide(largest, smallest)  # type: ignore[no-any-return]
@@ -138,18 +138,18 @@ def _last(x: Tensor, count: int) -> tuple[int, ...]:
 
 
 def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """What batch shapes broadcast to.
+    """Returns the shape that batch shapes broadcast to.
 
     Raises:
-      ValueError: they don't.
+      ValueError: they don't broadcast.
     """
-    found = tuple(shapes[0])
+    result = tuple(shapes[0])
     for shape in shapes[1:]:
-        wider = broadcast_shapes(found, shape)
+        wider = broadcast_shapes(result, shape)
         if wider is None:
-            raise ValueError(f"Incompatible shapes for broadcasting: {visible(found)} and {visible(shape)}")
-        found = wider
-    return found
+            raise ValueError(f"Incompatible shapes for broadcasting: {visible(result)} and {visible(shape)}")
+        result = wider
+    return result
 
 
 def visible(shape: Sequence[Dim]) -> TensorShape:
@@ -157,32 +157,32 @@ def visible(shape: Sequence[Dim]) -> TensorShape:
 
 
 def shape_tensor(shape: Sequence[Dim]) -> Tensor:
-    """Dims as an int32 vector."""
+    """Converts dims to an int32 vector."""
     if is_static_shape(shape):
         return constant(np.array(tuple(shape), np.int32))
     return shape_of(zeros(shape, int32))
 
 
 def with_batch(x: Tensor, batch: Sequence[Dim]) -> Tensor:
-    """Matrices repeated to a batch."""
-    wanted = (*batch, *dims_of(x)[-2:])
-    return x if dims_of(x) == wanted else bind.broadcast_to(x, shape=wanted)
+    """Broadcasts matrices to a batch shape."""
+    requested = (*batch, *dims_of(x)[-2:])
+    return x if dims_of(x) == requested else bind.broadcast_to(x, shape=requested)
 
 
 def together(*matrices: Any) -> list[Tensor]:
-    """Matrices repeated to one batch."""
+    """Broadcasts matrices to their common batch shape."""
     tensors = [convert_to_tensor(x) for x in matrices]
     batch = broadcast(*(dims_of(x)[:-2] for x in tensors))
     return [with_batch(x, batch) for x in tensors]
 
 
 def stacked(matrices: Sequence[Tensor]) -> Tensor:
-    """Matrices one below the other."""
+    """Concatenates matrices along their rows' axis."""
     rows = together(*matrices)
     return bind.concat(*rows, axis=rows[0].ndim - 2)  # type: ignore[no-any-return]
 
 
 def beside(matrices: Sequence[Tensor]) -> Tensor:
-    """Matrices one beside the other."""
+    """Concatenates matrices along their columns' axis."""
     columns = together(*matrices)
     return bind.concat(*columns, axis=columns[0].ndim - 1)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Operators whose blocks are operators: on the diagonal, or on it and below."""
+"""Block diagonal and block lower triangular operators, whose blocks are operators."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from tvtf.ops.rules import bind
 
 
 def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
-    """Whether an argument is a list of blocks, and not a tensor written as a list.
+    """Returns whether an argument is a list of blocks, as opposed to a tensor written as a list.
 
     Raises:
-      ValueError: it could be both, or is neither.
+      ValueError: it could be both, or neither.
     """
     if not isinstance(x, (list, tuple)) or len(x) != len(sizes):
         return False
     if any(isinstance(each, (list, tuple, dict)) for each in x):
         return False
-    found = [convert_to_tensor(each).shape[axis] for each in x]
+    result = [convert_to_tensor(each).shape[axis] for each in x]
     if all(size is None for size in sizes):
-        if len(found) == 1:
+        if len(result) == 1:
             return False
-        if any(size != found[0] for size in found):
+        if any(size != result[0] for size in result):
             return True
         raise ValueError(
             "Parsing of the input structure is ambiguous. Please input a blockwise iterable of `Tensor`s or a single `Tensor`."
         )
-    if all(size in (None, each) for size, each in zip(sizes, found)):
+    if all(size in (None, each) for size, each in zip(sizes, result)):
         return True
-    if all(each == found[0] for each in found) and found[0] >= sum(size or 0 for size in sizes):
+    if all(each == result[0] for each in result) and result[0] >= sum(size or 0 for size in sizes):
         return False
     raise ValueError("Input dimension does not match operator dimension.")
 
 
 class _Blocks(LinearOperator):
-    """Operators with blocks on the diagonal, whose arguments may be lists of blocks."""
+    """The base class of block operators, whose arguments may be lists of blocks."""
 
     _matrix_ranks: dict[str, Any] = {"operators": 0}
     _operators: Any
@@ -73,37 +73,37 @@ class _Blocks(LinearOperator):
         return [each.shape[axis] for each in self._diagonal_blocks()]
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """The product with a tensor, an operator, or a list of the argument's blocks."""
-        own, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
-        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(own), x, axis):
+        """Returns the product with a tensor, an operator, or a list of the argument's blocks."""
+        operator_axis, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
+        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), x, axis):
             return super().matmul(x, adjoint, adjoint_arg, name)
-        return self._matmul_blocks(self._checked(x, own, axis), adjoint, adjoint_arg)
+        return self._matmul_blocks(self._checked(x, operator_axis, axis), adjoint, adjoint_arg)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
-        """The product with vectors, or with a list of their blocks."""
-        own = -2 if adjoint else -1
-        if not _are_blocks(self._visible_sizes(own), x, -1):
+        """Returns the product with vectors, or with a list of their blocks."""
+        operator_axis = -2 if adjoint else -1
+        if not _are_blocks(self._visible_sizes(operator_axis), x, -1):
             return super().matvec(x, adjoint, name)
-        columns = [column(each) for each in self._checked(x, own, -1)]
+        columns = [column(each) for each in self._checked(x, operator_axis, -1)]
         return [without_last(each) for each in self._matmul_blocks(columns, adjoint, False)]
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The solution for a tensor, an operator, or a list of the argument's blocks."""
-        own, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
-        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(own), rhs, axis):
+        """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
+        operator_axis, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
+        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), rhs, axis):
             return super().solve(rhs, adjoint, adjoint_arg, name)
-        return self._solve_blocks(self._checked(rhs, own, axis), adjoint, adjoint_arg)
+        return self._solve_blocks(self._checked(rhs, operator_axis, axis), adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
-        """The solution for vectors, or for a list of their blocks."""
-        own = -1 if adjoint else -2
-        if not _are_blocks(self._visible_sizes(own), rhs, -1):
+        """Returns the solution for vectors, or for a list of their blocks."""
+        operator_axis = -1 if adjoint else -2
+        if not _are_blocks(self._visible_sizes(operator_axis), rhs, -1):
             return super().solvevec(rhs, adjoint, name)
-        columns = [column(each) for each in self._checked(rhs, own, -1)]
+        columns = [column(each) for each in self._checked(rhs, operator_axis, -1)]
         return [without_last(each) for each in self._solve_blocks(columns, adjoint, False)]
 
-    def _checked(self, blocks: Any, own: int, axis: int) -> list[Tensor]:
-        return [each._argument(block, own, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
+    def _checked(self, blocks: Any, operator_axis: int, axis: int) -> list[Tensor]:
+        return [each._argument(block, operator_axis, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         parts = _split(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
@@ -145,7 +145,7 @@ class _Blocks(LinearOperator):
 
 
 def _split(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
-    """The rows of matrices in parts of some sizes."""
+    """Splits the rows of matrices into parts of given sizes."""
     parts, start = [], 0
     for size in sizes:
         parts.append(x[..., start : simplify_dim(start + size), :])  # type: ignore[index]
@@ -154,7 +154,7 @@ def _split(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
 
 
 def _dense_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
-    """Rows of blocks as matrices of that many columns, zeros for the last ones that are missing."""
+    """Concatenates each row of blocks to a matrix of ``columns`` columns, padded with zeros."""
     flat = together(*(block for row in rows for block in row))
     left = iter(flat)
     done = []
@@ -167,15 +167,15 @@ def _dense_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
 
 @export("linalg.LinearOperatorBlockDiag")
 class LinearOperatorBlockDiag(_Blocks):
-    """Operators as the blocks of a block diagonal one.
+    """The block diagonal operator of a list of operators.
 
     Args:
-      operators: a list of `LinearOperator`s of one dtype.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      operators: a list of `LinearOperator`s of the same dtype.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: operators of several dtypes.
-      ValueError: an empty list, or hints that contradict what follows.
+      TypeError: the operators' dtypes differ.
+      ValueError: the list is empty, or a hint contradicts the operators'.
 
     >>> import tvtf as tf
     >>> a = tf.linalg.LinearOperatorFullMatrix([[1., 2.], [3., 4.]])
@@ -199,18 +199,18 @@ class LinearOperatorBlockDiag(_Blocks):
         is_square: hints.Hint = True,
         name: str | None = None,
     ) -> None:
-        found = listed(operators)
+        result = listed(operators)
         known = {
             "is_non_singular": (is_non_singular, "non-singular"),
             "is_self_adjoint": (is_self_adjoint, "self-adjoint"),
             "is_positive_definite": (is_positive_definite, "positive definite"),
         }
-        told = "The direct sum of {0} operators is always {0}."
-        implied = [shared(found, k, given, told.format(word)) for k, (given, word) in known.items()]
-        self._operators = found
-        name = name or "_ds_".join(each.name for each in found)
+        message = "The direct sum of {0} operators is always {0}."
+        implied = [shared(result, k, hint, message.format(word)) for k, (hint, word) in known.items()]
+        self._operators = result
+        name = name or "_ds_".join(each.name for each in result)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
-        super().__init__(found[0].dtype, None, **hinted, name=name)
+        super().__init__(result[0].dtype, None, **hinted, name=name)
 
     def _diagonal_blocks(self) -> list[Any]:
         return list(self.operators)
@@ -237,19 +237,19 @@ class LinearOperatorBlockDiag(_Blocks):
         return self._paired(right, "solve", "solve") or super()._linop_solve(right)
 
     def _paired(self, right: LinearOperator, what: str, method: str) -> LinearOperator | None:
-        """Block by block, with another block diagonal operator."""
+        """Combines two block diagonal operators block by block."""
         if not isinstance(right, LinearOperatorBlockDiag):
             return None
         if len(self.operators) != len(right.operators):
             both = "s together when" if method == "matmul" else " when"
             raise ValueError(f"Can not efficiently {what} `LinearOperatorBlockDiag`{both} number of blocks differ.")
         pairs = list(zip(self.operators, right.operators))
-        for own, other in pairs:
-            if not may_be_same(own._dims()[-1], other._dims()[-2]):
-                sizes = f"{own.domain_dimension} but got {other.range_dimension}"
+        for block, other in pairs:
+            if not may_be_same(block._dims()[-1], other._dims()[-2]):
+                sizes = f"{block.domain_dimension} but got {other.range_dimension}"
                 raise ValueError(f"Blocks are incompatible. Expected `x` to have dimension {sizes}.")
-        found = [getattr(own, method)(other) for own, other in pairs]
-        return LinearOperatorBlockDiag(found, is_non_singular=hints.non_singular(self, right), is_square=True)
+        result = [getattr(block, method)(other) for block, other in pairs]
+        return LinearOperatorBlockDiag(result, is_non_singular=hints.non_singular(self, right), is_square=True)
 
     def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         return [each.matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
@@ -282,15 +282,15 @@ def _is_zero(dim: Dim) -> bool:
 
 @export("linalg.LinearOperatorBlockLowerTriangular")
 class LinearOperatorBlockLowerTriangular(_Blocks):
-    """Operators as the blocks of a block lower triangular one.
+    """The block lower triangular operator of rows of operators.
 
     Args:
       operators: a list of rows: row ``i`` is a list of ``i + 1`` `LinearOperator`s, of which the last is square.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: operators of several dtypes.
-      ValueError: blocks that don't fit, or hints that contradict what follows.
+      TypeError: the operators' dtypes differ.
+      ValueError: blocks don't fit, or a hint contradicts the operators'.
 
     >>> import tvtf as tf
     >>> full = tf.linalg.LinearOperatorFullMatrix
@@ -320,8 +320,8 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         _check_form(rows)
         diagonal = [row[-1] for row in rows]
         is_non_singular = _non_singular(diagonal, is_non_singular)
-        told = f"`LinearOperatorBlockLowerTriangular` must be square. Expected argument `is_square` to be True. Received: {is_square}."
-        is_square = hints.always(is_square, True, told)
+        message = f"`LinearOperatorBlockLowerTriangular` must be square. Expected argument `is_square` to be True. Received: {is_square}."
+        is_square = hints.always(is_square, True, message)
         _check_square(diagonal)
         self._operators = rows
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
@@ -343,14 +343,14 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
         count = len(self.operators)
-        found: dict[int, Tensor] = {}
+        result: dict[int, Tensor] = {}
         for i in reversed(range(count)) if adjoint else range(count):
             rest = maybe_adjoint(convert_to_tensor(parts[i]), adjoint_arg)
-            for j in found:
+            for j in result:
                 block = self.operators[j][i] if adjoint else self.operators[i][j]
-                rest = rest - block.matmul(found[j], adjoint=adjoint)
-            found[i] = self.operators[i][i].solve(rest, adjoint=adjoint)
-        return [found[i] for i in range(count)]
+                rest = rest - block.matmul(result[j], adjoint=adjoint)
+            result[i] = self.operators[i][i].solve(rest, adjoint=adjoint)
+        return [result[i] for i in range(count)]
 
     def _linop_inverse(self) -> LinearOperator:
         *above, bottom = self.operators
@@ -375,9 +375,9 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 
 
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
-    """The sum of products of operators."""
-    found = [a.matmul(b) for a, b in zip(left, right)]
-    return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in found])
+    """Returns the sum of products of operators."""
+    result = [a.matmul(b) for a, b in zip(left, right)]
+    return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
 
 
 def _check_form(rows: list[list[Any]]) -> None:
@@ -396,15 +396,15 @@ def _check_same(here: tuple[int, int], there: tuple[int, int], rows: list[list[A
         raise ValueError(f"Argument {texts[0]} must be the same as {texts[1]}.")
 
 
-def _non_singular(diagonal: list[Any], given: hints.Hint) -> hints.Hint:
-    told = f"is always %s. Expected argument `is_non_singular` to be True. Received: {given}."
+def _non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
+    message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
     kinds = [each.is_non_singular for each in diagonal]
     if all(kinds):
         why = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
-        return hints.always(given, True, why + told % "non-singular")
+        return hints.always(hint, True, why + message % "non-singular")
     if any(kind is False for kind in kinds):
         why = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
-        return hints.always(given, False, why + told % "singular")
+        return hints.always(hint, False, why + message % "singular")
     return None
 
 

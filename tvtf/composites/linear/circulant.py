@@ -1,4 +1,4 @@
-"""Operators that convolve: circulant ones, known by their spectrum, and Toeplitz ones, which are parts of such."""
+"""Circulant operators, given by their spectrum, and Toeplitz operators, which are parts of circulant ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _fourier(x: Tensor, depth: int, inverse: bool = False) -> Tensor:
 
 
 class _Circulant(LinearOperator):
-    """Circulant operators, of one level of blocks or several."""
+    """The base class of circulant operators with one or more levels of blocks."""
 
     _matrix_ranks = {"spectrum": 1}
     _depth = 1
@@ -59,15 +59,15 @@ class _Circulant(LinearOperator):
         self._spectrum = as_parameter(spectrum)
         is_non_singular, is_self_adjoint, is_positive_definite, is_square = known
         if len(dims_of(self._spectrum)) < self._depth:
-            told = f"Argument `spectrum` must have at least {self._depth} dimensions. Received: {self._spectrum}."
-            raise ValueError(told)
-        told = (
+            message = f"Argument `spectrum` must have at least {self._depth} dimensions. Received: {self._spectrum}."
+            raise ValueError(message)
+        message = (
             "A real spectrum always corresponds to a self-adjoint operator. Expected argument `is_self_adjoint` to be True "
             f"when `spectrum.dtype.is_complex` = True. Received: {is_self_adjoint}."
         )
-        is_self_adjoint = hints.implied(not self._spectrum.dtype.is_complex, is_self_adjoint, told)
-        told = f"A [[nested] block] circulant operator is always square. Expected argument `is_square` to be True. Received: {is_square}."
-        is_square = hints.always(is_square, True, told)
+        is_self_adjoint = hints.implied(not self._spectrum.dtype.is_complex, is_self_adjoint, message)
+        message = f"A [[nested] block] circulant operator is always square. Expected argument `is_square` to be True. Received: {is_square}."
+        is_square = hints.always(is_square, True, message)
         super().__init__(as_dtype(dtype), None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
 
     @property
@@ -76,16 +76,16 @@ class _Circulant(LinearOperator):
 
     @property
     def block_depth(self) -> int:
-        """How many levels of blocks there are."""
+        """The number of levels of blocks."""
         return self._depth
 
     @property
     def block_shape(self) -> Any:
-        """How many blocks there are on each level."""
+        """The number of blocks on each level."""
         return self.spectrum.shape[-self._depth :]
 
     def block_shape_tensor(self) -> Tensor:
-        """The same as a vector."""
+        """Returns `block_shape` as a vector."""
         return shape_tensor(self._blocks())
 
     def _blocks(self) -> tuple[Dim, ...]:
@@ -115,11 +115,11 @@ class _Circulant(LinearOperator):
         return self._like(right.spectrum / self.spectrum, **hints.of_commuting(self, right))  # type: ignore[attr-defined]
 
     def convolution_kernel(self, name: str = "convolution_kernel") -> Tensor:
-        """The first column, as blocks: the inverse transform of the spectrum."""
+        """Returns the first column in the form of blocks: the inverse Fourier transform of the spectrum."""
         return to_dtype(_fourier(_complex(self.spectrum), self._depth, inverse=True), self.dtype)
 
     def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Any:
-        """Refuses, when it runs, a spectrum whose kernel is not real."""
+        """Checks at run time that the spectrum's convolution kernel is real."""
         part = magnitude(imaginary(self.convolution_kernel()))
         epsilon = float(np.finfo(part.dtype.np).eps)
         limit = to_dtype(self.domain_dimension_tensor(), part.dtype) * epsilon
@@ -129,22 +129,22 @@ class _Circulant(LinearOperator):
         return assert_no_zeros(self.spectrum, "Singular operator:  Spectrum contained zero values.")
 
     def _assert_positive_definite(self) -> Any:
-        told = "Not positive definite:  Real part of spectrum was not all positive."
-        return checked("positive", real(self.spectrum), message=told)
+        message = "Not positive definite:  Real part of spectrum was not all positive."
+        return checked("positive", real(self.spectrum), message=message)
 
     def _assert_self_adjoint(self) -> Any:
-        told = "Not self-adjoint:  The spectrum contained non-zero imaginary part."
-        return assert_real(self.spectrum, told)
+        message = "Not self-adjoint:  The spectrum contained non-zero imaginary part."
+        return assert_real(self.spectrum, message)
 
     def _filtered(self, x: Tensor, adjoint: bool, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Matrices whose columns' spectra ``function`` has changed by the operator's."""
+        """Applies ``function`` to the columns' spectra and the operator's, and transforms back."""
         spectrum = conjugate_if(_complex(self.spectrum), adjoint)
         blocks = self._blocks()
         *batch, size, count = dims_of(x)
         columns = bind.reshape(swapped(cast(x, spectrum.dtype)), shape=(*batch, count, *blocks))
         own = bind.reshape(spectrum, shape=(*dims_of(spectrum)[: -self._depth], 1, *blocks))
-        found = _fourier(function(_fourier(columns, self._depth), own), self._depth, inverse=True)
-        flat = bind.reshape(found, shape=(*dims_of(found)[: -self._depth], size))
+        result = _fourier(function(_fourier(columns, self._depth), own), self._depth, inverse=True)
+        flat = bind.reshape(result, shape=(*dims_of(result)[: -self._depth], size))
         return to_dtype(swapped(flat), self.dtype)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
@@ -180,12 +180,12 @@ class _Circulant(LinearOperator):
 
 @export("linalg.LinearOperatorCirculant")
 class LinearOperatorCirculant(_Circulant):
-    """The matrices whose products are circular convolutions: their first columns are the inverse transforms of ``spectrum``.
+    """Circulant matrices, whose products are circular convolutions with the inverse Fourier transform of ``spectrum``.
 
     Args:
       spectrum: floating or complex tensor of shape (..., n): the eigenvalues.
-      input_output_dtype: of what it is applied to.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      input_output_dtype: the dtype of the operands.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorCirculant([6., 4., 4.], tf.float32)
@@ -211,7 +211,7 @@ class LinearOperatorCirculant(_Circulant):
 
 @export("linalg.LinearOperatorCirculant2D")
 class LinearOperatorCirculant2D(_Circulant):
-    """Circulant matrices of circulant blocks, by a spectrum of shape (..., blocks, size of a block); else as LinearOperatorCirculant.
+    """Block circulant matrices with circulant blocks; the spectrum has shape (..., blocks, block size).
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorCirculant2D([[2., 2.], [2., 2.]], tf.float32)
@@ -240,7 +240,7 @@ class LinearOperatorCirculant2D(_Circulant):
 
 @export("linalg.LinearOperatorCirculant3D")
 class LinearOperatorCirculant3D(_Circulant):
-    """Circulant matrices of three levels, by a spectrum of shape (..., n0, n1, n2); else as LinearOperatorCirculant.
+    """Circulant matrices with three levels of blocks; the spectrum has shape (..., n0, n1, n2).
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorCirculant3D(tf.ones([2, 2, 2])).shape
@@ -268,15 +268,15 @@ class LinearOperatorCirculant3D(_Circulant):
 
 @export("linalg.LinearOperatorToeplitz")
 class LinearOperatorToeplitz(LinearOperator):
-    """The matrices that are constant along their diagonals; products go by the Fourier transform.
+    """Matrices that are constant along their diagonals; products use the Fourier transform.
 
     Args:
       col: floating or complex tensor of shape (..., n): the first column.
-      row: the same for the first row; its first element is not read.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      row: the first row, in the same form; its first element is not used.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: scalars, or lengths that differ.
+      ValueError: an argument is a scalar, or their lengths differ.
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorToeplitz([1., 2., 3.], [1., -4., -9.]).to_dense().numpy()
@@ -327,8 +327,8 @@ class LinearOperatorToeplitz(LinearOperator):
         return tuple(bind.broadcast_to(convert_to_tensor(x), shape=shape) for x in (self.col, self.row))  # type: ignore[return-value]
 
     def _assert_self_adjoint(self) -> Any:
-        told = "row and col are not the same, and so this operator is not self-adjoint."
-        return checked("equal", self.row, self.col, message=told)
+        message = "row and col are not the same, and so this operator is not self-adjoint."
+        return checked("equal", self.row, self.col, message=message)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         col, row = self._both()

@@ -1,4 +1,4 @@
-"""Operators made of several: products, and Kronecker products."""
+"""Compositions and Kronecker products of operators."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind
 
 
-def listed(operators: Any, told: str = "Expected all operators to have the same dtype.  Found {kinds}") -> list[Any]:
-    """The operators of an argument, all of one dtype.
+def listed(operators: Any, message: str = "Expected all operators to have the same dtype.  Found {kinds}") -> list[Any]:
+    """Converts an argument to a list of operators of the same dtype.
 
     Raises:
-      ValueError: none, or nothing that can be listed.
-      TypeError: several dtypes.
+      ValueError: the argument is empty, or not iterable.
+      TypeError: the dtypes differ.
     """
     if not isinstance(operators, Iterable):
         raise TypeError(f"Expected argument 'values' to be a \"proper\" iterable.  Found: {type(operators)}")
-    found = list(operators)
-    if not found:
-        raise ValueError(f"Expected a non-empty list of operators. Found: {found}")
-    if any(each.dtype is not found[0].dtype for each in found):
-        kinds = [str((each.name, each.dtype)) for each in found]
-        raise TypeError(told.format(kinds="   ".join(kinds), listed=kinds))
-    return found
+    value = list(operators)
+    if not value:
+        raise ValueError(f"Expected a non-empty list of operators. Found: {value}")
+    if any(each.dtype is not value[0].dtype for each in value):
+        kinds = [str((each.name, each.dtype)) for each in value]
+        raise TypeError(message.format(kinds="   ".join(kinds), listed=kinds))
+    return value
 
 
-def shared(operators: list[Any], name: str, given: hints.Hint, told: str) -> hints.Hint:
-    """A hint that holds where it does for all."""
-    return hints.implied(all(getattr(each, name) for each in operators), given, told)
+def shared(operators: list[Any], name: str, given: hints.Hint, message: str) -> hints.Hint:
+    """Returns a hint that is true if it is true for all operators."""
+    return hints.implied(all(getattr(each, name) for each in operators), given, message)
 
 
 def batch_of(operators: Iterable[Any]) -> tuple[Dim, ...]:
@@ -54,29 +54,29 @@ def multiplied(numbers: Iterable[Tensor]) -> Tensor:
 
 
 def _is_pair(x: LinearOperator, y: LinearOperator) -> bool:
-    """Whether one is the other's adjoint."""
+    """Returns whether one operator is the adjoint of the other."""
     if x is y and x.is_self_adjoint is not None:
         return x.is_self_adjoint
     return x.H is y or y.H is x
 
 
 def _is_times_own_adjoint(operators: list[Any]) -> bool:
-    """Whether a product is of the form ``A @ A.H``."""
+    """Returns whether a product is of the form ``A @ A.H``."""
     half = len(operators) // 2
     return len(operators) % 2 == 0 and all(map(_is_pair, operators[:half], operators[::-1]))
 
 
 @export("linalg.LinearOperatorComposition")
 class LinearOperatorComposition(LinearOperator):
-    """The product of operators, the last applied first.
+    """The product of operators; the last is applied first.
 
     Args:
-      operators: a list of `LinearOperator`s of one dtype whose dims fit.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      operators: a list of `LinearOperator`s of the same dtype with matching dims.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: operators of several dtypes.
-      ValueError: an empty list, or hints that contradict what follows.
+      TypeError: the operators' dtypes differ.
+      ValueError: the list is empty, or a hint contradicts the operators'.
 
     >>> import tvtf as tf
     >>> twice = tf.linalg.LinearOperatorDiag([2., 2.])
@@ -99,20 +99,20 @@ class LinearOperatorComposition(LinearOperator):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
-        found = listed(operators)
-        told = "The composition of non-singular operators is always non-singular."
-        is_non_singular = shared(found, "is_non_singular", is_non_singular, told)
-        is_aat = _is_times_own_adjoint(found)
-        must_be_self_adjoint = is_aat or (len(found) == 1 and bool(found[0].is_self_adjoint))
-        told = "The composition was determined to be self-adjoint but user provided incorrect `False` hint."
-        is_self_adjoint = hints.implied(must_be_self_adjoint, is_self_adjoint, told)
-        told = "The composition was determined %shave the form A @ A.H, hence it must be %s. The user provided an incorrect `False` hint."
-        is_square = hints.implied(is_aat, is_square, told % ("", "square"))
-        definite = told % ("to be non-singular and ", "positive-definite")
+        value = listed(operators)
+        message = "The composition of non-singular operators is always non-singular."
+        is_non_singular = shared(value, "is_non_singular", is_non_singular, message)
+        is_aat = _is_times_own_adjoint(value)
+        must_be_self_adjoint = is_aat or (len(value) == 1 and bool(value[0].is_self_adjoint))
+        message = "The composition was determined to be self-adjoint but user provided incorrect `False` hint."
+        is_self_adjoint = hints.implied(must_be_self_adjoint, is_self_adjoint, message)
+        message = "The composition was determined %shave the form A @ A.H, hence it must be %s. The user provided an incorrect `False` hint."
+        is_square = hints.implied(is_aat, is_square, message % ("", "square"))
+        definite = message % ("to be non-singular and ", "positive-definite")
         is_positive_definite = hints.implied(is_aat and bool(is_non_singular), is_positive_definite, definite)
-        self._operators = found
+        self._operators = value
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(found[0].dtype, None, *known, name or "_o_".join(each.name for each in found))
+        super().__init__(value[0].dtype, None, *known, name or "_o_".join(each.name for each in value))
 
     @property
     def operators(self) -> Any:
@@ -172,12 +172,12 @@ class LinearOperatorKronecker(LinearOperator):
     """The Kronecker product of operators.
 
     Args:
-      operators: a list of `LinearOperator`s of one dtype.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      operators: a list of `LinearOperator`s of the same dtype.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: operators of several dtypes.
-      ValueError: an empty list, or hints that contradict what follows.
+      TypeError: the operators' dtypes differ.
+      ValueError: the list is empty, or a hint contradicts the operators'.
 
     >>> import tvtf as tf
     >>> a = tf.linalg.LinearOperatorFullMatrix([[1., 2.], [3., 4.]])
@@ -201,21 +201,21 @@ class LinearOperatorKronecker(LinearOperator):
         is_square: hints.Hint = None,
         name: str | None = None,
     ) -> None:
-        told = "Expected every operation in argument `operators` to have the same dtype. Received {listed}."
-        found = listed(operators, told)
+        message = "Expected every operation in argument `operators` to have the same dtype. Received {listed}."
+        value = listed(operators, message)
         known = {
             "is_non_singular": (is_non_singular, "non-singular"),
             "is_self_adjoint": (is_self_adjoint, "self-adjoint"),
             "is_positive_definite": (is_positive_definite, "positive-definite"),
         }
-        told = (
+        message = (
             "The Kronecker product of {0} operators is always {0}. Expected argument `{1}` to be True. Received: {2}."
         )
-        implied = [shared(found, k, given, told.format(w, k, given)) for k, (given, w) in known.items()]
-        self._operators = found
-        name = name or "_x_".join(each.name for each in found)
+        implied = [shared(value, k, given, message.format(w, k, given)) for k, (given, w) in known.items()]
+        self._operators = value
+        name = name or "_x_".join(each.name for each in value)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
-        super().__init__(found[0].dtype, None, **hinted, name=name)
+        super().__init__(value[0].dtype, None, **hinted, name=name)
 
     @property
     def operators(self) -> Any:
@@ -244,7 +244,7 @@ class LinearOperatorKronecker(LinearOperator):
         return self._applied("solve", maybe_adjoint(rhs, adjoint_arg), adjoint)
 
     def _applied(self, method: str, x: Tensor, adjoint: bool) -> Tensor:
-        """Each operator on its own axis of the rows, which then goes behind the others; so the columns come first in the end."""
+        """Applies each operator to its axis of the rows and moves that axis to the end; so the columns' axis ends up first."""
         count = dims_of(x)[-1]
         takes_rows = adjoint is (method == "matmul")
         for each in self.operators:
@@ -256,7 +256,7 @@ class LinearOperatorKronecker(LinearOperator):
         return swapped(bind.reshape(x, shape=(*batch, count, simplify_dim(rows * columns // count))))
 
     def _powers(self) -> list[tuple[Any, Tensor]]:
-        """Each operator with how often its eigenvalues occur."""
+        """Yields each operator with the multiplicity of its eigenvalues."""
         total = self._dims()[-1]
         return [(each, to_dtype(simplify_dim(total // each._dims()[-1]), each.dtype)) for each in self.operators]
 
@@ -297,18 +297,18 @@ class LinearOperatorKronecker(LinearOperator):
 
 
 def _outer(vectors: list[Tensor]) -> Tensor:
-    """The products of elements, one of each vector, as one vector."""
+    """Returns the Kronecker product of vectors."""
 
     def two(a: Any, b: Any) -> Tensor:
-        found = a[..., :, None] * b[..., None, :]
-        *batch, rows, columns = dims_of(found)
-        return bind.reshape(found, shape=(*batch, simplify_dim(rows * columns)))  # type: ignore[no-any-return]
+        value = a[..., :, None] * b[..., None, :]
+        *batch, rows, columns = dims_of(value)
+        return bind.reshape(value, shape=(*batch, simplify_dim(rows * columns)))  # type: ignore[no-any-return]
 
     return reduce(two, vectors)
 
 
 def _kronecker(a: Any, b: Any) -> Tensor:
-    found = a[..., :, None, :, None] * b[..., None, :, None, :]
-    *batch, rows, inner_rows, columns, inner_columns = dims_of(found)
+    value = a[..., :, None, :, None] * b[..., None, :, None, :]
+    *batch, rows, inner_rows, columns, inner_columns = dims_of(value)
     shape = (*batch, simplify_dim(rows * inner_rows), simplify_dim(columns * inner_columns))
-    return bind.reshape(found, shape=shape)  # type: ignore[no-any-return]
+    return bind.reshape(value, shape=shape)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Operators that keep their matrix: full, and lower triangular."""
+"""Operators that store their matrix: full and lower triangular ones."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from tvtf.ops.rules import bind
 
 @export("linalg.LinearOperatorFullMatrix")
 class LinearOperatorFullMatrix(LinearOperator):
-    """The matrices that are given.
+    """The operator of given matrices.
 
     Args:
       matrix: floating or complex tensor of shape (..., m, n).
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      TypeError: another dtype.
-      ValueError: fewer than two dims.
+      TypeError: the dtype is not floating or complex.
+      ValueError: the tensor has fewer than two dims.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorFullMatrix([[2., 1.], [0., 4.]])
@@ -84,14 +84,14 @@ class LinearOperatorFullMatrix(LinearOperator):
 
 @export("linalg.LinearOperatorLowerTriangular")
 class LinearOperatorLowerTriangular(LinearOperator):
-    """The lower triangles of the matrices that are given; what lies above is not read.
+    """The operator of the lower triangles of given matrices; elements above the diagonal are not read.
 
     Args:
       tril: floating or complex tensor of shape (..., n, n).
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: fewer than two dims, or ``is_square`` is False.
+      ValueError: the tensor has fewer than two dims, or ``is_square`` is False.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorLowerTriangular([[2., 9.], [1., 4.]])
@@ -113,8 +113,8 @@ class LinearOperatorLowerTriangular(LinearOperator):
         is_square: hints.Hint = None,
         name: str = "LinearOperatorLowerTriangular",
     ) -> None:
-        told = "Only square lower triangular operators supported at this time."
-        is_square = hints.always(is_square, True, told)
+        message = "Only square lower triangular operators supported at this time."
+        is_square = hints.always(is_square, True, message)
         self._tril = as_parameter(tril)
         if len(self._tril._type.shape) < 2:
             raise ValueError(f"Argument tril must have at least 2 dimensions.  Found: {self._tril!s}")

@@ -48,14 +48,14 @@ def assert_real(x: Any, message: str) -> Any:
 
 @export("linalg.LinearOperatorDiag")
 class LinearOperatorDiag(LinearOperator):
-    """The matrices whose main diagonals are given.
+    """Diagonal matrices with given main diagonals.
 
     Args:
       diag: floating or complex tensor of shape (..., n).
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: a scalar, or hints that are never true.
+      ValueError: ``diag`` is a scalar, or a hint contradicts the form.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorDiag([1., -1.])
@@ -79,8 +79,8 @@ class LinearOperatorDiag(LinearOperator):
         self._diag = as_parameter(diag)
         if not self._diag._type.shape:
             raise ValueError(f"Argument diag must have at least 1 dimension.  Found: {self._diag!s}")
-        told = "A real diagonal operator is always self adjoint."
-        is_self_adjoint = hints.implied(not self._diag.dtype.is_complex, is_self_adjoint, told)
+        text = "A real diagonal operator is always self adjoint."
+        is_self_adjoint = hints.implied(not self._diag.dtype.is_complex, is_self_adjoint, text)
         is_square = hints.always(is_square, True, "Only square diagonal operators currently supported.")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(self._diag.dtype, None, *known, name)
@@ -109,7 +109,7 @@ class LinearOperatorDiag(LinearOperator):
         return self._combined(right, lambda own, other: other / own) or super()._linop_solve(right)
 
     def _combined(self, right: LinearOperator, function: Any) -> LinearOperator | None:
-        """An operator of the elements that ``function`` makes of both."""
+        """Returns the diagonal operator of the elementwise ``function`` of two diagonals."""
         known = hints.of_commuting(self, right)
         if isinstance(right, LinearOperatorDiag):
             return LinearOperatorDiag(function(self.diag, right.diag), **known)
@@ -124,14 +124,14 @@ class LinearOperatorDiag(LinearOperator):
         return assert_no_zeros(self.diag, SINGULAR)
 
     def _assert_positive_definite(self) -> Any:
-        told = "Real diagonal operator had non-positive diagonal entries, thus was not positive definite."
+        text = "Real diagonal operator had non-positive diagonal entries, thus was not positive definite."
         if self.dtype.is_complex:
-            told = "Diagonal operator had diagonal entries with non-positive real part, thus was not positive definite."
-        return checked("positive", real(self.diag), message=told)
+            text = "Diagonal operator had diagonal entries with non-positive real part, thus was not positive definite."
+        return checked("positive", real(self.diag), message=text)
 
     def _assert_self_adjoint(self) -> Any:
-        told = "This diagonal operator contained non-zero imaginary values.   Thus it was not self-adjoint."
-        return assert_real(self.diag, told)
+        text = "This diagonal operator contained non-zero imaginary values.   Thus it was not self-adjoint."
+        return assert_real(self.diag, text)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return column(conjugate_if(self.diag, adjoint)) * maybe_adjoint(x, adjoint_arg)

@@ -1,4 +1,4 @@
-"""Functions of ``tf.linalg`` on operators."""
+"""Handlers of the functions of ``tf.linalg`` for operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.composites.linear.operator import LinearOperator
-from tvtf.core.primitive import teach
+from tvtf.core.primitive import add_handler
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.ops.lapack import adjoint as adjoint_of
 
@@ -42,8 +42,8 @@ def _solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> An
 
 
 def _inverse(input: Any, adjoint: bool = False, name: Any = None) -> Any:
-    found = input.inverse()
-    return found.adjoint() if adjoint else found
+    result = input.inverse()
+    return result.adjoint() if adjoint else result
 
 
 def _logdet(matrix: Any, name: Any = None) -> Any:
@@ -70,4 +70,4 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
 
 
 for _path, _handler in _HANDLERS.items():
-    teach(_path, lambda each: isinstance(each, LinearOperator), functools.partial(_on_operators, _handler))
+    add_handler(_path, lambda each: isinstance(each, LinearOperator), functools.partial(_on_operators, _handler))

@@ -1,4 +1,4 @@
-"""What is known of operators: the hints that users give, and what follows from them."""
+"""Hints about operators (non-singular, self-adjoint, ...): those that users give, and inferences from them."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ Known = dict[str, Any]
 """Hints by name, as operators take them."""
 
 
-def always(given: Hint, holds: bool, told: str) -> bool:
-    """A hint that an operator has by its nature.
+def always(given: Hint, holds: bool, message: str) -> bool:
+    """Returns a hint that is true by the operator's form.
 
     Raises:
-      ValueError: the user said otherwise.
+      ValueError: the user's hint contradicts it.
     """
     if given is (not holds):
-        raise ValueError(told)
+        raise ValueError(message)
     return holds
 
 
-def implied(by: bool, given: Hint, told: str) -> Hint:
-    """A hint that holds where ``by`` does, else as the user gave it."""
-    return always(given, True, told) if by else given
+def implied(by: bool, given: Hint, message: str) -> Hint:
+    """Returns a hint that is true if ``by`` is true; else the user's hint."""
+    return always(given, True, message) if by else given
 
 
-def agreed(operator: Any, name: str, given: Hint, told: str) -> Hint:
-    """A hint that an operator shares with one made of it.
+def agreed(operator: Any, name: str, given: Hint, message: str) -> Hint:
+    """Returns the hint that an operator shares with one derived from it.
 
     Raises:
       ValueError: they contradict each other.
     """
     own = getattr(operator, name)
     if own is not None and given is not None and own is not given:
-        raise ValueError(told)
+        raise ValueError(message)
     return own if given is None else given
 
 
 def non_singular(a: Any, b: Any) -> Hint:
-    """Whether a product is."""
+    """Returns whether the product of two operators is non-singular, as far as their hints say."""
     if a.is_non_singular is False or b.is_non_singular is False:
         return False
     return a.is_non_singular and b.is_non_singular  # type: ignore[no-any-return]
 
 
 def square(a: Any, b: Any) -> Hint:
-    """Whether a product is."""
+    """Returns whether the product of two operators is square, as far as their hints say."""
     if a.is_square and b.is_square:
         return True
     if a.is_square is False and b.is_square is False:
@@ -56,7 +56,7 @@ def square(a: Any, b: Any) -> Hint:
 
 
 def of_product(a: Any, b: Any) -> Known:
-    """What is known of the product of any two operators."""
+    """Returns the hints of the product of two operators."""
     is_square = square(a, b)
     if is_square is False:
         return every(False)
@@ -64,7 +64,7 @@ def of_product(a: Any, b: Any) -> Known:
 
 
 def of_commuting(a: Any, b: Any) -> Known:
-    """What is known of the product of two operators that commute."""
+    """Returns the hints of the product of two operators that commute."""
     both = [(x.is_self_adjoint, x.is_positive_definite and x.is_self_adjoint) for x in (a, b)]
     (one, one_definite), (other, other_definite) = both
     return {
@@ -80,5 +80,5 @@ def every(value: bool) -> Known:
 
 
 def of(operator: Any) -> Known:
-    """An operator's own hints, for one that shares them."""
+    """Returns an operator's hints as arguments of another operator that shares them."""
     return {name: getattr(operator, name) for name in NAMES[:3]} | {"is_square": True}

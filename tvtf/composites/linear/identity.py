@@ -1,4 +1,4 @@
-"""Operators that are a number times the identity: one, any, and zero."""
+"""Multiples of the identity: the identity, scaled identities, and zeros."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tvtf.state.variable import Variable
 
 
 def _count(value: Any, name: str) -> Dim:
-    """A number of rows or columns."""
+    """Converts an argument to a number of rows or columns."""
     if isinstance(value, Variable):
         raise TypeError(f"Argument {name} cannot be reference type. Found: {type(value)}.")
     tensor = convert_to_tensor(value) if not is_tensor(value) else value
@@ -51,7 +51,7 @@ def _count(value: Any, name: str) -> Dim:
 
 
 def _batch(value: Any) -> tuple[Dim, ...] | None:
-    """The dims that an argument ``batch_shape`` tells."""
+    """Converts an argument ``batch_shape`` to dims."""
     if value is None:
         return None
     if isinstance(value, Variable):
@@ -69,7 +69,7 @@ def _batch(value: Any) -> tuple[Dim, ...] | None:
 
 
 class _Fixed(LinearOperator):
-    """Operators without elements of their own: their sizes tell everything."""
+    """The base class of operators that are determined by their sizes."""
 
     _num_rows: Dim
     _num_columns: Dim
@@ -91,14 +91,14 @@ class _Fixed(LinearOperator):
 
 @export("linalg.LinearOperatorIdentity")
 class LinearOperatorIdentity(_Fixed):
-    """The identity of ``num_rows`` rows, as often as ``batch_shape`` says.
+    """A batch of identity matrices.
 
     Args:
       num_rows: an integer.
       batch_shape: integers, or None for one matrix.
-      dtype: float32 where not given.
+      dtype: default: float32.
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: True.
-      assert_proper_shapes: accepted: shapes are always checked.
+      assert_proper_shapes: ignored; shapes are always checked.
 
     >>> import tvtf as tf
     >>> eye = tf.linalg.LinearOperatorIdentity(2)
@@ -126,7 +126,7 @@ class LinearOperatorIdentity(_Fixed):
         assert_proper_shapes: bool = False,
         name: str = "LinearOperatorIdentity",
     ) -> None:
-        told = "An identity operator is always %s."
+        message = "An identity operator is always %s."
         for given, kind in (
             (is_self_adjoint, "self adjoint"),
             (is_non_singular, "non-singular"),
@@ -134,7 +134,7 @@ class LinearOperatorIdentity(_Fixed):
             (is_square, "square"),
         ):
             if not given:
-                raise ValueError(told % kind)
+                raise ValueError(message % kind)
         super().__init__(dtype or float32, None, True, True, True, True, name)
         self._num_rows = self._num_columns = _count(num_rows, "num_rows")
         self._batch_shape = _batch(batch_shape)
@@ -185,13 +185,13 @@ class LinearOperatorIdentity(_Fixed):
 
 @export("linalg.LinearOperatorScaledIdentity")
 class LinearOperatorScaledIdentity(LinearOperator):
-    """Numbers times the identity of ``num_rows`` rows.
+    """A batch of multiples of the identity matrix.
 
     Args:
       num_rows: an integer.
-      multiplier: tensor of any shape: that of the batch.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
-      assert_proper_shapes: accepted: shapes are always checked.
+      multiplier: tensor, whose shape is the batch shape.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
+      assert_proper_shapes: ignored; shapes are always checked.
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorScaledIdentity(2, multiplier=3.).to_dense().numpy()
@@ -217,8 +217,8 @@ class LinearOperatorScaledIdentity(LinearOperator):
     ) -> None:
         self._multiplier = as_parameter(multiplier)
         is_real = not self._multiplier.dtype.is_complex
-        told = "A real diagonal operator is always self adjoint."
-        is_self_adjoint = hints.implied(is_real, is_self_adjoint, told)
+        message = "A real diagonal operator is always self adjoint."
+        is_self_adjoint = hints.implied(is_real, is_self_adjoint, message)
         if not is_square:
             raise ValueError("A ScaledIdentity operator is always square.")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, True)
@@ -268,8 +268,8 @@ class LinearOperatorScaledIdentity(LinearOperator):
 
     def _assert_self_adjoint(self) -> Any:
         multiplier = convert_to_tensor(self.multiplier)
-        told = "LinearOperator was not self-adjoint"
-        return checked("equal", multiplier, conjugate_if(multiplier, True), message=told)
+        message = "LinearOperator was not self-adjoint"
+        return checked("equal", multiplier, conjugate_if(multiplier, True), message=message)
 
     def _factor(self, adjoint: bool) -> Tensor:
         return column(column(conjugate_if(self.multiplier, adjoint)))
@@ -310,14 +310,14 @@ class LinearOperatorScaledIdentity(LinearOperator):
 
 @export("linalg.LinearOperatorZeros")
 class LinearOperatorZeros(_Fixed):
-    """Nothing but zeros.
+    """A batch of zero matrices.
 
     Args:
-      num_rows, num_columns: integers; the latter the same where not given.
+      num_rows, num_columns: integers; default: as many columns as rows.
       batch_shape: integers, or None for one matrix.
-      dtype: float32 where not given.
+      dtype: default: float32.
       is_non_singular, is_self_adjoint, is_positive_definite, is_square: False, True, False and whether both numbers are one.
-      assert_proper_shapes: accepted: shapes are always checked.
+      assert_proper_shapes: ignored; shapes are always checked.
 
     >>> import tvtf as tf
     >>> tf.linalg.LinearOperatorZeros(2).matvec([1., 2.]).numpy()
@@ -353,8 +353,8 @@ class LinearOperatorZeros(_Fixed):
         self._num_columns = self._num_rows if num_columns is None else _count(num_columns, "num_columns")
         rows, columns = self._num_rows, self._num_columns
         if is_square and isinstance(rows, int) and isinstance(columns, int) and rows != columns:
-            told = f"num_rows({rows}) != num_columns({columns})"
-            raise ValueError(f"LinearOperatorZeros initialized as is_square=True, but got {told}")
+            message = f"num_rows({rows}) != num_columns({columns})"
+            raise ValueError(f"LinearOperatorZeros initialized as is_square=True, but got {message}")
         self._batch_shape = _batch(batch_shape)
 
     def _assert_non_singular(self) -> None:

@@ -1,4 +1,4 @@
-"""An operator and a change of low rank: products and solutions cost what the operator's own do."""
+"""Low-rank updates of operators; products and solutions cost about as much as the base operator's."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     Args:
       base_operator: L, of shape (..., m, n).
       u: floating or complex tensor of shape (..., m, k).
-      diag_update: tensor of shape (..., k): the diagonal of D; ones where None.
-      v: tensor of shape (..., n, k); ``u`` where None.
-      is_diag_update_positive: whether all of D is known to be positive.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      diag_update: tensor of shape (..., k), the diagonal of D; None for ones.
+      v: tensor of shape (..., n, k); default: ``u``.
+      is_diag_update_positive: a hint that all elements of D are positive.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
       ValueError: shapes that don't fit, or hints that contradict what follows.
@@ -75,14 +75,14 @@ class LinearOperatorLowRankUpdate(LinearOperator):
                 "Note: setting is_diag_update_positive with a complex dtype means that diagonal is real and positive."
             )
         if diag_update is None:
-            told = "Default diagonal is the identity, which is positive.  However, user set 'is_diag_update_positive' to False."
-            is_diag_update_positive = hints.always(is_diag_update_positive, True, told)
+            message = "Default diagonal is the identity, which is positive.  However, user set 'is_diag_update_positive' to False."
+            is_diag_update_positive = hints.always(is_diag_update_positive, True, message)
         is_symmetric = bool(base.is_self_adjoint) and v is None
-        told = (
+        message = (
             "A = L + UDU^H, with L self-adjoint and D real diagonal.  Since UDU^H is self-adjoint, this must be a "
             "self-adjoint operator."
         )
-        is_self_adjoint = hints.implied(is_symmetric and not dtype.is_complex, is_self_adjoint, told)
+        is_self_adjoint = hints.implied(is_symmetric and not dtype.is_complex, is_self_adjoint, message)
         self._use_cholesky = bool(base.is_positive_definite and is_symmetric and is_diag_update_positive)
         if self._use_cholesky:
             if False in (is_positive_definite, is_self_adjoint, is_non_singular):
@@ -104,9 +104,9 @@ class LinearOperatorLowRankUpdate(LinearOperator):
     def _check_shapes(self) -> None:
         size, rank = broadcast(dims_of(self.u)[-2:], dims_of(self.v)[-2:])
         pairs = [(self.base_operator._dims()[-1], size), (rank, self.diag_operator._dims()[-1])]
-        for expected, found in pairs:
-            if not agree_dim(expected, found):
-                raise ValueError(f"Dimensions {expected} and {found} are not compatible")
+        for expected, result in pairs:
+            if not agree_dim(expected, result):
+                raise ValueError(f"Dimensions {expected} and {result} are not compatible")
         self._dims()
 
     @property
@@ -154,7 +154,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return self.base_operator.matmul(x, adjoint=adjoint) + matmul(left, inner)  # type: ignore[no-any-return]
 
     def _capacitance(self) -> Tensor:
-        """``D^-1 + V^H L^-1 U``, whose size is the rank of the change."""
+        """Returns ``D^-1 + V^H L^-1 U``, a matrix of the size of the update's rank (Woodbury's identity)."""
         inner = matmul(self.v, self.base_operator.solve(self.u), adjoint_a=True)
         return self.diag_operator.inverse().add_to_tensor(inner)  # type: ignore[no-any-return]
 
@@ -166,27 +166,27 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         first = base.solve(taken(rhs, adjoint_arg), adjoint=adjoint)
         small, inner = together(taken(self._capacitance(), adjoint), matmul(right, first, adjoint_a=True))
         if self._use_cholesky:
-            found = cholesky_solve(bind.cholesky(small), inner)
+            result = cholesky_solve(bind.cholesky(small), inner)
         else:
-            found = bind.matrix_solve(small, inner)
-        return first - base.solve(matmul(left, found), adjoint=adjoint)  # type: ignore[no-any-return]
+            result = bind.matrix_solve(small, inner)
+        return first - base.solve(matmul(left, result), adjoint=adjoint)  # type: ignore[no-any-return]
 
     def _determinant(self) -> Tensor:
         if self.is_positive_definite:
             return bind.exp(self.log_abs_determinant())  # type: ignore[no-any-return]
-        own = bind.matrix_determinant(self._capacitance())
-        return own * self.diag_operator.determinant() * self.base_operator.determinant()  # type: ignore[no-any-return]
+        capacitance = bind.matrix_determinant(self._capacitance())
+        return capacitance * self.diag_operator.determinant() * self.base_operator.determinant()  # type: ignore[no-any-return]
 
     def _log_abs_determinant(self) -> Tensor:
         if self._use_cholesky:
-            own = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
+            capacitance = 2 * total(bind.log(diagonal(bind.cholesky(self._capacitance()))))
         else:
             size = bind.log(magnitude(bind.matrix_determinant(self._capacitance())))
-            own = to_dtype(size, self.dtype)
-        return own + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
+            capacitance = to_dtype(size, self.dtype)
+        return capacitance + self.diag_operator.log_abs_determinant() + self.base_operator.log_abs_determinant()  # type: ignore[no-any-return]
 
     def _diag_part(self) -> Tensor:
-        found = self.u * conjugate_if(self.v, True)
+        result = self.u * conjugate_if(self.v, True)
         if self.diag_update is not None:
-            found = found * convert_to_tensor(self.diag_update)[..., None, :]  # type: ignore[index]
-        return total(found) + self.base_operator.diag_part()  # type: ignore[no-any-return]
+            result = result * convert_to_tensor(self.diag_update)[..., None, :]  # type: ignore[index]
+        return total(result) + self.base_operator.diag_part()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""LinearOperator: a batch of matrices that need not be there; what any of them does, by way of the dense matrix."""
+"""LinearOperator, the base class: a batch of matrices that need not be stored; defaults use the dense matrix."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ from tvtf.state.module import Module
 
 
 def _slow(what: str, costs: str = " and O(N^3) operations") -> None:
-    told = "Using (possibly slow) default implementation of %s.  Requires conversion to a dense matrix%s."
-    logger.warning(told, what, costs)
+    text = "Using (possibly slow) default implementation of %s.  Requires conversion to a dense matrix%s."
+    logger.warning(text, what, costs)
 
 
 @export("linalg.LinearOperator")
 class LinearOperator(Module, CompositeTensor):
-    """The base of operators: a batch of matrices of shape (..., range, domain), known by what they do.
+    """The base class of operators: a batch of matrices of shape (..., range, domain), defined by its products.
 
-    A subclass defines ``_shape`` and ``_matmul``, and what else it knows better than the dense matrix does: ``_solve``, ``_to_dense``,
-    ``_determinant`` ... Hints that it or the user gives tell which algorithms may be used; nobody checks them.
+    A subclass defines ``_shape`` and ``_matmul``, and overrides what it can do faster than the dense matrix: ``_solve``,
+    ``_determinant`` ... Hints, its own or the user's, select algorithms; they are not checked.
 
     Args:
-      dtype: of the elements.
-      graph_parents: not used.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: True, False, or None where it is not known.
+      dtype: the dtype of the elements.
+      graph_parents: ignored.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices: True, False, or None for unknown.
       name: a name.
-      parameters: the arguments of the subclass; found without being told.
+      parameters: the arguments of the subclass; recorded automatically.
 
     Raises:
       ValueError: hints that contradict each other.
@@ -117,11 +117,11 @@ class LinearOperator(Module, CompositeTensor):
         if parameters is not None:
             vars(self)["_parameters"] = parameters
 
-    # -- what it is
+    # -- properties
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments that made it."""
+        """The arguments of the constructor."""
         return dict(self._parameters)
 
     @property
@@ -134,7 +134,7 @@ class LinearOperator(Module, CompositeTensor):
 
     @property
     def graph_parents(self) -> list[Any]:
-        """Deprecated; nothing."""
+        """Deprecated: always empty."""
         return []
 
     @property
@@ -151,7 +151,7 @@ class LinearOperator(Module, CompositeTensor):
 
     @property
     def is_square(self) -> hints.Hint:
-        """As hinted, or as the shape tells."""
+        """The hint, or whether the static shape is square."""
         rows, columns = self.range_dimension, self.domain_dimension
         is_known_square = rows is not None and rows == columns
         if self._is_square is False and is_known_square:
@@ -161,7 +161,7 @@ class LinearOperator(Module, CompositeTensor):
         return is_known_square
 
     def _dims(self) -> tuple[Dim, ...]:
-        """The shape as dims; a subclass defines this or ``_shape``."""
+        """Returns the shape as dims; a subclass defines this or ``_shape``."""
         return tuple(self._shape())
 
     def _shape(self) -> TensorShape:
@@ -188,29 +188,29 @@ class LinearOperator(Module, CompositeTensor):
         return self.shape[-2]  # type: ignore[no-any-return]
 
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
-        """The shape as a vector."""
+        """Returns the shape as a vector."""
         return shape_tensor(self._dims())
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
-        """The shape without that of a matrix as a vector."""
+        """Returns the batch shape as a vector."""
         return shape_tensor(self._dims()[:-2])
 
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
-        """The rank as a tensor."""
+        """Returns the rank as a tensor."""
         return constant(len(self._dims()))
 
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
-        """The number of columns as a tensor."""
+        """Returns the number of columns as a tensor."""
         return self.shape_tensor()[-1]
 
     def range_dimension_tensor(self, name: str = "range_dimension_tensor") -> Tensor:
-        """The number of rows as a tensor."""
+        """Returns the number of rows as a tensor."""
         return self.shape_tensor()[-2]
 
     # -- products and solutions
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
-        """The product with matrices of shape (..., domain, k), or with another operator.
+        """Returns the product with matrices of shape (..., domain, k), or with another operator.
 
         Raises:
           ValueError: the dims don't fit.
@@ -226,18 +226,18 @@ class LinearOperator(Module, CompositeTensor):
         return self.matmul(other)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
-        """The product with vectors of shape (..., domain)."""
+        """Returns the product with vectors of shape (..., domain)."""
         return self._matvec(self._argument(x, -2 if adjoint else -1, -1), adjoint)
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
-        """The exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
+        """Returns the exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
 
         Raises:
           NotImplementedError: the operator is known to be singular, or not square.
         """
-        for holds, told in ((self.is_non_singular, "be singular"), (self.is_square, "not be square")):
+        for holds, text in ((self.is_non_singular, "be singular"), (self.is_square, "not be square")):
             if holds is False:
-                raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {told}.")
+                raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {text}.")
         if isinstance(rhs, LinearOperator):
             left, right = self._as_taken(adjoint), rhs._as_taken(adjoint_arg)
             left._check_operator(right, "rhs")
@@ -245,32 +245,32 @@ class LinearOperator(Module, CompositeTensor):
         return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
-        """The exact solution for vectors of shape (..., range)."""
+        """Returns the exact solution for vectors of shape (..., range)."""
         return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
 
     def _argument(self, x: Any, own: int, axis: int) -> Tensor:
-        """A tensor whose dim at ``axis`` fits the operator's at ``own``."""
+        """Converts an argument to a tensor, and checks that its dim at ``axis`` equals the operator's dim at ``own``."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
                 f"Expected argument to have dtype {self.dtype}.  Found: {tensor.dtype} in tensor {tensor!s}"
             )
-        expected, found = self._dims()[own], dims_of(tensor)
-        if len(found) < -axis:
+        expected, result = self._dims()[own], dims_of(tensor)
+        if len(result) < -axis:
             raise IndexError(f"{self.name}: expected a tensor of at least {-axis} dims, but got shape {tensor.shape}")
-        if expected is not None and not agree_dim(expected, found[axis]):
-            raise ValueError(f"Dimensions {expected} and {found[axis]} are not compatible")
+        if expected is not None and not agree_dim(expected, result[axis]):
+            raise ValueError(f"Dimensions {expected} and {result[axis]} are not compatible")
         return tensor
 
     def _check_operator(self, right: LinearOperator, name: str) -> None:
         rows, columns = right.range_dimension, self.domain_dimension
         if None not in (rows, columns) and rows != columns:
-            told = f"Operators are incompatible. Expected `{name}` to have dimension {columns} but got {rows}."
-            raise ValueError(told)
+            text = f"Operators are incompatible. Expected `{name}` to have dimension {columns} but got {rows}."
+            raise ValueError(text)
 
     @abc.abstractmethod
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
-        """The product with a tensor."""
+        """Returns the product with a tensor."""
 
     def _matvec(self, x: Any, adjoint: bool = False) -> Any:
         return without_last(self.matmul(column(x), adjoint=adjoint))
@@ -299,24 +299,24 @@ class LinearOperator(Module, CompositeTensor):
         return self.adjoint() if adjoint else self
 
     def adjoint(self, name: str = "adjoint") -> LinearOperator:
-        """The conjugate transpose."""
+        """Returns the conjugate transpose."""
         return self if self.is_self_adjoint is True else self._linop_adjoint()
 
     H = property(adjoint, None)
 
     def inverse(self, name: str = "inverse") -> LinearOperator:
-        """The inverse.
+        """Returns the inverse.
 
         Raises:
           ValueError: the operator is known to be singular, or not square.
         """
-        for holds, told in ((self.is_square, "non square"), (self.is_non_singular, "singular")):
+        for holds, text in ((self.is_square, "non square"), (self.is_non_singular, "singular")):
             if holds is False:
-                raise ValueError(f"Cannot take the Inverse: This operator represents a {told} matrix.")
+                raise ValueError(f"Cannot take the Inverse: This operator represents a {text} matrix.")
         return self._linop_inverse()
 
     def cholesky(self, name: str = "cholesky") -> LinearOperator:
-        """The lower triangular factor.
+        """Returns the lower triangular factor.
 
         Raises:
           ValueError: the operator is not hinted to be self-adjoint and positive definite.
@@ -337,16 +337,16 @@ class LinearOperator(Module, CompositeTensor):
         return lower(factor, is_non_singular=True, is_self_adjoint=False, is_square=True)  # type: ignore[no-any-return]
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
-        """The product with another operator, whose form is asked first."""
-        found = right._linop_matmul_of(self)
-        return self._composed(self, right) if found is None else found
+        """Returns the product with another operator; the other's specialized product is tried first."""
+        result = right._linop_matmul_of(self)
+        return self._composed(self, right) if result is None else result
 
     def _linop_matmul_of(self, left: LinearOperator) -> LinearOperator | None:
-        """The product ``left @ self``, where ``self`` knows it."""
+        """Returns the product ``left @ self`` if this class has a special form for it."""
         return None
 
     def _linop_solve(self, right: LinearOperator) -> LinearOperator:
-        """The product of the inverse with another operator."""
+        """Returns the product of the inverse with another operator."""
         if right._is_identity:
             return self.inverse()
         return self._composed(public("LinearOperatorInversion")(self), right)
@@ -359,7 +359,7 @@ class LinearOperator(Module, CompositeTensor):
     # -- numbers
 
     def to_dense(self, name: str = "to_dense") -> Tensor:
-        """The matrices, shape (..., range, domain)."""
+        """Returns the matrices, shape (..., range, domain)."""
         return self._to_dense()
 
     def _to_dense(self) -> Tensor:
@@ -367,21 +367,21 @@ class LinearOperator(Module, CompositeTensor):
         return self.matmul(identity(batch, columns, self.dtype))  # type: ignore[no-any-return]
 
     def diag_part(self, name: str = "diag_part") -> Tensor:
-        """The main diagonals, shape (..., the smaller dim)."""
+        """Returns the main diagonals, shape (..., the smaller dim)."""
         return self._diag_part()
 
     def _diag_part(self) -> Tensor:
         return diagonal(convert_to_tensor(self.to_dense()))
 
     def trace(self, name: str = "trace") -> Tensor:
-        """The sum of the main diagonal."""
+        """Returns the sum of the main diagonal."""
         return self._trace()
 
     def _trace(self) -> Tensor:
         return total(self.diag_part())
 
     def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
-        """The sum with matrices of the same dtype."""
+        """Returns the sum with matrices of the same dtype."""
         tensor = convert_to_tensor(x)
         if tensor.dtype is not self.dtype:
             raise TypeError(
@@ -393,7 +393,7 @@ class LinearOperator(Module, CompositeTensor):
         return self.to_dense() + x
 
     def determinant(self, name: str = "det") -> Tensor:
-        """The determinants.
+        """Returns the determinants.
 
         Raises:
           NotImplementedError: the operator is known not to be square.
@@ -402,7 +402,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._determinant()
 
     def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
-        """The logarithms of the determinants' magnitudes."""
+        """Returns the logarithms of the determinants' magnitudes."""
         self._check_has_determinant()
         return self._log_abs_determinant()
 
@@ -423,7 +423,7 @@ class LinearOperator(Module, CompositeTensor):
         return slogdet(self.to_dense()).log_abs_determinant
 
     def eigvals(self, name: str = "eigvals") -> Tensor:
-        """The eigenvalues of a self-adjoint operator.
+        """Returns the eigenvalues of a self-adjoint operator.
 
         Raises:
           NotImplementedError: it is not hinted to be self-adjoint.
@@ -436,7 +436,7 @@ class LinearOperator(Module, CompositeTensor):
         return eigvalsh(self.to_dense())
 
     def cond(self, name: str = "cond") -> Tensor:
-        """The condition numbers: the largest singular value by the smallest."""
+        """Returns the condition numbers: the ratio of the largest to the smallest singular value."""
         return self._cond()
 
     def _cond(self) -> Tensor:
@@ -445,21 +445,21 @@ class LinearOperator(Module, CompositeTensor):
     # -- checks
 
     def assert_non_singular(self, name: str = "assert_non_singular") -> Any:
-        """Refuses, when it runs, an operator that is singular up to rounding."""
+        """Checks at run time that the operator is not singular up to rounding errors."""
         return self._assert_non_singular()
 
     def _assert_non_singular(self) -> Any:
         _slow("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
-        found = spread(svd(self.to_dense(), compute_uv=False))
+        result = spread(svd(self.to_dense(), compute_uv=False))
         epsilon = float(np.finfo(self.dtype.np).eps)
-        sizes = [to_dtype(d, found.dtype) for d in (self.range_dimension_tensor(), self.domain_dimension_tensor())]
-        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, found.dtype))
-        return checked("less", found, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon.")
+        sizes = [to_dtype(d, result.dtype) for d in (self.range_dimension_tensor(), self.domain_dimension_tensor())]
+        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, result.dtype))
+        return checked("less", result, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon.")
 
     def assert_positive_definite(self, name: str = "assert_positive_definite") -> Any:
-        """Refuses, when it runs, a self-adjoint operator that is not positive definite.
+        """Checks at run time that a self-adjoint operator is positive definite.
 
         Raises:
           NotImplementedError: it is not hinted to be self-adjoint.
@@ -470,11 +470,11 @@ class LinearOperator(Module, CompositeTensor):
         _slow("assert_positive_definite")
         if not self.is_self_adjoint:
             raise NotImplementedError("assert_positive_definite is not implemented.")
-        found = diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))
-        return checked("positive", found, message="Matrix was not positive definite.")
+        result = diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))
+        return checked("positive", result, message="Matrix was not positive definite.")
 
     def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Any:
-        """Refuses, when it runs, an operator that is not its own conjugate transpose."""
+        """Checks at run time that the operator equals its conjugate transpose."""
         return self._assert_self_adjoint()
 
     def _assert_self_adjoint(self) -> Any:
@@ -493,25 +493,25 @@ class LinearOperator(Module, CompositeTensor):
 
     def _with_gradient(self, gradients: Any) -> Any:
         own = self._gradient_components()
-        found = [zeros_like(convert_to_tensor(x)) if g is None else g for g, x in zip(gradients, own)]
-        return nest.pack_sequence_as(self, found, expand_composites=True)
+        result = [zeros_like(convert_to_tensor(x)) if g is None else g for g, x in zip(gradients, own)]
+        return nest.pack_sequence_as(self, result, expand_composites=True)
 
     def __getitem__(self, slices: Any) -> LinearOperator:
         return sliced(self, slices)
 
 
 def checked(kind: str, *values: Any, message: str = "") -> Any:
-    """What ``tf.debugging.assert_<kind>`` says of the values."""
+    """Calls ``tf.debugging.assert_<kind>``."""
     return public_names()[f"debugging.assert_{kind}"](*values, message=message)
 
 
 def public(name: str) -> Any:
-    """One of the operators by its public name."""
+    """Returns a class of operators by its public name."""
     return public_names()[f"linalg.{name}"]
 
 
 def _recorded(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that keeps the arguments of the outermost call."""
+    """Wraps a constructor to record the arguments of the outermost call."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
@@ -527,7 +527,7 @@ def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
     operator, args, kwargs = call
     try:
         bound = signature.bind(operator, *args, **kwargs)
-    except TypeError:  # the constructor tells what is wrong
+    except TypeError:  # the constructor raises a better error
         return {}
     bound.apply_defaults()
     _, *own = bound.arguments.items()

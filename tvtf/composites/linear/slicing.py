@@ -1,4 +1,4 @@
-"""Indexing the batch of an operator: the same slices of those parameters that have the batch's dims."""
+"""Indexing of an operator's batch: slices the parameters that have the batch's dims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvtf.ops.rules import bind
 
 
 def sliced(operator: Any, slices: Any) -> Any:
-    """``operator[slices]`` of its batch dims."""
+    """Returns ``operator[slices]``; the slices index the batch dims."""
     given = slices if isinstance(slices, tuple) else (slices,)
     changed = {}
     if given != (Ellipsis,):
@@ -47,7 +47,7 @@ def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[
 
 
 def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
-    """The parameter with a batch of that many dims."""
+    """Returns the parameter with dims of size 1 prepended, up to a given batch rank."""
     if not is_operator:
         tensor = convert_to_tensor(parameter)
         dims = dims_of(tensor)
@@ -69,7 +69,7 @@ def _lifted_part(part: Any, rank: Any, count: int) -> Any:
 
 
 def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> list[Any]:
-    """The slices for a parameter some of whose dims are 1 where the batch's are not."""
+    """Returns the slices for a parameter that broadcasts along some of the batch's dims."""
     taken: list[Any] = []
     axis = 0
     for i, each in enumerate(slices):
@@ -85,7 +85,7 @@ def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> lis
 
 
 def _of_repeated(each: Any) -> Any:
-    """What a slice of a repeated dim takes of the one that is there."""
+    """Converts a slice of a broadcast dim to one of the parameter's dim of size 1."""
     if not isinstance(each, slice):
         return 0
     start, stop, step = (

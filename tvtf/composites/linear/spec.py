@@ -1,4 +1,4 @@
-"""The types of operators: which parameters are tensors, and what the others are."""
+"""Type specs of operators: the specs of their tensor parameters and the values of the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.core.tensor_spec import TensorSpec
 
 
 class LinearOperatorSpec(TypeSpec):
-    """The type of an operator: the specs of its parameters that are made of tensors, and the values of the others."""
+    """The type of an operator: the specs of its tensor parameters, and the values of the others."""
 
     def __init__(
         self, param_specs: dict[str, Any], non_tensor_params: dict[str, Any], prefer_static_fields: tuple[str, ...] = ()
@@ -42,8 +42,8 @@ class LinearOperatorSpec(TypeSpec):
         return self._param_specs
 
     def _to_components(self, value: Any) -> Any:
-        found = _parameters(value)
-        return {name: found[name] for name in self._param_specs}
+        result = _parameters(value)
+        return {name: result[name] for name in self._param_specs}
 
     def _from_components(self, components: Any) -> Any:
         return self.value_type(**self._non_tensor_params, **components)
@@ -53,20 +53,20 @@ class LinearOperatorSpec(TypeSpec):
 
 
 def spec_type(operator_type: type) -> type[LinearOperatorSpec]:
-    """The type of specs of one class of operators."""
+    """Creates the spec class for a class of operators."""
     return type(f"{operator_type.__name__}Spec", (LinearOperatorSpec,), {"value_type": operator_type})
 
 
 def _parameters(operator: Any) -> dict[str, Any]:
-    """What makes an operator again: its parameters as it keeps them, in one order, with the hints that it found."""
+    """Returns the arguments that recreate an operator: its converted parameters, sorted, with the inferred hints."""
     named = [name for name in operator._parameters if name not in (*hints.NAMES, "name")]
     kept = {name: getattr(operator, f"_{name}", operator._parameters[name]) for name in named}
-    found = {name: getattr(operator, f"_{name}") for name in hints.NAMES}
-    return {name: _component(value) for name, value in sorted((kept | found).items())}
+    result = {name: getattr(operator, f"_{name}") for name in hints.NAMES}
+    return {name: _component(value) for name, value in sorted((kept | result).items())}
 
 
 def _component(value: Any) -> Any:
-    """Dims that only the program knows as tensors."""
+    """Converts dims that only run time determines to tensors."""
     if isinstance(value, list):
         return [_component(each) for each in value]
     if isinstance(value, tuple):

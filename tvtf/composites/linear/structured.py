@@ -1,4 +1,4 @@
-"""Operators of few numbers: reflections, permutations, and tridiagonal matrices."""
+"""Operators with few parameters: Householder reflections, permutations, and tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from tvtf.ops.tridiagonal import tridiagonal_matmul, tridiagonal_solve
 
 @export("linalg.LinearOperatorHouseholder")
 class LinearOperatorHouseholder(LinearOperator):
-    """Reflections: ``I - 2 v v^H`` with ``v`` of length one.
+    """Householder reflections: ``I - 2 v v^H`` with ``v`` normalized.
 
     Args:
-      reflection_axis: floating or complex tensor of shape (..., n): ``v``, of any length.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      reflection_axis: floating or complex tensor of shape (..., n): ``v``, which need not be normalized.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
       ValueError: a scalar, or hints that are never true.
@@ -70,12 +70,12 @@ class LinearOperatorHouseholder(LinearOperator):
     ) -> None:
         self._reflection_axis = as_parameter(reflection_axis)
         if not dims_of(self._reflection_axis):
-            told = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
-            raise ValueError(told)
-        told = "A Householder operator is always %s."
-        is_self_adjoint = hints.always(is_self_adjoint, True, told % "self adjoint")
-        is_positive_definite = hints.always(is_positive_definite, False, told % "non-positive definite")
-        is_square = hints.always(is_square, True, told % "square")
+            message = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
+            raise ValueError(message)
+        message = "A Householder operator is always %s."
+        is_self_adjoint = hints.always(is_self_adjoint, True, message % "self adjoint")
+        is_positive_definite = hints.always(is_positive_definite, False, message % "non-positive definite")
+        is_square = hints.always(is_square, True, message % "square")
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(self._reflection_axis.dtype, None, *known, name)
 
@@ -139,12 +139,12 @@ class LinearOperatorHouseholder(LinearOperator):
 
 @export("linalg.LinearOperatorPermutation")
 class LinearOperatorPermutation(LinearOperator):
-    """The matrices that take rows into another order: row ``i`` of a product is row ``perm[i]``.
+    """Permutation matrices: row ``i`` of a product is row ``perm[i]`` of the operand.
 
     Args:
       perm: integer tensor of shape (..., n), in each vector the numbers below n.
-      dtype: of what it is applied to.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      dtype: the dtype of the operands.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
       TypeError: ``perm`` is not of integers.
@@ -171,10 +171,10 @@ class LinearOperatorPermutation(LinearOperator):
     ) -> None:
         self._perm = as_parameter(perm)
         _check_permutation(self._perm)
-        told = "A Permutation operator is always %s. Expected argument `%s` to be True. Received: %s."
+        message = "A Permutation operator is always %s. Expected argument `%s` to be True. Received: %s."
         if is_non_singular is False:
-            raise ValueError(told % ("non-singular", "is_non_singular", is_non_singular))
-        is_square = hints.always(is_square, True, told % ("square", "is_square", is_square))
+            raise ValueError(message % ("non-singular", "is_non_singular", is_non_singular))
+        is_square = hints.always(is_square, True, message % ("square", "is_square", is_square))
         super().__init__(dtype, None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
 
     @property
@@ -222,24 +222,24 @@ def _check_permutation(perm: Any) -> None:
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
         raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
-    array = static_value(perm)  # as in TensorFlow, which leaves what only a call tells to the caller
+    array = static_value(perm)  # as in TensorFlow, a value that is unknown while tracing is not checked
     if array is not None and (np.sort(array, axis=-1) != np.arange(array.shape[-1])).any():
-        told = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
-        raise ValueError(told)
+        message = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
+        raise ValueError(message)
 
 
 @export("linalg.LinearOperatorTridiag")
 class LinearOperatorTridiag(LinearOperator):
-    """The matrices of three diagonals.
+    """Tridiagonal matrices.
 
     Args:
       diagonals: as `tf.linalg.tridiagonal_solve` takes them: a tensor of shape (..., 3, n) for "compact", three of shape (..., n) for
         "sequence", one of shape (..., n, n) for "matrix".
       diagonals_format: which of them.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: hints about the matrices.
 
     Raises:
-      ValueError: another format.
+      ValueError: the format is none of these.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorTridiag([[3., 4., 0.], [1., -1., 2.], [0., 6., 7.]])
@@ -262,8 +262,8 @@ class LinearOperatorTridiag(LinearOperator):
         name: str = "LinearOperatorTridiag",
     ) -> None:
         if diagonals_format not in ("compact", "matrix", "sequence"):
-            told = "Argument `diagonals_format` must be one of compact, matrix, or sequence."
-            raise ValueError(f"{told} Received : {diagonals_format}.")
+            message = "Argument `diagonals_format` must be one of compact, matrix, or sequence."
+            raise ValueError(f"{message} Received : {diagonals_format}.")
         self._diagonals_format = diagonals_format
         if diagonals_format == "sequence":
             self._diagonals: Any = [as_parameter(each) for each in diagonals]
@@ -296,14 +296,14 @@ class LinearOperatorTridiag(LinearOperator):
         return (*batch, size, size)
 
     def _bands(self) -> list[Tensor]:
-        """The upper, main and lower diagonal, all of n elements."""
+        """Returns the upper, main and lower diagonal, each with n elements."""
         *batch, size, _ = self._dims()
         if self.diagonals_format == "sequence":
             return [bind.broadcast_to(convert_to_tensor(each), shape=(*batch, size)) for each in self.diagonals]
         return [self.diagonals[..., i, :] for i in range(3)]
 
     def _taken(self, adjoint: bool) -> Tensor:
-        """What the functions of `tf.linalg` take, for the matrix or its conjugate transpose."""
+        """Returns the diagonals for the functions of `tf.linalg`, of the matrix or its conjugate transpose."""
         if self.diagonals_format == "matrix":
             return maybe_adjoint(convert_to_tensor(self.diagonals), adjoint)
         upper, main, lower = self._bands()
@@ -323,8 +323,8 @@ class LinearOperatorTridiag(LinearOperator):
             return checked("equal", dense, adjoint_of(dense), message="Matrix was not equal to its adjoint.")
         upper, main, lower = self._bands()
         assert_real(main, "This tridiagonal operator contained non-zero imaginary values on the diagonal.")
-        told = "This tridiagonal operator has non-conjugate subdiagonal and superdiagonal."
-        return checked("equal", conjugate_if(lower[..., 1:], True), upper[..., :-1], message=told)  # type: ignore[index]
+        message = "This tridiagonal operator has non-conjugate subdiagonal and superdiagonal."
+        return checked("equal", conjugate_if(lower[..., 1:], True), upper[..., :-1], message=message)  # type: ignore[index]
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         x = maybe_adjoint(x, adjoint_arg)

@@ -1,4 +1,4 @@
-"""Sums of operators, in the narrowest form that holds them."""
+"""Sums of operators, in the most specific form that can represent them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMS = (
 
 
 def kept_form(operator: LinearOperator) -> bool:
-    """Whether sums of such operators are known by form."""
+    """Returns whether sums of two operators have a special form."""
     return any(isinstance(operator, form) for form in _FORMS)
 
 

@@ -1,4 +1,4 @@
-"""The adjoint and the inverse of an operator that knows no better form of them."""
+"""The adjoint and the inverse of operators without a special form for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS = {
 
 
 class _Wrapped(LinearOperator):
-    """An operator that shares another's hints and numbers."""
+    """The base class of operators derived from one operator, whose hints they share."""
 
     _matrix_ranks = {"operator": 0}
     _what = ""
@@ -29,9 +29,9 @@ class _Wrapped(LinearOperator):
 
     def __init__(self, operator: Any, known: dict[str, hints.Hint], name: str | None) -> None:
         self._operator = operator
-        told = "An operator is {0} if and only if its {1} is {0}."
+        message = "An operator is {0} if and only if its {1} is {0}."
         agreed: hints.Known = {
-            each: hints.agreed(operator, each, known[each], told.format(word, self._what))
+            each: hints.agreed(operator, each, known[each], message.format(word, self._what))
             for each, word in _WORDS.items()
         }
         super().__init__(operator.dtype, None, **agreed, name=name or operator.name + self._suffix)
@@ -59,10 +59,10 @@ class LinearOperatorAdjoint(_Wrapped):
 
     Args:
       operator: a `LinearOperator`.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: as of the operator.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: default: the operator's.
 
     Raises:
-      ValueError: hints that contradict the operator's.
+      ValueError: a hint contradicts the operator's.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorFullMatrix([[1 - 1j, 3.], [0., 1. + 1j]])
@@ -132,10 +132,10 @@ class LinearOperatorInversion(_Wrapped):
 
     Args:
       operator: a `LinearOperator`.
-      is_non_singular, is_self_adjoint, is_positive_definite, is_square: as of the operator.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: default: the operator's.
 
     Raises:
-      ValueError: hints that contradict the operator's, or one that is singular or not square.
+      ValueError: a hint contradicts the operator's, or one that is singular or not square.
 
     >>> import tvtf as tf
     >>> operator = tf.linalg.LinearOperatorFullMatrix([[2., 0.], [0., 4.]])

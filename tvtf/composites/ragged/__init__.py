@@ -1,4 +1,4 @@
-"""Ragged tensors: rows of several lengths, and what public functions do on them."""
+"""Ragged tensors, whose rows have different lengths, and public functions on them."""
 
 from tvtf.composites.ragged import (
     broadcasting,

@@ -1,4 +1,4 @@
-"""Broadcasting tensors that may be ragged: dim by dim, a uniform dim of one to the rows of another, which rows each item is of.
+"""Broadcasting of ragged tensors: a uniform dim of size 1 is repeated to the row lengths of the other operand.
 
 Source: https://www.tensorflow.org/guide/ragged_tensor#broadcasting
 """
@@ -22,14 +22,14 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind
 
 Places = Tensor | None
-"""From which of its items each item of the result comes; None where from the one at its place."""
+"""For each item of the result, the index of the operand's item that it is taken from; None for the identity."""
 
 
 def spread(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Any]]:
-    """The innermost values of two tensors, of which one at least is ragged, repeated as they are needed side by side.
+    """Broadcasts two tensors, at least one of them ragged, to the same rows.
 
     Returns:
-      The values of both, whose inner dims broadcast to one another, and what makes a tensor of values computed with them.
+      The innermost values of both, whose inner dims broadcast by NumPy's rules, and a function from result values to rows.
     """
     a, b = _shape_like(x, y), _shape_like(y, x)
     if a.rank > b.rank:
@@ -41,7 +41,7 @@ def spread(x: Any, y: Any) -> tuple[Tensor, Tensor, Callable[[Tensor], Any]]:
 
 
 def nested(values: Any, parts: tuple[RowPartition, ...]) -> Any:
-    """Values in rows of rows."""
+    """Returns values partitioned into rows, the outermost partition first in ``parts``."""
     for part in reversed(parts):
         values = RaggedTensor.of_partition(values, part)
     return values
@@ -53,7 +53,7 @@ def _shape_like(x: Any, other: Any) -> DynamicRaggedShape:
 
 
 def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
-    """``x`` in the shape given.
+    """Broadcasts ``x`` to a shape.
 
     Raises:
       ValueError: ``shape`` has a smaller rank.
@@ -74,10 +74,10 @@ def broadcast_to(x: Any, shape: DynamicRaggedShape) -> Any:
 
 
 def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRaggedShape:
-    """The shape that two broadcast to.
+    """Returns the shape that two shapes broadcast to.
 
     Raises:
-      InvalidArgumentError: they don't.
+      InvalidArgumentError: the shapes don't broadcast.
     """
     if a.rank > b.rank:
         a, b = b, a
@@ -90,7 +90,7 @@ def broadcast_shapes(a: DynamicRaggedShape, b: DynamicRaggedShape) -> DynamicRag
 
 
 def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
-    """A dim for each axis; of the ragged ones nobody asks."""
+    """Returns a dim for each axis; None for ragged axes, whose dims callers don't use."""
     parts = shape.row_partitions
     if not parts:
         return shape.inner_dims
@@ -98,13 +98,13 @@ def _all_dims(shape: DynamicRaggedShape) -> tuple[Dim, ...]:
 
 
 def _inner(shape: DynamicRaggedShape, count: int) -> tuple[Dim, ...]:
-    """The innermost shape where ``count`` dims are partitions."""
+    """Returns the innermost shape if ``count`` dims are represented by partitions."""
     more = count - shape.num_row_partitions
     return (size_of(shape.inner_dims[: more + 1]), *shape.inner_dims[more + 1 :])
 
 
 def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowPartition, ...], Places, Places]:
-    """The partitions of the result, and where its items come from; ``a`` has no more dims than ``b``."""
+    """Returns the partitions of the result, and the sources of its items in ``a`` and ``b``; ``a`` has at most ``b``'s rank."""
     lead = b.rank - a.rank
     count = max(a.num_row_partitions + lead if a.num_row_partitions else 0, b.num_row_partitions)
     first_a, *layers_a = _layers(a, lead, count)
@@ -119,7 +119,7 @@ def _broadcast(a: DynamicRaggedShape, b: DynamicRaggedShape) -> tuple[tuple[RowP
 
 
 def _layers(shape: DynamicRaggedShape, lead: int, count: int) -> list[Any]:
-    """How many rows there are, and ``count`` partitions, after ``lead`` dims of one."""
+    """Returns the number of rows, then ``count`` partitions, of a shape with ``lead`` dims of size 1 prepended."""
     dims = _all_dims(shape) or (1,)
     if not lead:
         return [dims[0], *shape.partitions(count)]
@@ -130,14 +130,14 @@ def _layers(shape: DynamicRaggedShape, lead: int, count: int) -> list[Any]:
 
 
 def _broadcast_dim(a: Dim, b: Dim) -> Dim:
-    found = broadcast_dim(a, b)
-    if found is None:
+    result = broadcast_dim(a, b)
+    if result is None:
         assert_equal(EagerTensor(np.array(False)), EagerTensor(np.array(True)))
-    return found
+    return result
 
 
 def _first(own: Dim, rows: Dim) -> Places:
-    """All rows, or the only one again and again."""
+    """Returns the sources of the outermost rows: the identity, or zeros to repeat a single row."""
     return None if same_dim(own, rows) else bind.broadcast_to(EagerTensor(np.array(0)), shape=(rows,))
 
 
@@ -160,7 +160,7 @@ def _next(a: RowPartition, b: RowPartition, from_a: Places, from_b: Places) -> t
 
 
 def _repeated(part: RowPartition, places: Places) -> tuple[RowPartition, Places]:
-    """The rows at some places, and which values are in them."""
+    """Returns the partition that selects the rows at ``places``, and the indices of the values in them."""
     if places is None:
         return part, None
     starts = gather(part.row_starts(), places)
@@ -170,7 +170,7 @@ def _repeated(part: RowPartition, places: Places) -> tuple[RowPartition, Places]
 
 
 def _of_rows(part: RowPartition, places: Places) -> Tensor:
-    """For each value the place of its row."""
+    """Returns the source of each value's row."""
     return part.value_rowids() if places is None else gather(places, part.value_rowids())
 
 
@@ -179,11 +179,11 @@ def _flat_values(x: Any) -> Tensor:
 
 
 def _flat(x: Any, shape: DynamicRaggedShape, count: int, rank: int, places: Places) -> Tensor:
-    """The values below ``count`` partitions, repeated; dims of one lead to the rank of the result."""
+    """Returns the values below ``count`` partitions, repeated by ``places``, with dims of size 1 up to the result's rank."""
     flat, lead = _flat_values(x), rank - shape.rank
     dims = (*(1,) * lead, *flat._type.shape) if lead > count else flat._type.shape
     merged = count - shape.num_row_partitions - (0 if lead > count else lead) + 1
-    wanted = (size_of(dims[:merged]), *dims[merged:])
-    if len(wanted) != flat.ndim:
-        flat = bind.reshape(flat, shape=wanted)
+    requested = (size_of(dims[:merged]), *dims[merged:])
+    if len(requested) != flat.ndim:
+        flat = bind.reshape(flat, shape=requested)
     return flat if places is None else gather(flat, places)

@@ -1,4 +1,4 @@
-"""Ragged tensors from Python lists and tensors, and back."""
+"""Conversions of Python lists and dense tensors to ragged tensors and back; ``tf.ragged``'s functions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def constant(
     name: str | None = None,
     row_splits_dtype: Any = int64,
 ) -> Any:
-    """A ragged tensor of nested lists; a tensor where there is nothing ragged about them.
+    """Converts nested lists to a ragged tensor, or to a dense one if no dim is ragged.
 
     Args:
-      pylist: nested lists, tuples or arrays; scalars all at one depth.
-      dtype: of the values.
-      ragged_rank: how many dims are ragged; by default all but the outermost.
-      inner_shape: the shape of the values, each of which is then a list.
+      pylist: nested lists, tuples or arrays; all scalars at the same depth.
+      dtype: the dtype of the values.
+      ragged_rank: the number of ragged dims; default: all but the outermost.
+      inner_shape: the shape of each innermost value, if values are lists.
       row_splits_dtype: int32 or int64.
 
     >>> import tvtf as tf
@@ -48,7 +48,7 @@ def constant(
     <tf.RaggedTensor [[1, 2], [3], []]>
 
     Raises:
-      ValueError: scalars at several depths, or a ``ragged_rank`` that does not fit.
+      ValueError: scalars are at different depths, or ``ragged_rank`` does not fit them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/constant
     """
@@ -71,7 +71,7 @@ def constant(
 
 
 def _check_ragged_rank(pylist: Any, scalar_depth: int | None, depth: int, rank: int) -> None:
-    """Lists without scalars may be of any depth; others end where the scalars are."""
+    """Checks that ``ragged_rank`` is less than the depth of the scalars, if there are any."""
     if scalar_depth == 0 and rank > 0:
         raise ValueError(f"Invalid pylist={pylist}: incompatible with ragged_rank={rank}")
     if scalar_depth is not None and rank > depth:
@@ -88,7 +88,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _depths(value: Any, depth: int = 0) -> list[int]:
-    """How deep the scalars lie."""
+    """Returns the depth of each scalar."""
     return [d for each in value for d in _depths(each, depth + 1)] if _is_list(value) else [depth]
 
 
@@ -129,23 +129,23 @@ def _rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> Ra
     if padding is not None:
         lengths = _without_end(matrix, convert_to_tensor(padding, matrix.dtype))
     if lengths is None:
-        kept = positions(matrix) * 0 + width
+        row_sizes = positions(matrix) * 0 + width
     else:
-        given = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
-        kept = bind.maximum(bind.minimum(given, width), zero)
+        limits = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
+        row_sizes = bind.maximum(bind.minimum(limits, width), zero)
     starts = positions(matrix) * width
-    splits, places = ranges(starts, starts + kept)
+    splits, places = ranges(starts, starts + row_sizes)
     return RaggedTensor(gather(joined_axes(matrix), places), cast(splits, splits_dtype))
 
 
 def joined_axes(matrix: Tensor) -> Tensor:
-    """The first two axes as one."""
+    """Merges the first two axes."""
     shape = matrix._type.shape
     return bind.reshape(matrix, shape=(simplify_dim(shape[0] * shape[1]), *shape[2:]))  # type: ignore[no-any-return]
 
 
 def _without_end(matrix: Tensor, padding: Tensor) -> Tensor:
-    """How long each row is without what it ends with."""
+    """Returns the length of each row without trailing padding."""
     differs = bind.not_equal(matrix, padding)
     while differs.ndim > 2:
         differs = bind.reduce_any(differs, axes=(differs.ndim - 1,), keepdims=False)
@@ -158,14 +158,14 @@ def _columns(matrix: Tensor) -> Tensor:
 
 
 def _cut_nested(tensor: Tensor, lengths: list[Tensor]) -> RaggedTensor:
-    """A tensor whose rows, and rows of rows, are cut to lengths given level by level."""
+    """Cuts rows, and rows inside rows, to lengths given for each level."""
     first, *rest = lengths
     outer = from_tensor(tensor, first, None, 1, int64)
     return outer.with_values(_cut_nested(outer.values, rest)) if rest else outer
 
 
 def bounding_shape(ragged: RaggedTensor) -> Tensor:
-    """The number of rows, and the most values that any row has, dim by dim; int64."""
+    """Returns the shape of the smallest dense tensor that holds a ragged one, as an int64 vector."""
     sizes = [ragged.nrows()]
     values: Any = ragged
     while isinstance(values, RaggedTensor):
@@ -182,14 +182,14 @@ def _longest(ragged: RaggedTensor) -> Tensor:
 
 def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None) -> Tensor:
     """See `RaggedTensor.to_tensor`."""
-    wanted = shape or [None] * (ragged.shape.rank or 0)
+    requested = shape or [None] * (ragged.shape.rank or 0)
     values: Any = ragged.values
     if isinstance(values, RaggedTensor):
-        values = to_tensor(values, default, [None, *wanted[2:]])
+        values = to_tensor(values, default, [None, *requested[2:]])
     default = _default(default, values)
-    width = unknown_dim() if wanted[1] is None else wanted[1]
+    width = unknown_dim() if requested[1] is None else requested[1]
     dense = bind.ragged_dense(values, ragged.row_splits, default, width=width)
-    return dense if wanted[0] is None else _of_rows(dense, default, wanted[0])
+    return dense if requested[0] is None else _of_rows(dense, default, requested[0])
 
 
 def _default(default: Any, values: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ def _default(default: Any, values: Tensor) -> Tensor:
 
 
 def _of_rows(dense: Tensor, default: Tensor, count: int) -> Tensor:
-    """So many rows: others are cut, or filled up."""
+    """Cuts or pads to ``count`` rows."""
     rows = RaggedTensor.from_row_splits(dense, bind.stack(EagerTensor(np.array(0)), dim(dense, 0), axis=0))
     return bind.ragged_dense(rows.values, rows.row_splits, default, width=count)[0]  # type: ignore[no-any-return]
 
@@ -222,7 +222,7 @@ def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
 
 
 def _of_longer_rows(ragged: RaggedTensor) -> RaggedTensor:
-    """The dim within the rows merged with the next."""
+    """Merges the axis inside the rows with the next axis."""
     values, splits = ragged.values, ragged.row_splits
     if isinstance(values, RaggedTensor):
         return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
@@ -241,22 +241,22 @@ def range_(
     name: str | None = None,
     row_splits_dtype: Any = int64,
 ) -> RaggedTensor:
-    """A range for each row.
+    """Returns a ragged tensor with one range per row.
 
     >>> import tvtf as tf
     >>> tf.ragged.range([3, 5, 2]), tf.ragged.range([0, 5], [3, 7])
     (<tf.RaggedTensor [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1]]>, <tf.RaggedTensor [[0, 1, 2], [5, 6]]>)
 
     Raises:
-      InvalidArgumentError: a step of zero.
+      InvalidArgumentError: a step is zero.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/range
     """
     if limits is None:
         starts, limits = 0, starts
-    given = [convert_to_tensor(x) for x in (starts, limits, deltas)]
-    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in given), key=_width)
-    first, last, step = (cast(t, kind) for t in given)
+    tensors = [convert_to_tensor(x) for x in (starts, limits, deltas)]
+    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in tensors), key=_width)
+    first, last, step = (cast(t, kind) for t in tensors)
     shape = next((t._type.shape for t in (first, last, step) if t.ndim), (1,))
     rows = [bind.broadcast_to(t, shape=shape) if t._type.shape != shape else t for t in (first, last, step)]
     splits, values = ranges(*rows)
@@ -269,7 +269,7 @@ def _width(dtype: DType) -> tuple[bool, int]:
 
 @export("ragged.row_splits_to_segment_ids")
 def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Tensor:
-    """The row of each value.
+    """Converts row splits to the row id of each value.
 
     >>> import tvtf as tf
     >>> tf.ragged.row_splits_to_segment_ids([0, 3, 3, 5]).numpy()
@@ -289,7 +289,7 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
 def segment_ids_to_row_splits(
     segment_ids: Any, num_segments: Any = None, out_type: Any = None, name: str | None = None
 ) -> Tensor:
-    """Where each segment begins, and where the last ends.
+    """Converts sorted segment ids to row splits.
 
     >>> import tvtf as tf
     >>> tf.ragged.segment_ids_to_row_splits([0, 0, 0, 2, 2, 3, 4, 4, 4]).numpy()
@@ -297,8 +297,8 @@ def segment_ids_to_row_splits(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/segment_ids_to_row_splits
     """
-    given = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
-    kind = as_dtype(out_type or next(given, int64))
+    dtypes = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
+    kind = as_dtype(out_type or next(dtypes, int64))
     ids = _as_int32(segment_ids, "segment_ids")
     ids.shape.assert_has_rank(1)
     count = None if num_segments is None else _as_int32(num_segments, "num_segments")
@@ -306,16 +306,18 @@ def segment_ids_to_row_splits(
 
 
 def _as_int32(value: Any, what: str) -> Tensor:
-    found = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
-    if not found.dtype.is_integer:
-        kind = f"of dtype: {found.dtype!r}"
-        raise TypeError(f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {found} {kind}")
-    return cast_tensor(found, int32)
+    result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
+    if not result.dtype.is_integer:
+        kind = f"of dtype: {result.dtype!r}"
+        raise TypeError(
+            f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {result} {kind}"
+        )
+    return cast_tensor(result, int32)
 
 
 @export("ragged.boolean_mask")
 def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
-    """The values where a mask of one or two dims holds, row by row.
+    """Selects values by a mask; a mask of more than one dim gives ragged rows.
 
     >>> import tvtf as tf
     >>> tf.ragged.boolean_mask([[1, 2, 3], [4, 5, 6]], [[True, False, True], [False, False, True]])
@@ -323,30 +325,30 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/boolean_mask
     """
-    kept = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
-    given = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
-    if isinstance(kept, Tensor) and kept.ndim == 1:
-        places = bind.true_places(kept, count=unknown_dim())[:, 0]
-        return gather_rows(given, places) if isinstance(given, RaggedTensor) else dense_mask(given, kept)
-    if isinstance(kept, Tensor):
-        kept = from_tensor(kept, None, None, kept.ndim - 1, int64)
-    if isinstance(given, Tensor):
-        given = from_tensor(given, None, None, kept.ragged_rank, int64)
-    inner = boolean_mask(given.values, kept.values)
-    if isinstance(kept.values, RaggedTensor):
-        return given.with_values(inner)
-    counts = _sums(cast(kept.values, int64), kept)
+    selected = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
+    values = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
+    if isinstance(selected, Tensor) and selected.ndim == 1:
+        places = bind.true_places(selected, count=unknown_dim())[:, 0]
+        return gather_rows(values, places) if isinstance(values, RaggedTensor) else dense_mask(values, selected)
+    if isinstance(selected, Tensor):
+        selected = from_tensor(selected, None, None, selected.ndim - 1, int64)
+    if isinstance(values, Tensor):
+        values = from_tensor(values, None, None, selected.ragged_rank, int64)
+    inner = boolean_mask(values.values, selected.values)
+    if isinstance(selected.values, RaggedTensor):
+        return values.with_values(inner)
+    counts = _sums(cast(selected.values, int64), selected)
     return RaggedTensor(inner, splits_of_lengths(counts))
 
 
 def _sums(values: Tensor, rows: RaggedTensor) -> Tensor:
-    """The sum of each row: differences of running sums."""
+    """Returns the sum of each row, by differences of cumulative sums."""
     running = splits_of_lengths(values)
     return gather(running, rows.row_limits()) - gather(running, rows.row_starts())
 
 
 def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
-    """The rows of the numbers given."""
+    """Gathers rows by index."""
     splits, places = ranges(
         cast(gather(ragged.row_starts(), indices), int64), cast(gather(ragged.row_limits(), indices), int64)
     )
@@ -357,7 +359,7 @@ def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
 
 @export("ragged.stack")
 def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> RaggedTensor:
-    """Several tensors, ragged or not, as the rows of a new axis.
+    """Stacks tensors, ragged or dense, along a new axis.
 
     >>> import tvtf as tf
     >>> tf.ragged.stack([tf.constant([1, 2]), tf.constant([3])])
@@ -374,14 +376,14 @@ def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Ragg
 
 @export("ragged.map_flat_values")
 def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
-    """``op`` of the innermost values of ragged arguments, in the rows of the first.
+    """Applies ``op`` to the innermost values of ragged arguments; the result has the rows of the first.
 
     >>> import tvtf as tf
     >>> tf.ragged.map_flat_values(lambda x: x * 2, tf.ragged.constant([[1], [2, 3]]))
     <tf.RaggedTensor [[2], [4, 6]]>
 
     Raises:
-      ValueError: no argument is ragged and ``op`` needs one, or rows differ.
+      InvalidArgumentError: the arguments' rows differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/map_flat_values
     """
@@ -393,15 +395,15 @@ def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
     def flat(value: Any) -> Any:
         return value.flat_values if isinstance(value, RaggedTensor) else value
 
-    found = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
-    return ragged[0].with_flat_values(found)
+    result = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
+    return ragged[0].with_flat_values(result)
 
 
 def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
-    """Refuses eager ragged tensors whose rows differ.
+    """Checks that eager ragged tensors have the same rows.
 
     Raises:
-      InvalidArgumentError: they do.
+      InvalidArgumentError: the rows differ.
     """
     first = ragged[0].nested_row_splits
     for other in ragged[1:]:

@@ -1,4 +1,4 @@
-"""``tf.ragged.cross``: the combinations of the values that several features have in a row."""
+"""``tf.ragged.cross``: feature crosses, the combinations of several features' values in each row."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _joined(parts: tuple[Any, ...], separator: str) -> bytes:
 
 
 def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
-    found = key
+    result = key
     for part in parts:
-        found = fingerprint_cat64(found, fingerprint64(part) if isinstance(part, bytes) else part % (1 << 64))
-    return found % (num_buckets or (1 << 63) - 1)
+        result = fingerprint_cat64(result, fingerprint64(part) if isinstance(part, bytes) else part % (1 << 64))
+    return result % (num_buckets or (1 << 63) - 1)
 
 
 def _cross(
@@ -45,19 +45,19 @@ def _cross(
     features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
     if len({len(splits) for _, splits in features}) > 1:
         raise ArgumentError("All inputs must have the same batch size")
-    found, edges = [], [0]
+    result, edges = [], [0]
     for row in range(len(features[0][1]) - 1):
         for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
-            found.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
-        edges.append(len(found))
-    values = np.empty(len(found), np.int64 if hashed else object)
-    values[:] = found
+            result.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
+        edges.append(len(result))
+    values = np.empty(len(result), np.int64 if hashed else object)
+    values[:] = result
     return values, np.array(edges, np.int64)
 
 
 @text_op(tf_name="RaggedCross", type=_types, numpy=_cross)
 def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separator: str, count: Any) -> Any:
-    """Combinations of values, and their row splits; of the values and splits of each feature."""
+    """Returns the combinations of values and their row splits, from the values and row splits of each feature."""
     attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": separator, "count": count}
     return inputs, attrs
 
@@ -88,18 +88,18 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTen
 
 @export("ragged.cross")
 def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
-    """All combinations of one value of each input's row, as strings joined by ``_X_``.
+    """Returns, for each row, all combinations of one value of each input, as strings joined by ``_X_``.
 
     Args:
-      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
+      inputs: a list of matrices of strings or integers, ragged or dense, with the same number of rows.
 
     >>> import tvtf as tf
     >>> tf.ragged.cross([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])])
     <tf.RaggedTensor [[b'a_X_d'], [b'b_X_e', b'c_X_e']]>
 
     Raises:
-      TypeError: something else than a list.
-      ValueError: floats, or more than two dims.
+      TypeError: ``inputs`` is not a list.
+      ValueError: an input has floats or more than two dims.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/cross
     """
@@ -110,12 +110,12 @@ def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> RaggedTensor:
-    """All combinations of one value of each input's row, as numbers of buckets.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
 
     Args:
-      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
-      num_buckets: how many buckets there are; 0 for as many as int64 has.
-      hash_key: where hashing begins.
+      inputs: a list of matrices of strings or integers, ragged or dense, with the same number of rows.
+      num_buckets: the number of buckets; 0 for the whole range of int64.
+      hash_key: the initial hash value.
 
     >>> import tvtf as tf
     >>> tf.ragged.cross_hashed([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])], 100)

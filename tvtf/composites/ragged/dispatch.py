@@ -1,4 +1,4 @@
-"""Public functions on ragged tensors: what a function of dense ones does where it refuses them."""
+"""Handlers of public functions for ragged tensors, which the functions for dense tensors reject."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Handler = Callable[..., Any]
 
 
 def holds_ragged(value: Any) -> bool:
-    """Whether an argument is a ragged tensor or shape, or a list with one in it."""
+    """Returns whether an argument is a ragged tensor or shape, or a list that contains one."""
     return isinstance(value, (RaggedTensor, DynamicRaggedShape)) or (
         isinstance(value, (list, tuple)) and any(map(holds_ragged, value))
     )
@@ -108,7 +108,7 @@ ASSERTIONS = (
 
 
 def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """``function`` of the innermost values of its first argument."""
+    """Applies an elementwise function to the innermost values of its first argument."""
     if x is None:
         name = next(k for k, v in kwargs.items() if holds_ragged(v))
         x = kwargs.pop(name)
@@ -119,7 +119,7 @@ def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
-    """``function`` of two tensors, of which one is ragged: the other has the same rows, or is broadcast to them."""
+    """Applies an elementwise function to two tensors, one or both of them ragged, broadcast to the same rows."""
     a = kwargs.pop("x", x) if x is None else x
     b = kwargs.pop("y", y) if y is None else y
     flat_a, flat_b, whole = side_by_side(a, b)
@@ -127,13 +127,13 @@ def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
 
 
 def asserting(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
-    """An assertion about two tensors, of which one is ragged."""
+    """Applies an assertion to two tensors, one or both of them ragged."""
     flat_a, flat_b, _ = side_by_side(x, y)
     return function(flat_a, flat_b, *args, **kwargs)
 
 
 def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
-    """The innermost values of two operands that broadcast to one another, and what puts a result into rows."""
+    """Returns two operands' innermost values, which broadcast, and a function that partitions a result into rows."""
     first = a if isinstance(a, RaggedTensor) else b
     if not isinstance(a, RaggedTensor):
         a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
@@ -146,7 +146,7 @@ def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
 
 
 def _fit_as_they_are(a: Any, b: Any) -> bool:
-    """Whether both have the very same rows, or one is dense and broadcasts to single values of the other."""
+    """Returns whether the innermost values broadcast already: same row splits, or a dense operand of lower rank than them."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
         return bool(dense.ndim < rows.flat_values.ndim)
@@ -165,19 +165,19 @@ SEGMENTS = {
 
 
 def reduction(name: str) -> Handler:
-    """What ``tf.reduce_...`` does on ragged tensors."""
+    """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         rank = input_tensor.shape.rank or 0
         if axis is None:
-            found = function(input_tensor.flat_values, None, False, **kwargs)
-            return bind.reshape(found, shape=(1,) * rank) if keepdims else found
+            result = function(input_tensor.flat_values, None, False, **kwargs)
+            return bind.reshape(result, shape=(1,) * rank) if keepdims else result
         axes = axis if isinstance(axis, (list, tuple)) else [axis]
-        wanted = {_positive(static_int(a, "axis"), rank) for a in axes}
-        found = input_tensor
-        for each in sorted(wanted, reverse=True):
-            found = _reduced(name, function, found, each, keepdims)
-        return found
+        requested = {_positive(static_int(a, "axis"), rank) for a in axes}
+        result = input_tensor
+        for each in sorted(requested, reverse=True):
+            result = _reduced(name, function, result, each, keepdims)
+        return result
 
     return reduce
 
@@ -195,7 +195,7 @@ def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = Fa
 
 
 def of_flags(kind: str) -> Handler:
-    """What ``tf.reduce_any`` and ``tf.reduce_all`` do: the sum, or the product, of flags as ints."""
+    """Returns the handler of ``tf.reduce_any`` or ``tf.reduce_all``: a sum or product of the flags as ints."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
         numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
@@ -211,15 +211,15 @@ def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) ->
         return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
     if axis:
         return _over_rows(name, value, keepdims)
-    found = _over_columns(name, value)
-    return public_names()["expand_dims"](found, 0) if keepdims else found
+    result = _over_columns(name, value)
+    return public_names()["expand_dims"](result, 0) if keepdims else result
 
 
 def _over_rows(name: str, value: RaggedTensor, keepdims: bool) -> Any:
-    found = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
+    result = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
     if not keepdims:
-        return found
-    return single_rows(found) if isinstance(found, RaggedTensor) else public_names()["expand_dims"](found, 1)
+        return result
+    return single_rows(result) if isinstance(result, RaggedTensor) else public_names()["expand_dims"](result, 1)
 
 
 def _over_columns(name: str, value: RaggedTensor) -> Any:
@@ -228,7 +228,7 @@ def _over_columns(name: str, value: RaggedTensor) -> Any:
 
 
 def positions_in_rows(value: RaggedTensor) -> Tensor:
-    """The place of each value in its row."""
+    """Returns the index of each value in its row."""
     lengths = value.row_lengths()
     return ranges(zeros_like(lengths), lengths)[1]
 
@@ -252,8 +252,8 @@ def _add_operators() -> None:
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]
-        made = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
-        setattr(RaggedTensor, f"__{operator}__", made)
+        created = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
+        setattr(RaggedTensor, f"__{operator}__", created)
         if operator not in _COMPARISONS:
             setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
     for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():
@@ -265,7 +265,7 @@ def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
-    """``==`` or ``!=``, which for other shapes, and for None, has one answer."""
+    """Returns the operator ``==`` or ``!=``; for None or an incompatible shape its result is ``otherwise``."""
 
     def compared(self: Any, other: Any) -> Any:
         if other is None:
@@ -299,7 +299,7 @@ _OPERATORS = {
 }
 
 
-LESSONS: dict[str, Handler] = {
+HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **{f"debugging.{name}": asserting for name in ASSERTIONS},
@@ -310,6 +310,6 @@ LESSONS: dict[str, Handler] = {
     **structure.HANDLERS,
     "strings.format": ragged_format,
 }
-"""What public functions do on ragged tensors (see ``tvtf/api/late_dispatch.py``)."""
+"""Public path -> its handler for ragged arguments (see ``tvtf/api/late_dispatch.py``)."""
 takes = holds_ragged
 _add_operators()

@@ -1,4 +1,4 @@
-"""DynamicRaggedShape: the shape of a tensor that may be ragged, with the lengths of all rows."""
+"""DynamicRaggedShape: the shape of a ragged or dense tensor, with the lengths of all rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tvtf.ops.rules import bind, static_dims
 
 @export("experimental.DynamicRaggedShape")
 class DynamicRaggedShape(CompositeTensor):
-    """The shape of a tensor that may be ragged: row partitions, and the shape of the innermost values.
+    """The shape of a ragged or dense tensor: row partitions, and the shape of the innermost values.
 
     >>> import tvtf as tf
     >>> shape = tf.shape(tf.ragged.constant([[1, 2], [3]]))
@@ -31,8 +31,8 @@ class DynamicRaggedShape(CompositeTensor):
     (<DynamicRaggedShape lengths=[2, (2, 1)] num_row_partitions=1>, 2, <tf.RaggedTensor [[0.0, 0.0], [0.0]]>)
 
     Raises:
-      ValueError: partitions that don't follow from one another.
-      TypeError: something else than partitions.
+      ValueError: a partition's number of values is not the next one's number of rows.
+      TypeError: ``row_partitions`` has an element that is not a RowPartition.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/DynamicRaggedShape
     """
@@ -62,16 +62,16 @@ class DynamicRaggedShape(CompositeTensor):
             if not agree_dim(outer.nvals_dim, inner.nrows_dim):
                 raise ValueError(f"RowPartitions in DynamicRaggedShape do not align between {axis} and {axis + 1}")
         if parts and not agree_dim(parts[-1].nvals_dim, self._dims[0]):
-            told = "Last row partition does not match inner_shape."
+            message = "Last row partition does not match inner_shape."
             if parts[-1].static_nvals is None:
-                assert_equal(parts[-1].nvals(), self.inner_shape[0], message=told)
-            raise ValueError(told)
+                assert_equal(parts[-1].nvals(), self.inner_shape[0], message=message)
+            raise ValueError(message)
 
     @classmethod
     def from_lengths(
         cls, lengths: Sequence[Any], num_row_partitions: int | None = None, dtype: Any = int64
     ) -> DynamicRaggedShape:
-        """The shape of a list of lengths: an int for a uniform dim, a tuple for a ragged one."""
+        """Creates a shape from the length of each dim: an int for a uniform dim, a tuple of row lengths for a ragged one."""
         if not isinstance(lengths, list):
             raise ValueError("lengths should be a list")
         for each in lengths:
@@ -93,19 +93,19 @@ class DynamicRaggedShape(CompositeTensor):
 
     @classmethod
     def from_row_partitions(cls, row_partitions: Sequence[RowPartition], dtype: Any = None) -> DynamicRaggedShape:
-        """The shape of a vector of values in rows, rows of rows, ..."""
+        """Creates the shape of a vector of values that is partitioned into rows."""
         if not row_partitions:
             raise ValueError("row_partitions cannot be empty")
         return cls(row_partitions, (row_partitions[-1].nvals_dim,), dtype)
 
     @classmethod
     def from_tensor(cls, t: Any, dtype: Any = None) -> DynamicRaggedShape:
-        """The shape of a tensor, ragged or not."""
+        """Returns the shape of a ragged or dense tensor."""
         if isinstance(t, RaggedTensor):
             return cls(t.row_partitions, t.flat_values._type.shape, dtype or t.row_splits.dtype)
         return cls([], convert_to_tensor(t)._type.shape, dtype or int32)
 
-    # -- what it is
+    # -- properties
 
     @property
     def dtype(self) -> DType:
@@ -139,7 +139,7 @@ class DynamicRaggedShape(CompositeTensor):
         return self.num_row_partitions + self.inner_rank
 
     def is_uniform(self, axis: int) -> bool:
-        """Whether all rows along an axis are known to have one length."""
+        """Returns whether all rows along an axis are known to have one length."""
         if not isinstance(axis, int):
             raise TypeError("axis must be an integer")
         if axis < 0:
@@ -149,7 +149,7 @@ class DynamicRaggedShape(CompositeTensor):
         return not 0 < axis <= self.num_row_partitions or self._row_partitions[axis - 1].is_uniform()
 
     def static_lengths(self, ragged_lengths: bool = True) -> list[Any]:
-        """What is known of each axis: a length, the tuple of the lengths of rows, or None."""
+        """Returns for each axis the static length, the tuple of row lengths, or None."""
         inner = list(TensorShape(self._dims))
         if not self._row_partitions:
             return inner
@@ -157,19 +157,19 @@ class DynamicRaggedShape(CompositeTensor):
         return [self._row_partitions[0].static_nrows, *lengths, *inner[1:]]
 
     def with_dtype(self, dtype: Any) -> DynamicRaggedShape:
-        """The same with another dtype."""
+        """Returns a copy with another dtype."""
         return self if as_dtype(dtype) is self._dtype else DynamicRaggedShape(self._row_partitions, self._dims, dtype)
 
     def partitions(self, count: int) -> tuple[RowPartition, ...]:
-        """``count`` row partitions: uniform dims follow those that it has."""
-        found, rows = list(self._row_partitions), (self._dims or (1,))[0]
-        for size in self._dims[1 : 1 + count - len(found)]:
-            found.append(RowPartition.of_dims(rows, size, self._dtype))
+        """Returns ``count`` row partitions: the shape's own, then uniform ones for the next dims."""
+        result, rows = list(self._row_partitions), (self._dims or (1,))[0]
+        for size in self._dims[1 : 1 + count - len(result)]:
+            result.append(RowPartition.of_dims(rows, size, self._dtype))
             rows = size_of((rows, size))
-        return tuple(found)
+        return tuple(result)
 
     def of_values(self, flat_values: Tensor) -> Any:
-        """The tensor of this shape with these innermost values."""
+        """Returns the tensor of this shape with the given innermost values."""
         values: Any = flat_values
         for part in reversed(self._row_partitions):
             values = RaggedTensor.of_partition(values, part)
@@ -229,19 +229,19 @@ class DynamicRaggedShape(CompositeTensor):
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
     if dtype is not None:
-        found = as_dtype(dtype)
+        result = as_dtype(dtype)
     elif parts:
-        found = parts[0].dtype
+        result = parts[0].dtype
     else:
         own = getattr(inner_shape, "dtype", None)
-        found = int64 if own is None else as_dtype(own)
-    if found.name not in ("int32", "int64"):
-        raise ValueError(f"Illegal dtype: {found!r}")
-    return found
+        result = int64 if own is None else as_dtype(own)
+    if result.name not in ("int32", "int64"):
+        raise ValueError(f"Illegal dtype: {result!r}")
+    return result
 
 
 def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:
-    """The dims that a shape tells; the first of one that only running tells is that of the last partition."""
+    """Returns the dims of the innermost shape; one whose value is unknown while tracing is taken from the last partition."""
     if isinstance(inner_shape, Tensor):
         inner_shape.shape.assert_has_rank(1)
         if parts and inner_shape.shape[0] == 1 and static_value(inner_shape) is None:
@@ -250,7 +250,7 @@ def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, .
 
 
 def _partitions_of(lengths: Sequence[Any], dtype: DType) -> tuple[list[RowPartition], int]:
-    """The row partitions of lengths, and how many values are in their rows."""
+    """Returns the row partitions for lengths, and the total number of values."""
     count, parts = lengths[0], []
     for each in lengths[1:]:
         if isinstance(each, int):
@@ -283,7 +283,7 @@ class DynamicRaggedShapeSpec(TypeSpec):
 
     @classmethod
     def from_value(cls, value: DynamicRaggedShape) -> DynamicRaggedShapeSpec:
-        """The type of a shape."""
+        """Returns the type of a shape."""
         return value._type_spec
 
     @property
@@ -307,14 +307,14 @@ class DynamicRaggedShapeSpec(TypeSpec):
         return None if self.inner_rank is None else self.inner_rank + self.num_row_partitions
 
     def with_dtype(self, dtype: Any) -> DynamicRaggedShapeSpec:
-        """The same with another dtype."""
+        """Returns a copy with another dtype."""
         kind = as_dtype(dtype)
         parts = [RowPartitionSpec(p.nrows, p.nvals, p.uniform_row_length, kind) for p in self._row_partitions]
         return DynamicRaggedShapeSpec(parts, self._static_inner_shape, kind)
 
     @property
     def _component_specs(self) -> tuple[Any, ...]:
-        """The innermost shape travels as an empty tensor of that shape, whose dims a traced function knows."""
+        """The specs of the components; the innermost shape is the shape of an empty tensor, so that traces know its dims."""
         return (self._row_partitions, TensorSpec((0, *self._static_inner_shape), self._dtype))
 
     def _to_components(self, value: DynamicRaggedShape) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Rows given by each value's row: an element for those that have none."""
+"""``tf.ragged_fill_empty_rows``: adds a default value to each empty row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OP = "RaggedFillEmptyRows"
 
 
 class RaggedFillEmptyRows(NamedTuple):
-    """What `tf.ragged_fill_empty_rows` returns."""
+    """The result of `tf.ragged_fill_empty_rows`."""
 
     output_value_rowids: Tensor
     output_values: Tensor
@@ -31,7 +31,7 @@ class RaggedFillEmptyRows(NamedTuple):
 
 
 class RaggedFillEmptyRowsGrad(NamedTuple):
-    """What `tf.ragged_fill_empty_rows_grad` returns."""
+    """The result of `tf.ragged_fill_empty_rows_grad`."""
 
     d_values: Tensor
     d_default_value: Tensor
@@ -41,7 +41,7 @@ class RaggedFillEmptyRowsGrad(NamedTuple):
 def ragged_fill_empty_rows(
     value_rowids: Any, values: Any, nrows: Any, default_value: Any, name: str | None = None
 ) -> RaggedFillEmptyRows:
-    """Values by rows, with ``default_value`` in each row that has none.
+    """Adds ``default_value`` to each row that has no values.
 
     Args:
       value_rowids: int64 vector: the row of each value.
@@ -50,10 +50,10 @@ def ragged_fill_empty_rows(
       default_value: scalar.
 
     Returns:
-      The rows and the values, in the order of rows; whether each row was empty; where each value has come to lie.
+      Row ids and values in the order of rows; whether each row was empty; the new index of each value.
 
     Raises:
-      InvalidArgumentError: other ranks, another length, or a row beyond ``nrows``.
+      InvalidArgumentError: an argument has a wrong rank or length, or a row id is not less than ``nrows``.
 
     >>> import tvtf as tf
     >>> tf.ragged_fill_empty_rows([0, 2], [1., 2.], 3, 9.).output_values.numpy()
@@ -64,8 +64,8 @@ def ragged_fill_empty_rows(
     rows, x = operand(value_rowids, int64), convert_to_tensor(values)
     default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
     _check(rows, x, default)
-    told = "indices are not in the rows that there are"
-    rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), told)
+    message = "indices are not in the rows that there are"
+    rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), message)
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     filled = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     empty = bind.equal(filled, number(0, filled))
@@ -82,20 +82,20 @@ def _taken(x: Tensor, order: Tensor) -> Tensor:
 
 
 def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
-    told = None
+    message = None
     if x.ndim != 1:
-        told = f"values must be a vector, saw: {brackets(x._type.shape)}"
+        message = f"values must be a vector, saw: {brackets(x._type.shape)}"
     elif rows.ndim != 1:
-        told = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
+        message = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
     elif default.ndim != 0:
-        told = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
+        message = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
     elif not same_dim(x._type.shape[0], rows._type.shape[0]):
-        told = (
+        message = (
             f"The length of `values` ({x._type.shape[0]}) must match the first dimension of `value_rowids` "
             f"({rows._type.shape[0]})."
         )
-    if told:
-        raise ArgumentError(told).told_by(OP)
+    if message:
+        raise ArgumentError(message).told_by(OP)
 
 
 def _check_rows(rows: np.ndarray, count: Any) -> None:
@@ -107,11 +107,11 @@ def _check_rows(rows: np.ndarray, count: Any) -> None:
 def ragged_fill_empty_rows_grad(
     reverse_index_map: Any, grad_values: Any, name: str | None = None
 ) -> RaggedFillEmptyRowsGrad:
-    """The gradients of `ragged_fill_empty_rows` by its values and its default.
+    """Returns the gradients of `ragged_fill_empty_rows` with respect to its values and its default value.
 
     Args:
-      reverse_index_map: int64 vector: where each value came to lie.
-      grad_values: vector: the gradient of each of the values that it gave.
+      reverse_index_map: int64 vector, the new index of each value.
+      grad_values: vector, the gradient of each output value.
 
     >>> import tvtf as tf
     >>> tf.ragged_fill_empty_rows_grad([0, 2], [1., 10., 100.]).d_default_value.numpy()

@@ -1,4 +1,4 @@
-"""Ragged tensors as text: what ``tf.print`` and ``tf.strings.format`` show of them."""
+"""The text of ragged tensors in ``tf.print`` and ``tf.strings.format``."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _joined(value: Any, ends: int) -> bytes:
     numpy=lambda values, *splits, summarize: np.array(_joined(_nested(values.tolist(), splits), summarize), object),
 )
 def ragged_text(values: Tensor, *splits: Tensor, summarize: int) -> Any:
-    """The strings in the lists that row splits, the outermost first, make of them."""
+    """Formats strings as nested lists, partitioned by row splits, the outermost first."""
     return (values, *splits), {"summarize": summarize}
 
 
 def shown_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
-    """Its text: ``summarize`` elements at both ends of each list, -1 for all.
+    """Formats a ragged tensor, with ``summarize`` elements at both ends of each list; -1 for all.
 
     >>> import tvtf as tf
     >>> shown_ragged(tf.ragged.constant([[1, 2, 3], []]), summarize=1).numpy()
@@ -55,7 +55,7 @@ def shown_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
 def ragged_format(
     function: Any, template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
 ) -> Tensor:
-    """``tf.strings.format`` where some of ``inputs`` are ragged."""
+    """Does ``tf.strings.format`` where some of ``inputs`` are ragged."""
     listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     pieces = template.split(placeholder)
     if len(pieces) - 1 != len(listed):

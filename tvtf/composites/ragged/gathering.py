@@ -1,4 +1,4 @@
-"""``tf.gather`` and ``tf.gather_nd`` where rows or indices are ragged."""
+"""``tf.gather`` and ``tf.gather_nd`` with ragged params or indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind, static_int
 
 
 def as_tensor(value: Any) -> Any:
-    """A tensor, ragged or not."""
+    """Converts a value to a tensor; ragged tensors are returned unchanged."""
     return value if isinstance(value, (RaggedTensor, Tensor)) else convert_to_tensor(value)
 
 
@@ -30,7 +30,7 @@ def gather(
     batch_dims: int = 0,
     name: Any = None,
 ) -> Any:
-    """``tf.gather`` where rows or indices are ragged."""
+    """Does ``tf.gather`` with ragged params or indices."""
     rows, places = as_tensor(params), as_tensor(indices)
     places = places.with_flat_values(cast(places.flat_values, int64)) if _is_ragged(places) else cast(places, int64)
     batch = static_int(batch_dims, "batch_dims")
@@ -81,7 +81,7 @@ def _in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
 
 
 def cast_values(ragged: RaggedTensor) -> RaggedTensor:
-    """The same with int64 values."""
+    """Casts the values to int64."""
     return ragged.with_flat_values(cast(ragged.flat_values, int64))
 
 
@@ -90,12 +90,12 @@ def _ragged(value: Any) -> RaggedTensor:
 
 
 def _merged(params: Any) -> Any:
-    """The rows of all rows."""
+    """Merges the outermost two axes."""
     return params.values if _is_ragged(params) else joined_axes(params)
 
 
 def _moved(params: Any, indices: Any, rank: int) -> Any:
-    """Indices into single rows as indices into the values of all of them."""
+    """Converts indices into single rows to indices into the values of all rows."""
     if _is_ragged(params):
         starts = cast(params.row_starts(), int64)
     else:
@@ -106,7 +106,7 @@ def _moved(params: Any, indices: Any, rank: int) -> Any:
 def gather_nd(
     function: Any, params: Any, indices: Any, batch_dims: int = 0, name: Any = None, bad_indices_policy: str = ""
 ) -> Any:
-    """``tf.gather_nd`` where rows or indices are ragged."""
+    """Does ``tf.gather_nd`` with ragged params or indices."""
     if batch_dims:
         raise ValueError("batch_dims != 0 is not supported for ragged gather yet.")
     rows, places = as_tensor(params), as_tensor(indices)
@@ -123,8 +123,8 @@ def _gather_nd(params: Any, indices: Any) -> Any:
         return dense_gather_nd(params, places)
     if places.ndim > 2:
         rows = from_tensor(places, None, None, 1, int64)
-        found = rows.with_values(_gather_nd(params, rows.values))
-        return found
+        result = rows.with_values(_gather_nd(params, rows.values))
+        return result
     if places.ndim == 1:
         return params[tuple(places[i] for i in range(size))] if size else params
     if size == 0:

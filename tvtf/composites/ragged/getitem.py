@@ -1,4 +1,4 @@
-"""Indexing ragged tensors: rows, slices of rows, and slices in rows."""
+"""Indexing of ragged tensors: rows, slices of rows, and slices inside rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tvtf.ops.rules import bind, ones_like, zeros_like
 
 
 def getitem(ragged: RaggedTensor, key: Any) -> Any:
-    """``ragged[key]``.
+    """Returns ``ragged[key]``.
 
     Raises:
-      ValueError: an index into a ragged dim, or too many.
-      TypeError: an index that is none.
+      ValueError: an integer indexes a ragged dim, or there are too many indices.
+      TypeError: an index has an unsupported type.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
     if Ellipsis in [k for k in keys if not is_tensor(k)]:
@@ -52,7 +52,7 @@ def _indexed(value: Any, keys: list[Any]) -> Any:
 
 
 def with_axis(value: Any) -> Any:
-    """One more dim in front."""
+    """Adds an axis of size 1 in front."""
     if not isinstance(value, RaggedTensor):
         return value[None]
     count = cast(value.nrows(), value.row_splits.dtype)
@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
 
 
 def _in_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
-    """Indexing inside every row."""
+    """Applies the remaining indices inside every row."""
     if not keys:
         return ragged
     first, *rest = keys
@@ -121,7 +121,7 @@ def _in_rows(ragged: RaggedTensor, keys: list[Any]) -> Any:
 
 
 def gather_values(values: Any, places: Tensor) -> Any:
-    """Items of the first axis."""
+    """Gathers items of the first axis."""
     return gather_rows(values, cast(places, int64)) if isinstance(values, RaggedTensor) else gather(values, places)
 
 
@@ -138,7 +138,7 @@ def _cut_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
 
 
 def _edge(value: Any, lengths: Tensor, step: int, before: bool) -> Tensor:
-    """Where a slice begins or ends in rows of some lengths, as Python clips it."""
+    """Returns the start or stop of a slice in each row, clipped to the row's length as Python does."""
     zero, one = zeros_like(lengths), ones_like(lengths)
     low, high = (zero, lengths) if step > 0 else (zero - one, lengths - one)
     if value is None:

@@ -1,4 +1,4 @@
-"""Concatenating and stacking ragged tensors."""
+"""``tf.concat`` and ``tf.stack`` of ragged tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _rank(value: Any) -> int:
 
 
 def as_ragged(value: Any, ragged_rank: int) -> Any:
-    """A tensor with that many ragged dims."""
+    """Converts a tensor to one with at least ``ragged_rank`` ragged dims, if its rank allows that."""
     if isinstance(value, RaggedTensor):
         missing = ragged_rank - value.ragged_rank
         if missing <= 0:
@@ -34,7 +34,7 @@ def as_ragged(value: Any, ragged_rank: int) -> Any:
 
 
 def concat_all(values: list[Any], axis: int) -> Any:
-    """Ragged tensors of one rank, one after the other along an axis."""
+    """Concatenates ragged tensors of the same rank along an axis."""
     rank = max(map(_rank, values))
     axis = axis % rank
     depth = max([v.ragged_rank for v in values if isinstance(v, RaggedTensor)] + [min(axis, rank - 1)])
@@ -59,7 +59,7 @@ def _rows_after_rows(values: list[RaggedTensor]) -> RaggedTensor:
 
 
 def _rows_beside_rows(values: list[RaggedTensor]) -> RaggedTensor:
-    """All rows of the first, then those of the next, taken in the order of their numbers."""
+    """Concatenates the rows of equal index: appends all rows, then interleaves them and merges each group."""
     after = _rows_after_rows(values)
     counts = [dim(v.row_splits, 0) - 1 for v in values]
     ordered = gather_rows(after, _interleaved(counts))
@@ -70,14 +70,14 @@ def _rows_beside_rows(values: list[RaggedTensor]) -> RaggedTensor:
 
 
 def _interleaved(counts: list[Tensor]) -> Tensor:
-    """The first rows of all, then the second ones, and so on."""
+    """Returns indices that interleave the rows of several tensors: all first rows, then all second ones, ..."""
     number = arange(counts[0])
     columns = [number + counts[0] * i for i in range(len(counts))]
     return joined_axes(bind.stack(*columns, axis=1))
 
 
 def stack_all(values: list[Any], axis: int) -> Any:
-    """Ragged tensors as the rows of a new axis; as TensorFlow's a dense one where dense ones meet in their last."""
+    """Stacks ragged tensors along a new axis; the result is dense, as in TensorFlow, for dense ones and a last axis."""
     rank = max(map(_rank, values))
     axis = axis % (rank + 1)
     ragged = [v.ragged_rank for v in values if isinstance(v, RaggedTensor)]
@@ -87,15 +87,14 @@ def stack_all(values: list[Any], axis: int) -> Any:
     if axis == 0:
         counts = [v.nrows(int64) if isinstance(v, RaggedTensor) else dim(v, 0) for v in rows]
         splits = splits_of_lengths(bind.stack(*counts, axis=0))
-        return RaggedTensor(
-            _concat(rows, 0), cast(splits, int32) if rank == 1 else splits
-        )  # of vectors as TensorFlow's
+        # TensorFlow's row splits are int32 where vectors are stacked.
+        return RaggedTensor(_concat(rows, 0), cast(splits, int32) if rank == 1 else splits)
     if axis == 1:
         return _concat([single_rows(v) for v in rows], 1)
     return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))
 
 
 def single_rows(value: Any) -> RaggedTensor:
-    """Every item of the first axis as a row of its own."""
+    """Returns a ragged tensor with each item of the first axis in a row of its own."""
     count = value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0)
     return RaggedTensor(value, counted(count, int64))

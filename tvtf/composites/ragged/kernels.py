@@ -1,4 +1,4 @@
-"""What ragged tensors need beyond dense ops: ranges one after another, and rows of several lengths as one matrix."""
+"""Primitives for ragged tensors: concatenated ranges, row ids of values, and padding to a dense tensor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: A
         raise ArgumentError("Requires ((limit - start) / delta) <= 9223372036854775807")
     ends = zip(starts.tolist(), limits.tolist(), deltas.tolist())
     values = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in ends)
-    require_room(TensorType((values,), as_dtype(starts.dtype)), "RaggedRange")  # NumPy takes more than 2**63 for none
+    require_room(
+        TensorType((values,), as_dtype(starts.dtype)), "RaggedRange"
+    )  # for 2**63 elements or more NumPy gives none
     rows = [np.arange(*each, dtype=starts.dtype) for each in zip(starts, limits, deltas)]
     splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return splits, np.concatenate([*rows, np.empty(0, starts.dtype)]).astype(starts.dtype)
@@ -38,7 +40,7 @@ def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: A
 
 @host_primitive(tf_name="RaggedRange", type=_range_types, numpy=_ranges)
 def ragged_ranges(starts: Tensor, limits: Tensor, deltas: Tensor, count: Any) -> Any:
-    """The row splits and the values of a range for each row."""
+    """Returns the row splits and the concatenated values of one range per row."""
     return (starts, limits, deltas), {"count": count}
 
 
@@ -48,15 +50,15 @@ def _numbers(splits: np.ndarray, count: Any) -> np.ndarray:
 
 @host_primitive(tf_name="RaggedRowIds", type=lambda splits, count: TensorType((count,), splits.dtype), numpy=_numbers)
 def ragged_row_ids(splits: Tensor, count: Any) -> Any:
-    """The row of each value, of which there are as many as row splits tell."""
+    """Returns the row id of each value, from the row splits; ``count`` is the number of values."""
     return (splits,), {"count": count}
 
 
 def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """See `ragged_ranges`; in steps of one where there are no others."""
+    """Binds `ragged_ranges`; the default step is 1."""
     steps = ones_like(starts) if deltas is None else deltas
-    found = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
-    return found  # type: ignore[no-any-return]
+    result = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
+    return result  # type: ignore[no-any-return]
 
 
 def _dense_type(values: TensorType, splits: TensorType, default: TensorType, width: Any) -> TensorType:
@@ -82,22 +84,22 @@ def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: T
     )
     inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
     kept = bind.select(inside, columns, zeros_like(columns))
-    found = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
+    result = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
     shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
-    return bind.select(bind.reshape(inside, shape=shape), found, zeros_like(found)), None, None
+    return bind.select(bind.reshape(inside, shape=shape), result, zeros_like(result)), None, None
 
 
 @host_primitive(tf_name="RaggedTensorToTensor", type=_dense_type, numpy=_dense, vjp=_dense_vjp)
 def ragged_dense(values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
-    """Rows of several lengths as one tensor, filled up with a default."""
+    """Pads rows of different lengths with a default value to a dense tensor of ``width`` columns."""
     return (values, splits, default), {"width": width}
 
 
 def positive_axis(axis: Any, rank: int, what: str = "axis") -> int:
-    """An axis that may count from the end.
+    """Converts a possibly negative axis to a non-negative one.
 
     Raises:
-      TypeError: no int; ValueError: out of bounds.
+      TypeError: the axis is not an int. ValueError: it is out of bounds.
     """
     if not isinstance(axis, int):
         raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
@@ -107,23 +109,23 @@ def positive_axis(axis: Any, rank: int, what: str = "axis") -> int:
 
 
 def dim(x: Tensor, axis: int) -> Tensor:
-    """One dim as an int64 scalar."""
+    """Returns the size of an axis as an int64 scalar."""
     return shape_of(x, int64)[axis]
 
 
 def positions(values: Tensor) -> Tensor:
-    """0, 1, ... along the first axis, int64."""
+    """Returns 0, 1, ... for the items of the first axis, as int64."""
     return arange(dim(values, 0))
 
 
 def counted(last: Tensor, dtype: DType) -> Tensor:
-    """0, 1, ... up to and with ``last``."""
+    """Returns 0, 1, ..., ``last``."""
     first = EagerTensor(np.zeros(1, dtype.np))
     limit = bind.reshape(bind.cast(last, dtype=dtype), shape=(1,)) + first.eager_array().dtype.type(1)
     return ranges(first, limit)[1]
 
 
 def row_ids(splits: Tensor, values: Tensor) -> Tensor:
-    """The row of each value."""
+    """Returns the row id of each value."""
     places = bind.cast(positions(values), dtype=splits.dtype)
     return bind.subtract(searchsorted(splits, places, side="right", out_type=splits.dtype), ones_like(places))

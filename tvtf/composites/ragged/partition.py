@@ -1,4 +1,4 @@
-"""RowPartition: how a sequence of values is cut into rows; one dim of a ragged tensor without the values."""
+"""RowPartition: the partition of a sequence of values into rows, one ragged dim without the values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SPLITS_DTYPES = (int32, int64)
 
 
 def as_partition(value: Any, name: str, dtype: Any = None, hint: Any = None) -> Tensor:
-    """What tells rows apart as an int32 or int64 tensor.
+    """Converts row splits, lengths, ids or the like to an int32 or int64 tensor.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: it has another dtype.
     """
     if dtype is None and isinstance(value, np.ndarray):
         hint = None
@@ -47,7 +47,7 @@ def _require_bool(validate: Any) -> None:
 
 
 def checked(holds: Any, check: Callable[..., Any], *arguments: Any, message: Any) -> None:
-    """Has ``check`` refuse its arguments in TensorFlow's words where they are known to be wrong."""
+    """Calls ``check``, TensorFlow's assertion, for its error text, if ``holds`` is known to be false."""
     if not holds:
         check(*arguments, message=message)
 
@@ -57,13 +57,13 @@ def _zero(like: Tensor) -> Tensor:
 
 
 def splits_of_lengths(lengths: Tensor) -> Tensor:
-    """Where each row begins, and where the last ends."""
+    """Converts row lengths to row splits."""
     return bind.concat(_zero(lengths), cumsum(lengths), axis=0)  # type: ignore[no-any-return]
 
 
 @export("experimental.RowPartition")
 class RowPartition(CompositeTensor):
-    """How a sequence of values is cut into rows; made by ``from_row_splits`` and its like.
+    """A partition of a sequence of values into rows; created by ``from_row_splits`` and others.
 
     >>> import tvtf as tf
     >>> rows = tf.experimental.RowPartition.from_row_lengths([4, 0, 3])
@@ -71,7 +71,7 @@ class RowPartition(CompositeTensor):
     (tf.RowPartition(row_splits=[0 4 4 7]), np.int64(3), [0, 0, 0, 0, 2, 2, 2])
 
     Raises:
-      InvalidArgumentError: what is given makes no rows, and ``validate`` is True.
+      InvalidArgumentError: the arguments are no valid partition, and ``validate`` is True.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/RowPartition
     """
@@ -81,13 +81,13 @@ class RowPartition(CompositeTensor):
         self._uniform = uniform
         self._nvals = nvals
 
-    # -- making it
+    # -- construction
 
     @classmethod
     def from_row_splits(
         cls, row_splits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
+        """Creates a partition whose row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
         _require_bool(validate)
         if isinstance(row_splits, (list, tuple)) and not row_splits:
             raise ValueError("row_splits tensor may not be empty.")
@@ -103,7 +103,7 @@ class RowPartition(CompositeTensor):
     def from_row_lengths(
         cls, row_lengths: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Row ``i`` is the next ``row_lengths[i]`` values."""
+        """Creates a partition whose row ``i`` has the next ``row_lengths[i]`` values."""
         _require_bool(validate)
         lengths = as_partition(row_lengths, "row_lengths", dtype, dtype_hint)
         lengths.shape.assert_has_rank(1)
@@ -115,7 +115,7 @@ class RowPartition(CompositeTensor):
     def from_row_starts(
         cls, row_starts: Any, nvals: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Row ``i`` begins with value ``row_starts[i]``, the last ends with value ``nvals``."""
+        """Creates a partition whose row ``i`` starts at value ``row_starts[i]``; there are ``nvals`` values."""
         _require_bool(validate)
         starts = as_partition(row_starts, "row_starts", dtype, dtype_hint)
         starts.shape.assert_has_rank(1)
@@ -128,7 +128,7 @@ class RowPartition(CompositeTensor):
     def from_row_limits(
         cls, row_limits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Row ``i`` ends before value ``row_limits[i]``."""
+        """Creates a partition whose row ``i`` ends before value ``row_limits[i]``."""
         _require_bool(validate)
         limits = as_partition(row_limits, "row_limits", dtype, dtype_hint)
         limits.shape.assert_has_rank(1)
@@ -140,7 +140,7 @@ class RowPartition(CompositeTensor):
     def from_value_rowids(
         cls, value_rowids: Any, nrows: Any = None, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
-        """Value ``i`` is in row ``value_rowids[i]``; these must not decrease."""
+        """Creates a partition with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
         _require_bool(validate)
         ids = as_partition(value_rowids, "value_rowids", dtype, dtype_hint)
         ids.shape.assert_has_rank(1)
@@ -160,23 +160,23 @@ class RowPartition(CompositeTensor):
         dtype: Any = None,
         dtype_hint: Any = None,
     ) -> RowPartition:
-        """Every row has ``uniform_row_length`` values."""
+        """Creates a partition in which every row has ``uniform_row_length`` values."""
         _require_bool(validate)
         if nrows is None and nvals is None:
             raise ValueError("Either (or both) of nvals and nrows must be specified")
         length = as_partition(uniform_row_length, "uniform_row_length", dtype, dtype_hint)
         length.shape.assert_has_rank(0)
-        size, given = _known(length), None if nvals is None else cast(convert_to_tensor(nvals), length.dtype)
+        size, count = _known(length), None if nvals is None else cast(convert_to_tensor(nvals), length.dtype)
         if size is None:
             raise ValueError("uniform_row_length must be known while a function is traced: pass a Python number")
         if nrows is not None:
             rows = cast(convert_to_tensor(nrows), length.dtype)
         else:
-            rows = given // length if size else zeros_like(length)  # type: ignore[operator]
-        _require_product(size, _known(rows), None if given is None else _known(given), validate)
-        if validate and given is not None and None in (_known(rows), _known(given)):
+            rows = count // length if size else zeros_like(length)  # type: ignore[operator]
+        _require_product(size, _known(rows), None if count is None else _known(count), validate)
+        if validate and count is not None and None in (_known(rows), _known(count)):
             check = partial(_require_product, size, validate=validate)
-            rows = required(rows, check, lambda n, m: bind.equal(n * length, m), _PRODUCT, given)
+            rows = required(rows, check, lambda n, m: bind.equal(n * length, m), _PRODUCT, count)
         number = _known(rows)
         if number is not None:
             splits: Tensor = EagerTensor(np.arange(number + 1, dtype=length.dtype.np) * length.dtype.np.type(size))
@@ -186,7 +186,7 @@ class RowPartition(CompositeTensor):
 
     @classmethod
     def of_dims(cls, nrows: Dim, length: Dim, dtype: DType) -> RowPartition:
-        """``nrows`` rows of ``length`` values; both may be dims that only a call tells."""
+        """Creates a partition into ``nrows`` rows of ``length`` values; both may be symbolic dims."""
         if isinstance(nrows, int) and isinstance(length, int):
             return cls(
                 EagerTensor(np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)), length, nrows * length
@@ -195,11 +195,11 @@ class RowPartition(CompositeTensor):
         return cls(splits, length)
 
     def of_values(self, count: Tensor) -> RowPartition:
-        """This one, which nobody gets unless its rows have ``count`` values."""
+        """Returns this partition, checked to have ``count`` values."""
         splits = required(self._row_splits, _check_count, lambda s, n: bind.equal(s[-1:], n), _VALUES, count)
         return self if splits is self._row_splits else RowPartition(splits, self._uniform, self._nvals)
 
-    # -- what it is
+    # -- properties
 
     @property
     def dtype(self) -> DType:
@@ -220,12 +220,12 @@ class RowPartition(CompositeTensor):
 
     @property
     def nrows_dim(self) -> Dim:
-        """How many rows there are, as a dim."""
+        """The number of rows as a dim."""
         return simplify_dim(self._row_splits._type.shape[0] - 1)
 
     @property
     def nvals_dim(self) -> Dim:
-        """How many values there are, as a dim."""
+        """The number of values as a dim."""
         if self._nvals is None:
             last = static_value(self.nvals())
             if last is None and not self.is_uniform():
@@ -235,53 +235,53 @@ class RowPartition(CompositeTensor):
 
     @property
     def uniform_dim(self) -> Dim | None:
-        """How many values every row has, as a dim; None where nobody knows them to be one number."""
+        """The number of values in every row as a dim; None if it is not known to be uniform."""
         return self._uniform
 
     def is_uniform(self) -> bool:
-        """Whether all rows are known to have one length."""
+        """Returns whether all rows are known to have one length."""
         return self._uniform is not None
 
     def row_splits(self) -> Tensor:
-        """Where each row begins, and where the last ends."""
+        """Returns the index of each row's first value, and the number of values at the end."""
         return self._row_splits
 
     def nrows(self) -> Tensor:
-        """How many rows there are."""
+        """Returns the number of rows."""
         return cast(scalar_of(self.nrows_dim), self.dtype)
 
     def nvals(self) -> Tensor:
-        """How many values there are."""
+        """Returns the number of values."""
         return self._row_splits[-1]
 
     def row_starts(self) -> Tensor:
-        """Where each row begins."""
+        """Returns the index of each row's first value."""
         return self._row_splits[:-1]
 
     def row_limits(self) -> Tensor:
-        """Where each row ends."""
+        """Returns the index behind each row's last value."""
         return self._row_splits[1:]
 
     def row_lengths(self) -> Tensor:
-        """How many values each row has."""
+        """Returns the number of values in each row."""
         return self.row_limits() - self.row_starts()
 
     def uniform_row_length(self) -> Tensor | None:
-        """How many values every row has; None where nobody knows them to be one number."""
+        """Returns the number of values in every row; None if it is not known to be uniform."""
         return None if self._uniform is None else cast(scalar_of(self._uniform), self.dtype)
 
     def value_rowids(self) -> Tensor:
-        """The row of each value."""
+        """Returns the row id of each value."""
         count = unknown_dim() if self._nvals is None else self._nvals
         return bind.ragged_row_ids(self._row_splits, count=count)  # type: ignore[no-any-return]
 
     def offsets_in_rows(self) -> Tensor:
-        """The place of each value in its row."""
+        """Returns the index of each value in its row."""
         lengths = self.row_lengths()
         return ranges(zeros_like(lengths), lengths)[1]
 
     def with_dtype(self, dtype: Any) -> RowPartition:
-        """The same with another dtype."""
+        """Returns a copy with row splits of another dtype."""
         kind = as_dtype(dtype)
         if kind not in SPLITS_DTYPES:
             raise ValueError("dtype must be int32 or int64")
@@ -298,8 +298,8 @@ class RowPartition(CompositeTensor):
 
 
 def _known(scalar: Tensor) -> int | None:
-    found = static_value(scalar)
-    return None if found is None else int(found)
+    result = static_value(scalar)
+    return None if result is None else int(result)
 
 
 _SPLITS = "Arguments to from_row_splits do not form a valid RaggedTensor:"
@@ -364,13 +364,13 @@ def _check_count(splits: np.ndarray, count: np.ndarray) -> None:
     checked(splits[-1] == count, assert_equal, EagerTensor(splits[-1]), EagerTensor(count), message=_VALUES)
 
 
-def _require_increasing(array: np.ndarray, told: str) -> None:
+def _require_increasing(array: np.ndarray, message: str) -> None:
     steps = np.diff(array)
-    checked((steps >= 0).all(), assert_non_negative, EagerTensor(steps), message=told)
+    checked((steps >= 0).all(), assert_non_negative, EagerTensor(steps), message=message)
 
 
 def _rows_of_ids(ids: Tensor) -> Tensor:
-    """One more than the last id; none where there is no id."""
+    """Returns the number of rows that sorted ids imply: the last id plus 1, or 0 without ids."""
     return cumsum(bind.concat(_zero(ids) - 1, ids, axis=0)[-1:])[0] + 1
 
 
@@ -392,7 +392,7 @@ def _require_product(length: int, nrows: int | None, nvals: int | None, validate
 
 
 class RowPartitionSpec(TypeSpec):
-    """The type of a :class:`RowPartition`; what is not known of it is None."""
+    """The type of a :class:`RowPartition`; unknown counts are None."""
 
     def __init__(
         self, nrows: Any = None, nvals: Any = None, uniform_row_length: Any = None, dtype: Any = int64
@@ -417,7 +417,7 @@ class RowPartitionSpec(TypeSpec):
         return RowPartition(components, self.uniform_row_length, self.nvals)
 
     def _serialize(self) -> tuple[Any, ...]:
-        """Each count as the shape that it is one dim of, so that unknown ones fit any."""
+        """Returns the counts as shapes of one dim, so that unknown ones are compatible with any."""
         return TensorShape([self.nrows]), TensorShape([self.nvals]), TensorShape([self.uniform_row_length]), self.dtype
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Ragged tensors as sparse ones, and back; the combinations of the values that several features have in a row."""
+"""Conversions between ragged and sparse tensors; ``tf.sparse.cross``, the combinations of features' values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RAGGED = "SparseTensor is not right-ragged"
 
 
 def _are_right_ragged(indices: Tensor) -> Tensor:
-    """Whether each value stands right of the one before it in its row, and the first of a row in its first column."""
+    """Returns whether the values of each row are in its first columns, without gaps."""
     rows, columns = indices[:, 0], indices[:, 1]
     follows = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
     begins = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
@@ -48,14 +48,16 @@ def _are_right_ragged(indices: Tensor) -> Tensor:
 
 
 def _check_right_ragged(array: np.ndarray) -> None:
-    """Refuses rows that have a gap."""
+    """Raises TensorFlow's error if a row has a gap between its values."""
     if not array.size:
         return
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():
-        told = "SparseTensor is not right-ragged SparseTensor.indices ="
-        raise InvalidArgumentError(None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {told}")
+        message = "SparseTensor is not right-ragged SparseTensor.indices ="
+        raise InvalidArgumentError(
+            None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {message}"
+        )
 
 
 def to_sparse(ragged: RaggedTensor) -> SparseTensor:
@@ -66,7 +68,7 @@ def to_sparse(ragged: RaggedTensor) -> SparseTensor:
 
 
 def _indices(values: Any) -> Tensor:
-    """The place of each value, its rows filled up from the left."""
+    """Returns the indices of all values, with each row's values in its first columns."""
     if not isinstance(values, RaggedTensor):
         truth = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
         return places(truth) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
@@ -78,14 +80,14 @@ def _indices(values: Any) -> Tensor:
 
 
 def _feature(value: Any) -> tuple[Tensor, Tensor]:
-    """The values of a matrix, and where each of its rows begins and ends; integers as int64."""
+    """Returns the values of a feature matrix, integers as int64, and its row splits."""
     if isinstance(value, SparseTensor):
         values, rows = value.values, value.indices[:, 0]
         ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     else:
         ragged = from_tensor(value, None, None, 1, int64)
-    found = ragged.values
-    return found if found.dtype is string else cast(found, int64), ragged.row_splits
+    result = ragged.values
+    return result if result.dtype is string else cast(result, int64), ragged.row_splits
 
 
 def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTensor:
@@ -101,17 +103,17 @@ def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTen
 
 @export("sparse.cross")
 def cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
-    """All combinations of one value of each input's row, as strings.
+    """Returns, for each row, all combinations of one value of each input, as strings.
 
     Args:
-      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
-      separator: what comes between the values of a combination, ``_X_`` where not given.
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with the same number of rows.
+      separator: the separator between the values of a combination; default: ``_X_``.
 
     Returns:
       A SparseTensor of strings; the values of sparse inputs come before those of dense ones.
 
     Raises:
-      TypeError: no list, or something else in it.
+      TypeError: ``inputs`` is not a list, or has an element of another type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross([tf.constant([["a"], ["b"]]), tf.constant([["c"], ["d"]])], separator="_Y_").values.numpy()
@@ -120,26 +122,26 @@ def cross(inputs: Any, name: str | None = None, separator: Any = None) -> Sparse
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross
     """
     between = "_X_" if separator is None else convert_to_tensor(separator).eager_array().item().decode()
-    told = "All inputs must be Tensor or SparseTensor."
-    return _crossed(inputs, False, told, num_buckets=0, key=0, separator=between)
+    message = "All inputs must be Tensor or SparseTensor."
+    return _crossed(inputs, False, message, num_buckets=0, key=0, separator=between)
 
 
 @export("sparse.cross_hashed")
 def cross_hashed(
     inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """All combinations of one value of each input's row, as numbers of buckets.
+    """Returns, for each row, all combinations of one value of each input, hashed to bucket numbers.
 
     Args:
-      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
-      num_buckets: how many buckets there are; 0 for as many as int64 has.
-      hash_key: where hashing begins.
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with the same number of rows.
+      num_buckets: the number of buckets; 0 for the whole range of int64.
+      hash_key: the initial hash value.
 
     Returns:
       A SparseTensor of int64.
 
     Raises:
-      TypeError: no list, or something else in it.
+      TypeError: ``inputs`` is not a list, or has an element of another type.
 
     >>> import tvtf as tf
     >>> tf.sparse.cross_hashed([tf.constant([["a"], ["b"]]), tf.constant([["d"], ["e"]])], 100).values.numpy()
@@ -147,5 +149,5 @@ def cross_hashed(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross_hashed
     """
-    told = "All inputs must be SparseTensors"
-    return _crossed(inputs, True, told, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")
+    message = "All inputs must be SparseTensors"
+    return _crossed(inputs, True, message, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")

@@ -1,4 +1,4 @@
-"""``tf.strings`` where each string gives a list: a vector for one string, a ragged tensor for several."""
+"""``tf.strings`` functions that return several values per string: a vector for one string, else a ragged tensor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _parts_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, Tenso
 
 def _of_rows(rows: list[list[bytes]]) -> tuple[np.ndarray, np.ndarray]:
     values = [part for row in rows for part in row]
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found, splits_of(rows)
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result, splits_of(rows)
 
 
 def _split_one(value: bytes, sep: str, maxsplit: int) -> list[bytes]:
@@ -44,7 +44,7 @@ def _split_one(value: bytes, sep: str, maxsplit: int) -> list[bytes]:
     numpy=lambda array, sep, maxsplit, count: _of_rows([_split_one(v, sep, maxsplit) for v in array.tolist()]),
 )
 def split_parts(x: Tensor, sep: str, maxsplit: int, count: Any) -> Any:
-    """The parts of a vector's strings, and their row splits."""
+    """Returns the parts of a vector's strings, and their row splits."""
     return (x,), {"sep": sep, "maxsplit": maxsplit, "count": count}
 
 
@@ -54,12 +54,12 @@ def split_parts(x: Tensor, sep: str, maxsplit: int, count: Any) -> Any:
     numpy=lambda array, count: _of_rows([[v[i : i + 1] for i in range(len(v))] for v in array.tolist()]),
 )
 def split_bytes(x: Tensor, count: Any) -> Any:
-    """The bytes of a vector's strings, and their row splits."""
+    """Returns the bytes of a vector's strings, and their row splits."""
     return (x,), {"count": count}
 
 
 def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[Any, ...]:
-    """For each string a list of parts: ``parts`` gives values, one or several, and row splits for a vector."""
+    """Applies a splitter of vectors, which returns one or more values and row splits, to strings of any rank."""
     if isinstance(input, RaggedTensor):
         inner = _listed(input.flat_values, parts)
         return tuple(input.with_flat_values(each) for each in inner)
@@ -77,12 +77,12 @@ def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[
 @export("strings.split")
 @attributes(maxsplit=int)
 def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = None) -> Any:
-    """The parts of each string between separators.
+    """Returns the parts of each string between separators.
 
     Args:
       input: string tensor, or a ragged one.
-      sep: the separator; white space of any length where it is None or empty.
-      maxsplit: how often to split at most; -1 for always.
+      sep: the separator; None or empty for white space of any length.
+      maxsplit: the maximum number of splits; -1 for no limit.
 
     Returns:
       A vector for a scalar, a ragged tensor otherwise.
@@ -99,7 +99,7 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = No
 
 @export("strings.bytes_split")
 def bytes_split(input: Any, name: str | None = None) -> Any:
-    """The bytes of each string.
+    """Returns the bytes of each string.
 
     >>> import tvtf as tf
     >>> tf.strings.bytes_split("hi").numpy(), tf.strings.bytes_split(["ab", "c"])
@@ -129,12 +129,12 @@ def unicode_decode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The code points of each string, int32.
+    """Returns the code points of each string, int32.
 
     Args:
       input: string tensor.
-      input_encoding: how its bytes are to be read, such as "UTF-8".
-      errors, replacement_char, replace_control_characters: as for ``tf.strings.unicode_transcode``.
+      input_encoding: the encoding of its bytes, such as "UTF-8".
+      errors, replacement_char, replace_control_characters: see ``tf.strings.unicode_transcode``.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_decode(["Hé", "a"], "UTF-8")
@@ -156,7 +156,7 @@ def unicode_decode_with_offsets(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The code points of each string, and where their bytes begin.
+    """Returns the code points of each string, and the offsets of their first bytes.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_decode_with_offsets("éa", "UTF-8")[1].numpy()
@@ -174,7 +174,7 @@ def unicode_decode_with_offsets(
 def unicode_split(
     input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> Any:
-    """The characters of each string, as strings in its encoding.
+    """Returns the characters of each string, as strings in its encoding.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_split("Hé", "UTF-8").numpy()
@@ -190,7 +190,7 @@ def unicode_split(
 def unicode_split_with_offsets(
     input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> tuple[Any, Any]:
-    """The characters of each string, and where their bytes begin.
+    """Returns the characters of each string, and the offsets of their first bytes.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_split_with_offsets("éa", "UTF-8")[1].numpy()
@@ -218,7 +218,7 @@ def _single_characters(points: Tensor, encoding: str) -> Tensor:
 def unicode_encode(
     input: Any, output_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> Any:
-    """The string of each row of code points.
+    """Encodes each row of code points as a string.
 
     Args:
       input: int32 tensor or ragged tensor; the last axis is a string's characters.
@@ -244,8 +244,8 @@ def unicode_encode(
     if x.ndim == 1:
         row = RaggedTensor.from_row_lengths(x, [x._type.shape[0]]) if isinstance(x, EagerTensor) else _one_row(x)
         return _encoded(row, attrs)[0]
-    found = _encoded(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
-    return found.to_tensor() if isinstance(found, RaggedTensor) else found
+    result = _encoded(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
+    return result.to_tensor() if isinstance(result, RaggedTensor) else result
 
 
 def _one_row(x: Tensor) -> RaggedTensor:
@@ -268,16 +268,16 @@ def _ngrams(
     glue = separator.encode()
     rows = []
     for first, last in zip(splits[:-1].tolist(), splits[1:].tolist()):
-        words, found = values[first:last].tolist(), []
+        words, result = values[first:last].tolist(), []
         for width in widths:
             more = min(width - 1, pad) if pad >= 0 else width - 1
             padded = (
                 [left.encode()] * more + words + [right.encode()] * more if more and (left or right or pad) else words
             )
-            found += [glue.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
-        if short and not found and words:
-            found = [glue.join(words)]
-        rows.append(found)
+            result += [glue.join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
+        if short and not result and words:
+            result = [glue.join(words)]
+        rows.append(result)
     return _of_rows(rows)
 
 
@@ -290,7 +290,7 @@ def string_ngrams(
     values: Tensor, splits: Tensor, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> Any:  # fmt: skip
-    """The n-grams of each row of words, and their row splits."""
+    """Returns the n-grams of each row of words, and their row splits."""
     attrs = {
         "widths": widths,
         "separator": separator,
@@ -313,22 +313,22 @@ def ngrams(
     preserve_short_sequences: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Runs of ``ngram_width`` strings, joined.
+    """Returns the n-grams of each row of strings, joined.
 
     Args:
       data: string tensor or ragged tensor; n-grams are made along its last axis.
-      ngram_width: how long they are, or a tuple of widths.
-      separator: what comes between strings.
-      pad_values: a string, or a pair, that sequences are filled up with at both ends.
-      padding_width: how much at most; by default ``ngram_width - 1``.
-      preserve_short_sequences: give a sequence that is too short as one n-gram.
+      ngram_width: the length of the n-grams, or a tuple of lengths.
+      separator: the separator between strings.
+      pad_values: a string, or a pair of strings, with which sequences are padded at both ends.
+      padding_width: the maximum number of padding strings at each end; default: ``ngram_width - 1``.
+      preserve_short_sequences: returns a sequence that is shorter than the n-grams as one n-gram.
 
     >>> import tvtf as tf
     >>> tf.strings.ngrams(["A", "B", "C", "D"], 2).numpy()
     array([b'A B', b'B C', b'C D'], dtype=object)
 
     Raises:
-      ValueError: a width that is not positive, or a ``padding_width`` without ``pad_values``.
+      ValueError: a width is not positive, or there is a ``padding_width`` without ``pad_values``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/ngrams
     """
@@ -355,8 +355,8 @@ def ngrams(
     x = convert_to_tensor(data, string)
     if x.ndim == 1:
         return bind.string_ngrams(x, _one_row(x).row_splits, count=unknown_dim(), **attrs)[0]
-    found = _ngrams_of(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
-    return found.to_tensor()
+    result = _ngrams_of(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
+    return result.to_tensor()
 
 
 def _ngrams_of(ragged: RaggedTensor, attrs: dict[str, Any]) -> RaggedTensor:

@@ -1,4 +1,4 @@
-"""Public functions that rearrange tensors, on ragged ones."""
+"""Handlers of public functions for ragged tensors: rearranging, broadcasting, reductions along rows, partitions."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: An
 
 
 def _like(value: Any, whole: DynamicRaggedShape) -> Tensor:
-    found = broadcast_to(as_tensor(value), whole)
-    return found.flat_values if isinstance(found, RaggedTensor) else found
+    result = broadcast_to(as_tensor(value), whole)
+    return result.flat_values if isinstance(result, RaggedTensor) else result
 
 
 def _true_places(condition: Any) -> Tensor:
@@ -110,22 +110,22 @@ def _true_places(condition: Any) -> Tensor:
     return bind.concat(bind.stack(rows, columns, axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
 
 
-# -- repeated, cut, squeezed
+# -- tile, split, squeeze
 
 
 def _at(axis: int, part: slice) -> tuple[slice, ...]:
-    """The key of a part along an axis."""
+    """Returns the indexing key that applies a slice to one axis."""
     return (*(slice(None),) * axis, part)
 
 
 def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
-    found = input
+    result = input
     for axis, count in enumerate(static_value(multiples, "multiples")):
         if count == 0:
-            found = found[_at(axis, slice(0, 0))]
+            result = result[_at(axis, slice(0, 0))]
         elif count > 1:
-            found = concat_all([found] * count, axis)
-    return found
+            result = concat_all([result] * count, axis)
+    return result
 
 
 def _split(
@@ -141,9 +141,9 @@ def _split(
     if isinstance(sizes, int):
         sizes = [size // sizes] * sizes
     edges = np.cumsum([0, *sizes]).tolist()
-    told = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
+    message = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
     if edges[-1] != size:
-        assert_equal(np.array(size), np.array(edges[-1]), message=told)
+        assert_equal(np.array(size), np.array(edges[-1]), message=message)
     return [value[_at(place, slice(a, b))] for a, b in zip(edges, edges[1:])]
 
 
@@ -179,15 +179,15 @@ def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
     splits = [s for i, s in enumerate(ragged.nested_row_splits, 1) if i not in axes]
     if splits and 0 in axes:
         splits = splits[1:]
-    found = RaggedTensor.from_nested_row_splits(flat, splits)
-    return function(found, [0]) if set(range(rank + 1)) <= set(axes) else found
+    result = RaggedTensor.from_nested_row_splits(flat, splits)
+    return function(result, [0]) if set(range(rank + 1)) <= set(axes) else result
 
 
 def _require_single(holds: Tensor, axis: int) -> None:
     Assert(holds, [f"the given axis (axis = {axis}) is not squeezable!"])
 
 
-# -- made
+# -- shape, reshape, fill
 
 
 def _shape(function: Any, input: Any, out_type: Any = int32, name: Any = None) -> DynamicRaggedShape:
@@ -272,7 +272,7 @@ def _embedding_lookup(function: Any, params: Any, ids: Any, max_norm: Any = None
 
 
 def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **kwargs: Any) -> Any:
-    """Of two matrices of one width; of batches, where the rows of ``a`` alone are ragged."""
+    """Multiplies matrices with uniform rows, or a batch of matrices with ragged row counts by dense ones."""
     first, second = as_tensor(a), as_tensor(b)
     if first.dtype is not second.dtype:
         raise ValueError("`a` and `b` must have the same dtype.")
@@ -295,9 +295,9 @@ def _uniform(matrix: Any) -> Tensor:
     if not isinstance(matrix, RaggedTensor):
         return matrix  # type: ignore[no-any-return]
     dense = matrix.to_tensor()
-    told = "The matrices in `a` and `b` may not be ragged in their innermost dimension."
+    message = "The matrices in `a` and `b` may not be ragged in their innermost dimension."
     size = public_names()["size"]
-    assert_equal(size(matrix.flat_values), size(dense), message=told)
+    assert_equal(size(matrix.flat_values), size(dense), message=message)
     return dense
 
 
@@ -306,19 +306,19 @@ def _uniform(matrix: Any) -> Tensor:
 
 @export("ragged.stack_dynamic_partitions")
 def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> RaggedTensor:
-    """The items of ``data`` by the partition that each belongs to, a row each.
+    """Groups the items of ``data`` by partition; row ``i`` has the items of partition ``i``.
 
     Args:
-      data: a tensor, ragged or not.
+      data: a ragged or dense tensor.
       partitions: integers of shape ``data.shape[:n]``.
-      num_partitions: how many rows the result has.
+      num_partitions: the number of rows of the result.
 
     >>> import tvtf as tf
     >>> tf.ragged.stack_dynamic_partitions(["a", "b", "c", "d", "e"], [3, 0, 2, 2, 3], 5)
     <tf.RaggedTensor [[b'b'], [], [b'c', b'd'], [b'a', b'e'], []]>
 
     Raises:
-      InvalidArgumentError: a partition that is negative or not less than ``num_partitions``.
+      InvalidArgumentError: a partition is negative or not less than ``num_partitions``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack_dynamic_partitions
     """
@@ -326,14 +326,14 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
     rank = ids.shape.rank
     ids.shape.assert_is_compatible_with(rows.shape[:rank])
     if rank == 0:
-        found = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
-        return RaggedTensor.from_value_rowids(found, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
+        result = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
+        return RaggedTensor.from_value_rowids(result, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
     if rank == 1:
         return _by_partition(rows, ids, convert_to_tensor(num_partitions, dtype_hint=ids.dtype))
     rows = rows if isinstance(rows, RaggedTensor) else from_tensor(rows, None, None, 1, int64)
     ids = ids if isinstance(ids, RaggedTensor) else from_tensor(ids, None, None, 1, int64)
-    told = "data and partitions have incompatible ragged shapes"
-    assert_equal(rows.row_splits, cast(ids.row_splits, rows.row_splits.dtype), message=told)
+    message = "data and partitions have incompatible ragged shapes"
+    assert_equal(rows.row_splits, cast(ids.row_splits, rows.row_splits.dtype), message=message)
     return stack_dynamic_partitions(rows.values, ids.values, num_partitions)
 
 
@@ -350,8 +350,8 @@ def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
 def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions: Any, name: Any = None) -> list[Any]:
     if not isinstance(num_partitions, int) or num_partitions < 0:
         raise TypeError("num_partitions must be a non-negative integer")
-    found = stack_dynamic_partitions(data, partitions, num_partitions)
-    return [found[i] for i in range(num_partitions)]
+    result = stack_dynamic_partitions(data, partitions, num_partitions)
+    return [result[i] for i in range(num_partitions)]
 
 
 def _bincount(
@@ -415,4 +415,4 @@ HANDLERS: dict[str, Handler] = {
     "linalg.matmul": _matmul,
     "dynamic_partition": _dynamic_partition,
 }
-"""By public path, what a function does where an argument is ragged."""
+"""Public path -> its handler for ragged arguments."""

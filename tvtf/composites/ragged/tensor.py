@@ -1,4 +1,4 @@
-"""RaggedTensor: rows of several lengths, as their values one after another and where each row begins."""
+"""RaggedTensor: a tensor whose rows have different lengths, as concatenated values and row splits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _values(value: Any) -> Any:
 
 @export("RaggedTensor")
 class RaggedTensor(CompositeTensor):
-    """A tensor with dims whose sizes differ from row to row; made by ``tf.ragged.constant`` and ``from_row_splits`` and its like.
+    """A tensor whose rows have different lengths; created by ``tf.ragged.constant``, ``from_row_splits`` and others.
 
     >>> import tvtf as tf
     >>> rows = tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5], [0, 2, 2, 5])
@@ -40,7 +40,7 @@ class RaggedTensor(CompositeTensor):
     __array_priority__ = 100
 
     def __hash__(self) -> int:
-        """Of a graph of TensorFlow 1 they are keys of a ``feed_dict``."""
+        """Hashes a tensor of a TensorFlow 1 graph by identity, as a key of a ``feed_dict``; others are unhashable."""
         if not isinstance(self.flat_values, SymbolicTensor) or not self.flat_values._trace.has_keys:
             raise TypeError("unhashable type: 'RaggedTensor'")
         return id(self)
@@ -50,11 +50,11 @@ class RaggedTensor(CompositeTensor):
         self._row_splits = row_splits
         self._uniform_row_length = uniform_row_length
 
-    # -- making it
+    # -- construction
 
     @classmethod
     def of_partition(cls, values: Any, part: RowPartition) -> RaggedTensor:
-        """Values cut as ``part`` tells, which is not checked."""
+        """Creates a tensor from values and their partition, without checks."""
         return cls(values, part.row_splits(), part.uniform_dim)
 
     @classmethod
@@ -65,19 +65,19 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
-        """Row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
+        """Creates a tensor whose row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
         rows = _values(values)
         return cls._checked(rows, RowPartition.from_row_splits(row_splits, validate, None, _hint(rows)), validate)
 
     @classmethod
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
-        """Row ``i`` is the next ``row_lengths[i]`` values."""
+        """Creates a tensor whose row ``i`` has the next ``row_lengths[i]`` values."""
         rows = _values(values)
         return cls._checked(rows, RowPartition.from_row_lengths(row_lengths, validate, None, _hint(rows)), validate)
 
     @classmethod
     def from_row_starts(cls, values: Any, row_starts: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
-        """Row ``i`` begins with value ``row_starts[i]``."""
+        """Creates a tensor whose row ``i`` starts at value ``row_starts[i]``."""
         rows = _values(values)
         count = dim(_flat_first(rows), 0)
         return cls._checked(
@@ -86,7 +86,7 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def from_row_limits(cls, values: Any, row_limits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
-        """Row ``i`` ends before value ``row_limits[i]``."""
+        """Creates a tensor whose row ``i`` ends before value ``row_limits[i]``."""
         rows = _values(values)
         return cls._checked(rows, RowPartition.from_row_limits(row_limits, validate, None, _hint(rows)), validate)
 
@@ -94,7 +94,7 @@ class RaggedTensor(CompositeTensor):
     def from_value_rowids(
         cls, values: Any, value_rowids: Any, nrows: Any = None, name: Any = None, validate: bool = True
     ) -> RaggedTensor:
-        """Value ``i`` is in row ``value_rowids[i]``; these must not decrease."""
+        """Creates a tensor with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
         rows = _values(values)
         part = RowPartition.from_value_rowids(value_rowids, nrows, validate, None, _hint(rows))
         return cls._checked(rows, part, validate)
@@ -103,7 +103,7 @@ class RaggedTensor(CompositeTensor):
     def from_uniform_row_length(
         cls, values: Any, uniform_row_length: Any, nrows: Any = None, validate: bool = True, name: Any = None
     ) -> RaggedTensor:
-        """Every row has ``uniform_row_length`` values."""
+        """Creates a tensor in which every row has ``uniform_row_length`` values."""
         rows = _values(values)
         count = dim(_flat_first(rows), 0)
         part = RowPartition.from_uniform_row_length(uniform_row_length, count, nrows, validate, None, _hint(rows))
@@ -113,14 +113,14 @@ class RaggedTensor(CompositeTensor):
     def from_nested_row_splits(
         cls, flat_values: Any, nested_row_splits: Sequence[Any], name: Any = None, validate: bool = True
     ) -> RaggedTensor:
-        """Splits of splits, the outermost first."""
+        """Creates a tensor with several ragged dims from their row splits, the outermost first."""
         return _nested(cls.from_row_splits, flat_values, nested_row_splits, validate)
 
     @classmethod
     def from_nested_row_lengths(
         cls, flat_values: Any, nested_row_lengths: Sequence[Any], name: Any = None, validate: bool = True
     ) -> RaggedTensor:
-        """Lengths of rows of rows, the outermost first."""
+        """Creates a tensor with several ragged dims from their row lengths, the outermost first."""
         return _nested(cls.from_row_lengths, flat_values, nested_row_lengths, validate)
 
     @classmethod
@@ -132,7 +132,7 @@ class RaggedTensor(CompositeTensor):
         name: Any = None,
         validate: bool = True,
     ) -> RaggedTensor:
-        """Row numbers of rows, the outermost first."""
+        """Creates a tensor with several ragged dims from their row ids, the outermost first."""
         counts = list(nested_nrows) if nested_nrows is not None else [None] * len(nested_value_rowids)
         values = _values(flat_values)
         for ids, nrows in zip(reversed(nested_value_rowids), reversed(counts)):
@@ -149,19 +149,19 @@ class RaggedTensor(CompositeTensor):
         name: Any = None,
         row_splits_dtype: Any = int64,
     ) -> RaggedTensor:
-        """The rows of a tensor; cut to ``lengths``, or without ``padding`` at their ends."""
+        """Converts a dense tensor; its rows are cut to ``lengths``, or trailing ``padding`` is removed."""
         from tvtf.composites.ragged.build import from_tensor
 
         return from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
 
     @classmethod
     def from_sparse(cls, st_input: Any, name: Any = None, row_splits_dtype: Any = int64) -> RaggedTensor:
-        """The rows of a sparse matrix whose elements have no gaps between them."""
+        """Converts a sparse matrix, whose rows must have no gaps between their values."""
         from tvtf.composites.ragged.sparse import from_sparse
 
         return from_sparse(st_input, row_splits_dtype)
 
-    # -- what it is
+    # -- properties
 
     @property
     def dtype(self) -> DType:
@@ -189,7 +189,7 @@ class RaggedTensor(CompositeTensor):
 
     @property
     def row_partitions(self) -> tuple[RowPartition, ...]:
-        """How its values are cut into rows, the outermost first."""
+        """The partitions of the values into rows, the outermost first."""
         rest = self._values.row_partitions if isinstance(self._values, RaggedTensor) else ()
         return (RowPartition(self._row_splits, self._uniform_row_length, _first_dim(self._values)), *rest)
 
@@ -209,7 +209,7 @@ class RaggedTensor(CompositeTensor):
         return TensorShape([None if count is None else count - 1, uniform]).concatenate(self._values.shape[1:])
 
     def get_shape(self) -> TensorShape:
-        """See `shape`."""
+        """Returns `shape`."""
         return self.shape
 
     @property
@@ -221,20 +221,20 @@ class RaggedTensor(CompositeTensor):
         return self.flat_values.device
 
     def nrows(self, out_type: Any = None, name: Any = None) -> Tensor:
-        """How many rows there are."""
+        """Returns the number of rows."""
         count = dim(self._row_splits, 0) - 1
         return cast(count, as_dtype(out_type or self._row_splits.dtype))
 
     def row_starts(self, name: Any = None) -> Tensor:
-        """Where each row begins."""
+        """Returns the index of each row's first value."""
         return self._row_splits[:-1]
 
     def row_limits(self, name: Any = None) -> Tensor:
-        """Where each row ends."""
+        """Returns the index behind each row's last value."""
         return self._row_splits[1:]
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
-        """How many values each row has; along an inner ``axis`` a ragged tensor."""
+        """Returns the number of values in each row; for an inner ``axis`` as a ragged tensor."""
         if axis == 0:
             return self.nrows()
         if axis == 1:
@@ -248,45 +248,45 @@ class RaggedTensor(CompositeTensor):
         return self.with_values(cast(positions(inner) * 0 + dim(inner, axis - 1), self._row_splits.dtype))
 
     def value_rowids(self, name: Any = None) -> Tensor:
-        """The row of each value."""
+        """Returns the row id of each value."""
         return row_ids(self._row_splits, _flat_first(self._values))
 
     def nested_row_lengths(self, name: Any = None) -> tuple[Tensor, ...]:
-        """The lengths of rows, the outermost first."""
+        """Returns the row lengths of each ragged dim, the outermost first."""
         rest = self._values.nested_row_lengths() if isinstance(self._values, RaggedTensor) else ()
         return (self.row_lengths(), *rest)
 
     def nested_value_rowids(self, name: Any = None) -> tuple[Tensor, ...]:
-        """The rows of values, the outermost first."""
+        """Returns the row ids of each ragged dim, the outermost first."""
         rest = self._values.nested_value_rowids() if isinstance(self._values, RaggedTensor) else ()
         return (self.value_rowids(), *rest)
 
     def bounding_shape(self, axis: Any = None, name: Any = None, out_type: Any = None) -> Tensor:
-        """The shape of the smallest tensor that holds it."""
+        """Returns the shape of the smallest dense tensor that holds this one."""
         from tvtf.composites.ragged.build import bounding_shape
 
-        found = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
-        return found if axis is None else found[axis]
+        result = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
+        return result if axis is None else result[axis]
 
-    # -- others like it
+    # -- copies and conversions
 
     def with_values(self, new_values: Any) -> RaggedTensor:
-        """Other values in the same rows."""
+        """Returns a tensor with other values in the same rows."""
         return RaggedTensor(_values(new_values), self._row_splits, self._uniform_row_length)
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
-        """Other innermost values in the same rows."""
+        """Returns a tensor with other innermost values in the same rows."""
         if isinstance(self._values, RaggedTensor):
             return self.with_values(self._values.with_flat_values(new_values))
         return self.with_values(new_values)
 
     def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
-        """The same with row splits of another dtype."""
+        """Returns a copy with row splits of another dtype."""
         inner = self._values.with_row_splits_dtype(dtype) if isinstance(self._values, RaggedTensor) else self._values
         return RaggedTensor(inner, cast(self._row_splits, as_dtype(dtype)), self._uniform_row_length)
 
     def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
-        """Several dims as one."""
+        """Merges the dims from ``outer_axis`` to ``inner_axis``."""
         from tvtf.composites.ragged.build import merge_dims
 
         rank = self.shape.rank or 0
@@ -294,19 +294,19 @@ class RaggedTensor(CompositeTensor):
         return merge_dims(self, *places)
 
     def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> Tensor:
-        """A tensor in which short rows are filled up with ``default_value`` (zero), cut or filled up to ``shape``."""
+        """Converts to a dense tensor; rows are padded with ``default_value`` (zero), and cut or padded to ``shape``."""
         from tvtf.composites.ragged.build import to_tensor
 
         return to_tensor(self, default_value, None if shape is None else list(as_shape(shape)))
 
     def to_sparse(self, name: Any = None) -> Any:
-        """A sparse tensor of the same values, each row from the left."""
+        """Converts to a sparse tensor with each row's values in its first columns."""
         from tvtf.composites.ragged.sparse import to_sparse
 
         return to_sparse(self)
 
     def to_list(self) -> list[Any]:
-        """Nested Python lists of the values."""
+        """Converts to nested Python lists."""
         if not self.is_eager():
             raise ValueError("to_list can only be used in eager mode.")
         rows = self._values.to_list() if isinstance(self._values, RaggedTensor) else self._values.numpy().tolist()
@@ -314,7 +314,7 @@ class RaggedTensor(CompositeTensor):
         return [rows[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
     def numpy(self) -> np.ndarray:
-        """An array of objects where rows differ in length, of the values where they don't."""
+        """Converts to a NumPy array; an array of row arrays where the rows' lengths differ."""
         if not self.is_eager():
             raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
         values, splits = self._values.numpy(), self._row_splits.numpy()
@@ -323,12 +323,12 @@ class RaggedTensor(CompositeTensor):
             return np.array([], dtype=values.dtype)
         if all(len(row) == len(rows[0]) for row in rows):
             return np.array(rows)
-        found = np.empty(len(rows), object)
-        found[:] = rows
-        return found
+        result = np.empty(len(rows), object)
+        result[:] = rows
+        return result
 
     def is_eager(self) -> bool:
-        """Whether its values are known now."""
+        """Returns whether all components are eager tensors."""
         return all(isinstance(t, EagerTensor) for t in (self.flat_values, *self.nested_row_splits))
 
     # -- Python
@@ -374,21 +374,21 @@ def _shown(value: Any) -> str:
 def _nested(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
     if is_tensor(partitions):
         raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
-    found = _values(values)
+    result = _values(values)
     for each in reversed(partitions):
-        found = make(found, each, validate=validate)
-    return found
+        result = make(result, each, validate=validate)
+    return result
 
 
 def _first_dim(values: Any) -> Dim:
-    """How many items of the first axis there are, as a dim."""
+    """Returns the size of the first axis as a dim."""
     if isinstance(values, RaggedTensor):
         return simplify_dim(values.row_splits._type.shape[0] - 1)
     return values._type.shape[0]
 
 
 def _flat_first(values: Any) -> Tensor:
-    """A tensor whose first axis is that of values."""
+    """Returns a tensor with the same size of the first axis as ``values``."""
     return values.row_starts() if isinstance(values, RaggedTensor) else values
 
 
@@ -401,11 +401,11 @@ class RaggedTensorSpec(BatchableTypeSpec):
     """The type of a :class:`RaggedTensor`.
 
     Args:
-      shape: with None for ragged dims.
-      dtype: of the values.
-      ragged_rank: how many dims are partitioned; by default all but the first.
+      shape: the shape, with None for ragged dims.
+      dtype: the dtype of the values.
+      ragged_rank: the number of partitioned dims; default: all but the first.
       row_splits_dtype: int32 or int64.
-      flat_values_spec: accepted as None.
+      flat_values_spec: only None is supported.
 
     >>> import tvtf as tf
     >>> tf.RaggedTensorSpec([None, None], tf.int32)
@@ -455,11 +455,11 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     @property
     def flat_values_spec(self) -> None:
-        """None: values are tensors."""
+        """None: the values are plain tensors."""
 
     @classmethod
     def from_value(cls, value: RaggedTensor) -> RaggedTensorSpec:
-        """The type of a ragged tensor."""
+        """Returns the spec of a ragged tensor."""
         return value._type_spec
 
     @property

@@ -1,4 +1,4 @@
-"""Sparse tensors: the elements that are not zero, and what public functions do on them."""
+"""Sparse tensors, stored as the indices and values of their non-zero elements, and public functions on them."""
 
 from tvtf.composites.sparse import (
     arrange,

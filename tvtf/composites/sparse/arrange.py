@@ -1,4 +1,4 @@
-"""Sparse tensors in another order, in another shape, and joined."""
+"""``tf.sparse`` functions that rearrange: reorder, transpose, reshape, expand_dims, concat."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tvtf.ops.rules import bind, canonical_axis, number, static_int, static_valu
 
 @export("sparse.reorder")
 def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in row-major order.
+    """Sorts the elements in row-major order.
 
     Args:
       sp_input: SparseTensor.
 
     Raises:
-      TypeError: no SparseTensor.
+      TypeError: the argument is not a SparseTensor.
 
     >>> import tvtf as tf
     >>> tf.sparse.reorder(tf.SparseTensor([[1, 0], [0, 3]], [5, 6], [2, 4])).values.numpy()
@@ -48,11 +48,11 @@ def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 @export("sparse.transpose")
 def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
-    """Axis ``i`` of the result is axis ``perm[i]`` of the input; in row-major order.
+    """Permutes the axes: axis ``i`` of the result is axis ``perm[i]`` of the input. The result is in row-major order.
 
     Args:
       sp_input: SparseTensor.
-      perm: a permutation of the axes; reversed order where not given.
+      perm: a permutation of the axes; default: reversed.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sparse.transpose(tf.sparse.from_dense([[1, 0, 2]]))).numpy()
@@ -72,15 +72,15 @@ def transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> Spars
 
 @export("sparse.reshape")
 def reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in another shape, in the order that they have; one dim may be -1.
+    """Reshapes a sparse tensor; the elements keep their order, and one dim may be -1.
 
     Args:
       sp_input: SparseTensor.
       shape: integers or an integer vector.
 
     Raises:
-      TypeError: no SparseTensor.
-      InvalidArgumentError: the numbers of elements differ, or several dims are -1.
+      TypeError: the argument is not a SparseTensor.
+      InvalidArgumentError: the shapes have different sizes, or more than one dim is -1.
 
     >>> import tvtf as tf
     >>> tf.sparse.reshape(tf.sparse.from_dense([[1, 0], [0, 2]]), [-1]).indices.numpy()
@@ -101,33 +101,35 @@ def _at_least_one(x: Tensor) -> Tensor:
 
 
 def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
-    """The new shape with its -1 computed."""
-    given = known_vector(shape)
+    """Returns the new shape with its -1 computed."""
+    requested = known_vector(shape)
     total = bind.reduce_prod(sp.dense_shape, axis=(0,), keepdims=False)
-    if given is not None:
-        return _told_target(sp, given, total)
+    if requested is not None:
+        return _static_target(sp, requested, total)
     is_open = bind.equal(shape, number(-1, shape))
     rest = bind.reduce_prod(bind.select(is_open, number(1, shape), shape), axis=(0,), keepdims=False)
-    found = bind.select(is_open, bind.floordiv(total, _at_least_one(rest)), shape)
-    return _same_size(found, total, "Input to reshape has another number of dense values than the requested shape")
+    result = bind.select(is_open, bind.floordiv(total, _at_least_one(rest)), shape)
+    return _same_size(result, total, "Input to reshape has another number of dense values than the requested shape")
 
 
-def _told_target(sp: SparseTensor, given: list[int], total: Tensor) -> Tensor:
-    unknown = [i for i, d in enumerate(given) if d == -1]
+def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
+    unknown = [i for i, d in enumerate(requested) if d == -1]
     if len(unknown) > 1:
-        told = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
-        raise ArgumentError(told, ValueError, f"At most one dimension can be inferred (-1). Found: {given}").told_by(
-            "SparseReshape"
-        )
+        message = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
+        raise ArgumentError(
+            message, ValueError, f"At most one dimension can be inferred (-1). Found: {requested}"
+        ).told_by("SparseReshape")
     known = known_vector(sp.dense_shape)
     if known is None and unknown:
-        rest = int(np.prod([d for d in given if d != -1], dtype=np.int64))
+        rest = int(np.prod([d for d in requested if d != -1], dtype=np.int64))
         one = bind.reshape(bind.floordiv(total, number(max(rest, 1), total)), shape=(1,))
-        parts = [one if d == -1 else vector([d]) for d in given]
+        parts = [one if d == -1 else vector([d]) for d in requested]
         return _same_size(bind.concat(*parts, axis=0) if len(parts) > 1 else one, total, _MSG_MULTIPLE.format(rest))
     if known is None:
-        return _same_size(vector(given), total, f"the requested shape {given} has another number of dense values")
-    return vector(_filled(known, given))
+        return _same_size(
+            vector(requested), total, f"the requested shape {requested} has another number of dense values"
+        )
+    return vector(_filled(known, requested))
 
 
 _MSG_MULTIPLE = (
@@ -135,32 +137,32 @@ _MSG_MULTIPLE = (
 )
 
 
-def _same_size(target: Tensor, total: Tensor, told: str) -> Tensor:
+def _same_size(target: Tensor, total: Tensor, message: str) -> Tensor:
     size = bind.reduce_prod(target, axis=(0,), keepdims=False)
-    return bind.checked(target, bind.equal(size, total), message=told)  # type: ignore[no-any-return]
+    return bind.checked(target, bind.equal(size, total), message=message)  # type: ignore[no-any-return]
 
 
-def _filled(known: list[int], given: list[int]) -> list[int]:
-    size, rest = int(np.prod(known)), int(np.prod([d for d in given if d != -1]))
-    found = [size // max(rest, 1) if d == -1 else d for d in given]
-    if int(np.prod(found)) != size:
-        shown = [1 if d == -1 else d for d in given]
+def _filled(known: list[int], requested: list[int]) -> list[int]:
+    size, rest = int(np.prod(known)), int(np.prod([d for d in requested if d != -1]))
+    result = [size // max(rest, 1) if d == -1 else d for d in requested]
+    if int(np.prod(result)) != size:
+        shown = [1 if d == -1 else d for d in requested]
         shapes = f"input_shape=[{','.join(map(str, known))}] output_shape=[{','.join(map(str, shown))}]"
         inferred = f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {rest}"
         plain = f"a tensor with {size} dense values, but the requested shape has {rest}"
-        told = f"Cannot reshape a tensor with {size} elements to shape {given} ({rest} elements)."
+        message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({rest} elements)."
         raise ArgumentError(
-            f"Input to reshape is {inferred if -1 in given else plain}. {shapes}", ValueError, told
+            f"Input to reshape is {inferred if -1 in requested else plain}. {shapes}", ValueError, message
         ).told_by("SparseReshape")
-    return found
+    return result
 
 
 @export("sparse.expand_dims")
 def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
-    """A new axis of size 1 at position ``axis`` of the result, the last one where not given.
+    """Inserts an axis of size 1 at position ``axis`` of the result; default: the last one.
 
     Raises:
-      TypeError: ``axis`` is no integer.
+      TypeError: ``axis`` is not an integer.
 
     >>> import tvtf as tf
     >>> tf.sparse.expand_dims(tf.sparse.from_dense([1, 0]), 0).shape
@@ -186,16 +188,16 @@ def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> Spa
 @export("sparse.concat")
 @attributes(axis=named("concat_dim", at_least(-(2**31))))
 def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: str | None = None) -> SparseTensor:
-    """Several sparse tensors one after another along an axis; in row-major order.
+    """Concatenates sparse tensors along an axis; the result is in row-major order.
 
     Args:
       axis: int in [-rank, rank).
-      sp_inputs: list of SparseTensors of one rank and dtype; their other dims are equal.
-      expand_nonconcat_dims: let other dims differ, and take the largest.
+      sp_inputs: list of SparseTensors of the same rank and dtype, with equal dims on the other axes.
+      expand_nonconcat_dims: allows other dims to differ; the result has the largest.
 
     Raises:
-      TypeError: no list of SparseTensors.
-      InvalidArgumentError: ranks or shapes that don't fit.
+      TypeError: ``sp_inputs`` is not a list of SparseTensors.
+      InvalidArgumentError: ranks or shapes don't fit.
 
     >>> import tvtf as tf
     >>> a, b = tf.sparse.from_dense([[1, 0]]), tf.sparse.from_dense([[0, 2]])
@@ -211,8 +213,8 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     rank, along = rank_of(inputs[0]), static_int(axis, "axis")
     for i, sp in enumerate(inputs):
         if rank_of(sp) != rank:
-            told = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"
-            raise ArgumentError(told).told_by("SparseConcat")
+            message = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"
+            raise ArgumentError(message).told_by("SparseConcat")
     if not -rank <= along < rank:
         raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").told_by("SparseConcat")
     along %= rank
@@ -226,18 +228,18 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
 
 
 def _offsets(inputs: list[SparseTensor], axis: int) -> tuple[list[Tensor], Tensor]:
-    """Where each input begins along the axis, and where the last ends."""
-    found: list[Any] = [EagerTensor(np.zeros((), np.int64))]
+    """Returns the offset of each input along the axis, and the total size."""
+    result: list[Any] = [EagerTensor(np.zeros((), np.int64))]
     for sp in inputs:
-        found.append(bind.add(found[-1], sp.dense_shape[axis]))
-    return found[:-1], found[-1]
+        result.append(bind.add(result[-1], sp.dense_shape[axis]))
+    return result[:-1], result[-1]
 
 
 def _largest(inputs: list[SparseTensor]) -> Tensor:
-    found = inputs[0].dense_shape
+    result = inputs[0].dense_shape
     for sp in inputs[1:]:
-        found = bind.maximum(found, sp.dense_shape)
-    return found
+        result = bind.maximum(result, sp.dense_shape)
+    return result
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
@@ -245,8 +247,8 @@ def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
     for i, sp in enumerate(inputs[1:], 1):
         for dim, (a, b) in enumerate(zip(inputs[0].shape, sp.shape)):
             if dim != axis and None not in (a, b) and a != b:
-                told = f"Input shapes must match: expected {a} for dimension {dim} but got {b} at position {i}"
-                raise ArgumentError(told).told_by("SparseConcat")
+                message = f"Input shapes must match: expected {a} for dimension {dim} but got {b} at position {i}"
+                raise ArgumentError(message).told_by("SparseConcat")
         if known_vector(first) is None or known_vector(sp.dense_shape) is None:
             fits = bind.equal(first, sp.dense_shape)
             others = all_of(bind.logical_or(fits, EagerTensor(np.arange(len(sp.shape)) == axis)))

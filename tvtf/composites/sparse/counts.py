@@ -1,4 +1,4 @@
-"""How often numbers occur, as a sparse tensor."""
+"""``tf.sparse.bincount``: counts of numbers as a sparse tensor."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def bincount(
     binary_output: bool = False,
     name: str | None = None,
 ) -> SparseTensor:
-    """How often each number occurs, or the sum of its weights.
+    """Counts the occurrences of each number, or sums their weights.
 
     Args:
-      values: integer tensor or SparseTensor of numbers that are not negative; a matrix where ``axis`` is -1.
-      weights: what each of them counts: as ``values``, at the same places.
-      axis: 0 to count them all together, -1 to count in each row of a matrix.
-      minlength: the size of the last dim at least.
-      maxlength: the size of the last dim; larger numbers are left out.
-      binary_output: count 1 for whatever occurs.
+      values: integer tensor or SparseTensor of non-negative numbers; a matrix if ``axis`` is -1.
+      weights: the weight of each number, in the form of ``values``.
+      axis: 0 counts all numbers together, -1 counts in each row of a matrix.
+      minlength: the minimum size of the last dim.
+      maxlength: the size of the last dim; larger numbers are ignored.
+      binary_output: counts 1 for each number that occurs.
 
     Returns:
       A SparseTensor of shape (n,) or (rows, n), of the dtype of ``weights``, or of ``values`` without.
@@ -73,15 +73,15 @@ def bincount(
     listed = SparseTensor(places, terms, vector([0] * places._type.shape[1]))
     if maxlength is not None:
         listed = retain(listed, bind.less(wide, number(maxlength, wide)))
-    found, back = distinct_places(listed.indices)
-    counts = bind.unsorted_segment_sum(listed.values, back, num_segments=found._type.shape[0])
+    result, back = distinct_places(listed.indices)
+    counts = bind.unsorted_segment_sum(listed.values, back, num_segments=result._type.shape[0])
     counts = bind.minimum(counts, number(1, counts)) if attribute_bool(binary_output, "binary_output") else counts
     last = _length(wide, minlength, maxlength)
-    return SparseTensor(found, counts, last if lead is None else bind.concat(lead, last, axis=0))
+    return SparseTensor(result, counts, last if lead is None else bind.concat(lead, last, axis=0))
 
 
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
-    """The rows of the numbers, the numbers, what they count, and how many rows there are; a vector has none."""
+    """Returns row ids, numbers and weights, and the number of rows; without rows for a vector."""
     if isinstance(values, SparseTensor):
         shares = None if weights is None else sparse_weights(values, weights)
         by_row = by_row and values.indices._type.shape[1] != 1
@@ -113,7 +113,7 @@ def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
 
 
 def _length(numbers: Tensor, minlength: int | None, maxlength: int | None) -> Tensor:
-    """The size of the last dim, as a vector of one."""
+    """Returns the size of the last dim as a vector of length 1."""
     if maxlength is not None:
         return vector([maxlength])
     least = EagerTensor(np.zeros(1, np.int64))

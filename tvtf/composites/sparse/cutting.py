@@ -1,4 +1,4 @@
-"""Parts of sparse tensors, their rows, and functions of their values."""
+"""``tf.sparse`` functions that select: slice, split, retain, reset_shape, mask, fill_empty_rows, map_values."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tvtf.ops.rules import bind, number, static_int
 
 @export("sparse.slice")
 def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
-    """A block of a sparse tensor.
+    """Slices a block out of a sparse tensor.
 
     Args:
       sp_input: SparseTensor.
-      start: int64 vector: where the block begins on each axis.
-      size: int64 vector: how far it goes; it ends with the tensor at the latest.
+      start: int64 vector, the start of the block on each axis.
+      size: int64 vector, the size of the block on each axis; it is cut at the end of the tensor.
 
     Raises:
-      TypeError: no SparseTensor.
-      InvalidArgumentError: vectors of another length than the rank.
+      TypeError: the argument is not a SparseTensor.
+      InvalidArgumentError: the length of a vector is not the rank.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sparse.slice(tf.sparse.from_dense([[1, 2, 3], [4, 5, 6]]), [0, 1], [2, 9])).numpy()
@@ -48,8 +48,8 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
     first, extent = (convert_to_tensor(v, int64) for v in (start, size))
     for vector_, what in ((first, "start"), (extent, "size")):
         if vector_._type.shape != (rank_of(sp),):
-            told = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
-            raise ArgumentError(told).told_by("SparseSlice")
+            message = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
+            raise ArgumentError(message).told_by("SparseSlice")
     return _block(sp, first, extent)
 
 
@@ -58,24 +58,24 @@ def _block(sp: SparseTensor, first: Tensor, extent: Tensor) -> SparseTensor:
     shape = bind.maximum(bind.minimum(extent, bind.subtract(sp.dense_shape, first)), zero)
     moved = bind.subtract(sp.indices, first)
     inside = bind.logical_and(bind.greater_equal(moved, zero), bind.less(moved, shape))
-    found = _where(bind.reduce_all(inside, axis=(1,), keepdims=False))
-    return taken(SparseTensor(moved, sp.values, shape), found)
+    result = _where(bind.reduce_all(inside, axis=(1,), keepdims=False))
+    return taken(SparseTensor(moved, sp.values, shape), result)
 
 
 def _where(condition: Tensor) -> Tensor:
-    """The places of a vector that hold."""
+    """Returns the indices at which a bool vector is true."""
     return places(condition)[:, 0]
 
 
 @export("sparse.split")
 @attributes(num_split=at_least(1))
 def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: str | None = None) -> list[SparseTensor]:
-    """A sparse tensor in ``num_split`` parts along an axis; the first ones are one larger where it is no multiple.
+    """Splits a sparse tensor into ``num_split`` parts along an axis; the first parts are larger by one if sizes differ.
 
     Raises:
       ValueError: an argument is missing.
-      TypeError: no SparseTensor.
-      InvalidArgumentError: an axis out of range, or more parts than it has places.
+      TypeError: the argument is not a SparseTensor.
+      InvalidArgumentError: the axis is out of range, or shorter than ``num_split``.
 
     >>> import tvtf as tf
     >>> [tf.sparse.to_dense(s).numpy().tolist() for s in tf.sparse.split(tf.sparse.from_dense([1, 0, 2]), 2, 0)]
@@ -93,8 +93,8 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
     along %= rank
     size = sp.shape[along]
     if count < 1 or (size is not None and count > size):
-        told = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
-        raise ArgumentError(told).told_by("SparseSplit")
+        message = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
+        raise ArgumentError(message).told_by("SparseSplit")
     return [_part(sp, along, i, count) for i in range(count)]
 
 
@@ -112,15 +112,15 @@ def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
 
 @export("sparse.retain")
 def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """The elements for which ``to_retain`` holds.
+    """Selects the elements for which ``to_retain`` is true.
 
     Args:
       sp_input: SparseTensor of n elements.
       to_retain: bool vector of length n.
 
     Raises:
-      TypeError: no SparseTensor.
-      ValueError: a vector of another length.
+      TypeError: the argument is not a SparseTensor.
+      ValueError: ``to_retain`` has another length.
 
     >>> import tvtf as tf
     >>> tf.sparse.retain(tf.sparse.from_dense([1, 0, 2]), [False, True]).values.numpy()
@@ -128,25 +128,25 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/retain
     """
-    sp, kept = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
-    kept.shape.assert_has_rank(1)
-    counts = sp.values.shape[0], kept.shape[0]
+    sp, retained = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
+    retained.shape.assert_has_rank(1)
+    counts = sp.values.shape[0], retained.shape[0]
     if None not in counts and counts[0] != counts[1]:
         raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
-    return of_shape(taken(sp, _where(kept)), sp.shape)
+    return of_shape(taken(sp, _where(retained)), sp.shape)
 
 
 @export("sparse.reset_shape")
 def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same elements in a larger shape, or in the smallest one that holds them.
+    """Sets the dense shape to a larger one, or to the smallest one that holds all elements.
 
     Args:
       sp_input: SparseTensor.
-      new_shape: integer vector of sizes not below those of the input; the tightest ones where not given.
+      new_shape: integer vector of sizes, each at least the input's; default: the smallest that hold all elements.
 
     Raises:
-      TypeError: no SparseTensor.
-      ValueError: a size below the input's, or another rank.
+      TypeError: the argument is not a SparseTensor.
+      ValueError: a size is less than the input's, or the rank differs.
 
     >>> import tvtf as tf
     >>> tf.sparse.reset_shape(tf.SparseTensor([[0, 1]], [5], [4, 4])).dense_shape.numpy()
@@ -168,14 +168,14 @@ def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
         fits = all_of(bind.less_equal(sp.dense_shape, shape))
         shape = bind.checked(shape, fits, message="Requested new_shape should have dimension sizes >= sp_input.shape.")
     elif any(a < b for a, b in zip(new, old)):
-        found = f"Found new_shape ({np.array(old)}), sp_input.shape ({np.array(new)})."
-        raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape.  {found}")
+        result = f"Found new_shape ({np.array(old)}), sp_input.shape ({np.array(new)})."
+        raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape.  {result}")
     return SparseTensor(sp.indices, sp.values, shape)
 
 
 @export("sparse.mask")
 def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
-    """The rows of IndexedSlices whose indices are not among those given.
+    """Removes the rows of IndexedSlices that have the given indices.
 
     >>> import tvtf as tf
     >>> rows = tf.IndexedSlices(tf.constant([[1.], [2.]]), tf.constant([4, 7]))
@@ -187,8 +187,10 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
     values, at = convert_to_tensor(a.values), convert_to_tensor(a.indices)
     out = convert_to_tensor(mask_indices, dtype_hint=at.dtype)
     equal = bind.equal(bind.reshape(at, shape=(*at._type.shape, 1)), out)
-    kept = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
-    return IndexedSlices(gather_densely(values, kept), bind.gather(at, kept, axis=0, batch_dims=0), a.dense_shape)
+    remaining = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
+    return IndexedSlices(
+        gather_densely(values, remaining), bind.gather(at, remaining, axis=0, batch_dims=0), a.dense_shape
+    )
 
 
 # -- rows
@@ -196,18 +198,18 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
 
 @export("sparse.fill_empty_rows")
 def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
-    """The same with ``default_value`` at the first place of each row that has no element; rows in order.
+    """Adds ``default_value`` in the first column of each empty row; the result is in the order of rows.
 
     Args:
       sp_input: SparseTensor of shape (rows, ...).
       default_value: scalar.
 
     Returns:
-      The SparseTensor, and a bool tensor of shape (rows,) that tells the rows that were empty.
+      The SparseTensor, and a bool tensor of shape (rows,), true for the rows that were empty.
 
     Raises:
-      TypeError: no SparseTensor.
-      InvalidArgumentError: an index outside, or a default that is no scalar.
+      TypeError: the argument is not a SparseTensor.
+      InvalidArgumentError: an index is out of range, or ``default_value`` is not a scalar.
 
     >>> import tvtf as tf
     >>> filled, empty = tf.sparse.fill_empty_rows(tf.sparse.from_dense([[0, 0], [0, 5]]), -1)
@@ -220,16 +222,16 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     sp = as_sparse(sp_input)
     default = convert_to_tensor(default_value, sp.dtype)
     if default.ndim:
-        told = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
-        raise ArgumentError(told).told_by("SparseFillEmptyRows")
+        message = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
+        raise ArgumentError(message).told_by("SparseFillEmptyRows")
     count = sizes(sp)[0]
     check = partial(_check_rows, count=count)
     indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
     sp = of_shape(SparseTensor(indices, sp.values, sp.dense_shape), sp.shape)
     rows = sp.indices[:, 0]
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
-    found = bind.unsorted_segment_sum(ones, rows, num_segments=count)
-    empty = bind.equal(found, number(0, found))
+    result = bind.unsorted_segment_sum(ones, rows, num_segments=count)
+    empty = bind.equal(result, number(0, result))
     new = places(empty)
     zeros = bind.broadcast_to(number(0, new), shape=(new._type.shape[0], rank_of(sp) - 1))
     indices = bind.concat(sp.indices, bind.concat(new, zeros, axis=1) if rank_of(sp) > 1 else new, axis=0)
@@ -245,21 +247,21 @@ _ROWS = "indices are not in the rows of the dense shape"
 def _check_rows(indices: np.ndarray, count: Any) -> None:
     rows = indices[:, 0]
     for place in np.flatnonzero((rows < 0) | (rows >= count)):
-        told = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
-        raise ArgumentError(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
+        message = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
+        raise ArgumentError(f"indices({place}, 0) is invalid: {message}").told_by("SparseFillEmptyRows")
 
 
 @export("sparse.map_values")
 def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTensor:
-    """``op`` of the values of sparse arguments, at the places that these have in common.
+    """Applies ``op`` to the values of sparse arguments that have the same indices.
 
     Args:
-      op: a function of values that keeps their shape.
-      *args, **kwargs: its arguments; at least one is a SparseTensor.
+      op: a function of values that preserves their shape.
+      *args, **kwargs: its arguments; at least one must be a SparseTensor.
 
     Raises:
-      ValueError: none is.
-      InvalidArgumentError: the sparse ones have other places or shapes.
+      ValueError: no argument is a SparseTensor.
+      InvalidArgumentError: the sparse arguments have different indices or shapes.
 
     >>> import tvtf as tf
     >>> tf.sparse.map_values(tf.add, tf.sparse.from_dense([1, 0, 2]), 5).values.numpy()

@@ -1,4 +1,4 @@
-"""Sparse tensors from dense ones, and back."""
+"""Conversions between sparse and dense tensors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tvtf.ops.rules import bind, number, size_argument
 
 
 def zero(dtype: Any) -> Tensor:
-    """The scalar that sparse tensors of a dtype leave out."""
+    """Returns the scalar that sparse tensors of a dtype don't store: zero, or the empty string."""
     return EagerTensor(np.array(b"" if dtype is string else 0, dtype.np))
 
 
 @export("sparse.from_dense")
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
-    """The elements of a tensor that are not zero, or no empty strings.
+    """Converts a dense tensor to a sparse one: its elements that are not zero, or not empty strings.
 
     Args:
       tensor: tensor of any shape and dtype.
@@ -44,8 +44,8 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     x = convert_to_tensor(tensor)
     if not x.ndim:
         raise ArgumentError("WhereOp : Unhandled input dimensions: 0").told_by("Where")
-    found = places(bind.not_equal(x, zero(x.dtype)))
-    return SparseTensor(found, bind.gather_nd(x, found), shape_of(x, int64))
+    result = places(bind.not_equal(x, zero(x.dtype)))
+    return SparseTensor(result, bind.gather_nd(x, result), shape_of(x, int64))
 
 
 @export("sparse.to_dense")
@@ -53,19 +53,19 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 def to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
-    """The whole tensor.
+    """Converts a sparse tensor to a dense one.
 
     Args:
       sp_input: SparseTensor.
-      default_value: scalar for the places that it leaves out; zero, or an empty string, where not given.
-      validate_indices: refuse indices that repeat or are not in row-major order.
+      default_value: scalar for the missing elements; default: zero, or the empty string.
+      validate_indices: checks that indices are in row-major order without repetitions.
 
     Returns:
       A tensor of shape ``sp_input.dense_shape``.
 
     Raises:
-      TypeError: no SparseTensor.
-      InvalidArgumentError: indices that repeat, are out of order, or lie outside.
+      TypeError: the argument is not a SparseTensor.
+      InvalidArgumentError: indices repeat, are out of order, or out of range.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.SparseTensor([[1], [3]], [5, 6], [4]), default_value=-1).numpy()
@@ -82,14 +82,14 @@ def to_dense(
     return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
 
 
-def _wrong_default(expected: DType, found: DType) -> BaseException:
-    names = [type_name(d) for d in (expected, found)]
-    told = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
-    return ArgumentError(told, TypeError).told_by("SparseToDense")
+def _wrong_default(expected: DType, result: DType) -> BaseException:
+    names = [type_name(d) for d in (expected, result)]
+    message = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
+    return ArgumentError(message, TypeError).told_by("SparseToDense")
 
 
 def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
-    """A tensor of values at their places, and the default elsewhere."""
+    """Scatters values at indices into a tensor filled with a default."""
     checked = bind.ordered_indices(indices, dims=dims, ordered=ordered)
     return bind.tensor_scatter_update(bind.broadcast_to(default, shape=dims), checked, values)
 
@@ -111,7 +111,7 @@ def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np
 
 
 def _first_steps(indices: np.ndarray) -> np.ndarray:
-    """How far each index is from the one before it, on the first axis where they differ; 1 for the first one."""
+    """Returns the difference of each index from its predecessor, on the first axis where they differ; 1 for the first."""
     steps = np.diff(indices, axis=0)
     first = (
         np.take_along_axis(steps, (steps != 0).argmax(axis=1)[:, None], 1)[:, 0] if steps.size else steps[:, :0].sum(1)
@@ -122,12 +122,12 @@ def _first_steps(indices: np.ndarray) -> np.ndarray:
 def _guard(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
     limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
     inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
-    found = [(all_of(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
-    return [*found, (all_of(_ascending(indices)), "indices are repeated or out of order")] if ordered else found
+    result = [(all_of(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
+    return [*result, (all_of(_ascending(indices)), "indices are repeated or out of order")] if ordered else result
 
 
 def _ascending(indices: Tensor) -> Tensor:
-    """Whether each index comes after the one before it, in row-major order."""
+    """Returns whether indices are in row-major order without repetitions."""
     earlier, later = indices[:-1], indices[1:]
     after: Any = None
     for axis in reversed(range(indices.ndim and indices._type.shape[1])):
@@ -151,23 +151,23 @@ def _ascending(indices: Tensor) -> Tensor:
     ],
 )
 def ordered_indices(indices: Tensor, dims: tuple[Dim, ...], ordered: bool) -> Any:
-    """Indices, checked: inside ``dims``, and in row-major order without repetitions where they have to be."""
+    """Returns the indices, checked to be inside ``dims``, and optionally in row-major order without repetitions."""
     return (indices,), {"dims": dims, "ordered": ordered}
 
 
 @export("sparse.to_indicator")
 def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
-    """Whether each number below ``vocab_size`` is among the values of a row.
+    """Converts rows of numbers to indicator vectors: element ``i`` is true if the row has the value ``i``.
 
     Args:
-      sp_input: SparseTensor of int32 or int64 values; which of the last dim they lie in doesn't count.
+      sp_input: SparseTensor of int32 or int64 values; their positions in the last dim don't matter.
       vocab_size: the size of the last dim of the result.
 
     Returns:
       A bool tensor of shape (..., vocab_size).
 
     Raises:
-      TypeError: no SparseTensor.
+      TypeError: the argument is not a SparseTensor.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_indicator(tf.SparseTensor([[0, 0], [1, 0]], [2, 0], [2, 1]), 3).numpy()
@@ -186,14 +186,14 @@ def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Ten
 
 @export("sparse.eye")
 def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str | None = None) -> SparseTensor:
-    """A matrix with ones along its diagonal.
+    """Returns a sparse matrix with ones on its diagonal.
 
     Args:
-      num_rows, num_columns: int or integer scalar; as many columns as rows where not given.
-      dtype: of the values.
+      num_rows, num_columns: int or integer scalar; default: as many columns as rows.
+      dtype: the dtype of the values.
 
     Raises:
-      TypeError: no integers.
+      TypeError: a size is not an integer.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sparse.eye(2, 3)).numpy()

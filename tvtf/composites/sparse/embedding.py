@@ -1,4 +1,4 @@
-"""Rows of tables by sparse ids, as one row for each row of ids."""
+"""Embedding lookups with sparse ids: the rows of a table for each row of ids, combined into one."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _check(ids: Any, weights: Any, combiner: str) -> None:
 
 
 def _combined(rows: Tensor, weights: Tensor | None, combiner: str, summed: Any) -> Tensor:
-    """Rows times their weights, in sums that ``summed`` makes, by the sum of weights or its like."""
+    """Combines weighted rows by ``summed``, and divides by the sum of weights, or the root of the sum of their squares."""
     dtype = rows.dtype
     rows = cast(rows, float32) if dtype in (float16, bfloat16) else rows
     if weights is None:
         weights = bind.broadcast_to(convert_to_tensor(1, rows.dtype), shape=rows._type.shape[:1])
     weights = cast(weights, rows.dtype)
     wide = bind.reshape(weights, shape=(*weights._type.shape, *(1,) * (rows.ndim - 1)))
-    found = summed(rows * wide)
+    result = summed(rows * wide)
     if combiner == "mean":
-        found = bind.divide_no_nan(found, summed(wide))
+        result = bind.divide_no_nan(result, summed(wide))
     elif combiner == "sqrtn":
-        found = bind.divide_no_nan(found, bind.sqrt(summed(wide * wide)))
-    return cast(found, dtype)  # type: ignore[no-any-return]
+        result = bind.divide_no_nan(result, bind.sqrt(summed(wide * wide)))
+    return cast(result, dtype)  # type: ignore[no-any-return]
 
 
 @export("nn.embedding_lookup_sparse")
@@ -54,10 +54,10 @@ def embedding_lookup_sparse(
     name: str | None = None,
     allow_fast_lookup: bool = False,
 ) -> Tensor:
-    """The rows of a table that each row of sparse ids names, combined into one.
+    """Looks up the table rows for each row of sparse ids and combines them into one.
 
     Args:
-      params: tensor of shape (rows, ...), or a list of such that are joined.
+      params: tensor of shape (rows, ...), or a list of tensors to concatenate.
       sp_ids: int64 SparseTensor of shape (n, any): at least one id in each row.
       sp_weights: SparseTensor of weights at the same places; ones where None.
       combiner: "sum", "mean" (by the sum of weights), or "sqrtn" (by the root of the sum of their squares); "mean" where None.
@@ -99,14 +99,14 @@ def safe_embedding_lookup_sparse(
     name: str | None = None,
     allow_fast_lookup: bool = False,
 ) -> Tensor:
-    """`tf.nn.embedding_lookup_sparse` of any rank of ids; without ids below zero and weights that are not positive.
+    """Does `tf.nn.embedding_lookup_sparse` with ids of any rank; ignores negative ids and weights that are not positive.
 
     Args:
-      embedding_weights: the table, or a list of parts of it.
+      embedding_weights: the table, or a list of its parts.
       sparse_ids: int64 SparseTensor of shape (d0, ..., dn).
       sparse_weights: SparseTensor of weights at the same places; ones where None.
-      combiner: "sum", "mean" or "sqrtn"; with "sum" weights that are not positive count.
-      default_id: the id of rows without any; zeros where None.
+      combiner: "sum", "mean" or "sqrtn"; "sum" also uses weights that are not positive.
+      default_id: the id for rows without ids; None gives zeros.
       max_norm: rows longer than this (l2) are scaled down to it.
 
     Returns:
@@ -128,9 +128,9 @@ def safe_embedding_lookup_sparse(
     _check(sparse_ids, sparse_weights, combiner)
     table = embedding_weights if isinstance(embedding_weights, (list, tuple)) else convert_to_tensor(embedding_weights)
     ids, weights = sparse_ids.values, None if sparse_weights is None else sparse_weights.values
-    kept = ids >= 0
+    is_valid = ids >= 0
     if weights is not None and combiner != "sum":
-        kept = bind.logical_and(kept, weights > 0)
+        is_valid = bind.logical_and(is_valid, weights > 0)
     places, outer = _rows_of(sparse_ids)
     count = bind.reduce_prod(outer, axis=(0,), keepdims=False)
     unsorted = public_names()["math.unsorted_segment_sum"]
@@ -138,19 +138,21 @@ def safe_embedding_lookup_sparse(
     def summed(x: Tensor) -> Tensor:
         return unsorted(x, places, count)  # type: ignore[no-any-return]
 
-    rows = embedding_lookup(table, bind.select(kept, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm)
-    present = cast(kept, rows.dtype)
-    found = _combined(rows, present if weights is None else present * cast(weights, rows.dtype), combiner, summed)
+    rows = embedding_lookup(
+        table, bind.select(is_valid, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm
+    )
+    present = cast(is_valid, rows.dtype)
+    result = _combined(rows, present if weights is None else present * cast(weights, rows.dtype), combiner, summed)
     if default_id is not None:
-        empty = bind.equal(summed(cast(kept, int32)), convert_to_tensor(0))
-        wide = bind.reshape(empty, shape=(*empty._type.shape, *(1,) * (found.ndim - 1)))
-        found = bind.select(wide, embedding_lookup(table, [default_id], max_norm=max_norm), found)
-    last = public_names()["shape"](found, out_type=int64)[1:]
-    return public_names()["reshape"](found, bind.concat(outer, last, axis=0))  # type: ignore[no-any-return]
+        empty = bind.equal(summed(cast(is_valid, int32)), convert_to_tensor(0))
+        wide = bind.reshape(empty, shape=(*empty._type.shape, *(1,) * (result.ndim - 1)))
+        result = bind.select(wide, embedding_lookup(table, [default_id], max_norm=max_norm), result)
+    last = public_names()["shape"](result, out_type=int64)[1:]
+    return public_names()["reshape"](result, bind.concat(outer, last, axis=0))  # type: ignore[no-any-return]
 
 
 def _rows_of(ids: SparseTensor) -> tuple[Tensor, Tensor]:
-    """The row of each id, all dims but the last counted as one; and those dims."""
+    """Returns the row number of each id, with all dims but the last merged, and those dims."""
     outer = ids.dense_shape[:-1]
     steps = public_names()["math.cumprod"](outer, exclusive=True, reverse=True)
     return bind.reduce_sum(ids.indices[:, :-1] * steps, axis=(1,), keepdims=False), outer

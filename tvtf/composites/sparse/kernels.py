@@ -1,4 +1,4 @@
-"""What functions of sparse tensors share: checks, orders and numbers of places, distinct places."""
+"""Helpers and primitives for sparse tensors: checks, linear indices, row-major order, distinct indices."""
 
 from __future__ import annotations
 
@@ -35,35 +35,35 @@ def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
     samples=lambda: [Sample((draw(0, (2, 3)), np.array(True)), {"message": "never told"}, FLOATING, gradient=(0,))],
 )
 def checked(x: Tensor, ok: Tensor, message: str) -> Any:
-    """``x``, which nobody gets unless ``ok`` holds."""
+    """Returns ``x``; compiled code raises an error unless ``ok`` holds."""
     return (x, ok), {"message": message}
 
 
 def same(x: Any) -> Any:
-    """The kernel that copies."""
+    """Returns the TE kernel that copies its input."""
     from tvtf.ops.kernels import scalar
 
     return scalar.elementwise(lambda _, value: value, [x], {})
 
 
 def all_of(x: Tensor) -> Tensor:
-    """Whether all elements hold."""
+    """Returns whether all elements are true."""
     return bind.reduce_all(x, axis=tuple(range(x.ndim)), keepdims=False)  # type: ignore[no-any-return]
 
 
 def vector(values: Any) -> Tensor:
-    """Ints as an int64 vector."""
+    """Converts ints to an int64 vector."""
     return EagerTensor(np.array(values, np.int64).reshape(-1))
 
 
 def one_hot(axis: int, value: Tensor, rank: int) -> Tensor:
-    """A vector of ``rank`` numbers that is zero but for ``value`` at ``axis``."""
+    """Returns a vector of length ``rank`` that is zero except for ``value`` at ``axis``."""
     parts = [bind.reshape(value, shape=(1,)) if i == axis else vector([0]) for i in range(rank)]
     return bind.concat(*parts, axis=0) if rank > 1 else parts[0]  # type: ignore[no-any-return]
 
 
 def strides(dense_shape: Tensor) -> Tensor:
-    """By how much the number of a place, in row-major order, grows along each axis."""
+    """Returns the row-major strides of a shape, in elements."""
     known = known_vector(dense_shape)
     if known is not None:
         return vector([math.prod(known[i + 1 :]) for i in range(len(known))])
@@ -73,7 +73,7 @@ def strides(dense_shape: Tensor) -> Tensor:
 
 
 def known_vector(x: Tensor) -> list[int] | None:
-    """The ints of a vector, where all are known by now."""
+    """Returns the ints of a vector if all are statically known, else None."""
     if isinstance(x, EagerTensor):
         return [int(v) for v in x.eager_array()]
     known = x.known if isinstance(x, SymbolicTensor) else None
@@ -81,7 +81,7 @@ def known_vector(x: Tensor) -> list[int] | None:
 
 
 def place_numbers(indices: Tensor, dense_shape: Tensor) -> Tensor:
-    """The number of each place, in row-major order."""
+    """Returns the linear, row-major index of each multi-index."""
     return bind.reduce_sum(bind.multiply(indices, strides(dense_shape)), axis=(1,), keepdims=False)  # type: ignore[no-any-return]
 
 
@@ -90,7 +90,7 @@ MOST_PLACES = 2**62
 
 
 def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
-    """The order that puts places into row-major order; equal ones keep theirs."""
+    """Returns the permutation that sorts indices in row-major order; the sort is stable."""
     known = known_vector(dense_shape)
     if known is not None and math.prod(known) < MOST_PLACES and len(known):
         return bind.argsort(place_numbers(indices, dense_shape), descending=False)  # type: ignore[no-any-return]
@@ -103,7 +103,7 @@ def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
 
 
 def taken(sp: SparseTensor, places: Tensor, dense_shape: Any = None) -> SparseTensor:
-    """The elements at the given positions of the list of elements."""
+    """Returns the sparse tensor with the elements at the given positions."""
     indices = bind.gather(sp.indices, places, axis=0, batch_dims=0)
     shape = sp.dense_shape if dense_shape is None else dense_shape
     return SparseTensor(indices, gather_densely(sp.values, places), shape)
@@ -117,16 +117,16 @@ def _distinct_types(rows: TensorType, count: Any) -> tuple[TensorType, ...]:
 
 
 def _distinct(rows: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
-    found, back = np.unique(rows, axis=0, return_inverse=True)
-    return found, back.reshape(-1).astype(np.int64)
+    result, back = np.unique(rows, axis=0, return_inverse=True)
+    return result, back.reshape(-1).astype(np.int64)
 
 
 @host_primitive(tf_name="SparseAdd", type=_distinct_types, numpy=_distinct)
 def distinct_rows(rows: Tensor, count: Any) -> Any:
-    """The distinct rows of an int64 matrix in order, and for each row the place of its like."""
+    """Returns the sorted distinct rows of an int64 matrix, and for each row the position of its equal."""
     return (rows,), {"count": count}
 
 
 def distinct_places(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """See `distinct_rows`."""
+    """Binds `distinct_rows`."""
     return bind.distinct_rows(rows, count=unknown_dim())  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Arithmetic of sparse tensors: with dense ones, with each other, and products with matrices."""
+"""Arithmetic of sparse tensors: with dense tensors, with each other, and matrix products."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_sa
 
 
 def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
-    """The elements of a tensor, broadcast to the sparse one's shape, at its places.
+    """Returns the elements of a tensor, broadcast to the sparse tensor's shape, at its indices.
 
     Raises:
-      InvalidArgumentError: it can't be broadcast.
+      InvalidArgumentError: the tensor can't be broadcast to that shape.
     """
     lead = rank_of(sp) - dense.ndim
     dims = list(sp.shape)
     if lead < 0 or any(_differ(a, b) for a, b in zip(dense._type.shape, dims[lead:])):
-        told = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
-        raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {told}").told_by(op)
+        message = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
+        raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").told_by(op)
     if not dense.ndim:
         return dense
     widths = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
@@ -50,7 +50,7 @@ def _differ(mine: Dim, other: int | None) -> bool:
 
 
 def times(sp: SparseTensor, other: Any) -> SparseTensor:
-    """A sparse tensor times a dense one."""
+    """Multiplies a sparse tensor by a dense one."""
     dense = convert_to_tensor(other, sp.dtype)
     return sp.with_values(bind.multiply(sp.values, at_places(dense, sp, "SparseDenseCwiseMul")))
 
@@ -63,7 +63,7 @@ def _converted(other: Any, dtype: DType) -> Tensor:
 
 
 def divided(sp: SparseTensor, other: Any) -> SparseTensor:
-    """A sparse tensor divided by a dense one; integers become floats."""
+    """Divides a sparse tensor by a dense one; integers become floats."""
     dense = _converted(other, sp.dtype)
     if sp.dtype.is_integer:
         wide = float32 if sp.dtype.np.itemsize <= 2 else float64
@@ -75,17 +75,17 @@ def divided(sp: SparseTensor, other: Any) -> SparseTensor:
 
 
 def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
-    """The shape that two sparse tensors have, as a vector.
+    """Returns the common shape of two sparse tensors as a vector.
 
     Raises:
-      InvalidArgumentError: they have not the same.
+      InvalidArgumentError: their shapes differ.
     """
     if rank_of(a) != rank_of(b):
         raise ArgumentError(ranks).told_by(op)
     for i, (mine, other) in enumerate(zip(a.shape, b.shape)):
         if None not in (mine, other) and mine != other:
-            told = f"Operands' shapes do not match: got {mine} and {other} for dimension {i}"
-            raise ArgumentError(told).told_by(op)
+            message = f"Operands' shapes do not match: got {mine} and {other} for dimension {i}"
+            raise ArgumentError(message).told_by(op)
     if known_vector(a.dense_shape) is not None and known_vector(b.dense_shape) is not None:
         return a.dense_shape
     equal = all_of(bind.equal(a.dense_shape, b.dense_shape))
@@ -94,17 +94,17 @@ def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
 
 @export("sparse.add")
 def add(a: Any, b: Any, threshold: Any = 0) -> Any:
-    """The sum of two tensors, of which one at least is sparse; shapes are equal.
+    """Adds two tensors of the same shape, one or both of them sparse.
 
     Args:
       a, b: SparseTensor, or tensor.
-      threshold: scalar: sums of an element of each of two sparse tensors that are less than it are left out.
+      threshold: scalar; sums of two sparse elements that are smaller in magnitude are dropped.
 
     Returns:
-      A SparseTensor where both are, else a tensor.
+      A SparseTensor if both are sparse, else a tensor.
 
     Raises:
-      TypeError: none is sparse.
+      TypeError: neither is sparse.
       InvalidArgumentError: ranks or shapes differ.
 
     >>> import tvtf as tf
@@ -125,14 +125,14 @@ def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
     require_dtypes(a, b, "SparseAdd")
     ranks = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
     shape = _matching(a, b, "SparseAdd", ranks)
-    found, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
+    result, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
     values = bind.concat(a.values, b.values, axis=0)
-    sums = bind.unsorted_segment_sum(values, back, num_segments=found._type.shape[0])
-    total = of_shape(of_shape(SparseTensor(found, sums, shape), a.shape), b.shape)
+    sums = bind.unsorted_segment_sum(values, back, num_segments=result._type.shape[0])
+    total = of_shape(of_shape(SparseTensor(result, sums, shape), a.shape), b.shape)
     if not isinstance(threshold, Tensor) and not threshold:
         return total
     ones = bind.broadcast_to(number(1, back), shape=back._type.shape)
-    alone = bind.less(bind.unsorted_segment_sum(ones, back, num_segments=found._type.shape[0]), number(2, back))
+    alone = bind.less(bind.unsorted_segment_sum(ones, back, num_segments=result._type.shape[0]), number(2, back))
     is_large = bind.greater_equal(bind.abs(sums), convert_to_tensor(threshold, a.dtype.real_dtype))
     return retain(total, bind.logical_or(alone, is_large))
 
@@ -152,12 +152,12 @@ def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
-        told = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
-        raise ArgumentError(told).told_by("SparseTensorDenseAdd")
+        message = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
+        raise ArgumentError(message).told_by("SparseTensorDenseAdd")
     for i, (mine, other_dim) in enumerate(zip(sp.shape, dense.shape)):
         if None not in (mine, other_dim) and mine != other_dim:
-            told = f"sparse side {mine} vs dense side {other_dim}"
-            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {told}").told_by(
+            message = f"sparse side {mine} vs dense side {other_dim}"
+            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {message}").told_by(
                 "SparseTensorDenseAdd"
             )
     return bind.tensor_scatter_add(dense, sp.indices, sp.values)  # type: ignore[no-any-return]
@@ -165,10 +165,10 @@ def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
 
 @export("sparse.maximum")
 def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The larger of the elements of two sparse tensors of one shape, at the places that either has; absent ones are zero.
+    """Returns the elementwise maximum of two sparse tensors of the same shape; missing elements are zero.
 
     Raises:
-      TypeError: no SparseTensors.
+      TypeError: an argument is not a SparseTensor.
       InvalidArgumentError: ranks or shapes differ.
 
     >>> import tvtf as tf
@@ -182,10 +182,10 @@ def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
 @export("sparse.minimum")
 def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
-    """The smaller of the elements of two sparse tensors of one shape, at the places that either has; absent ones are zero.
+    """Returns the elementwise minimum of two sparse tensors of the same shape; missing elements are zero.
 
     Raises:
-      TypeError: no SparseTensors.
+      TypeError: an argument is not a SparseTensor.
       InvalidArgumentError: ranks or shapes differ.
 
     >>> import tvtf as tf
@@ -201,23 +201,23 @@ def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor],
     require_dtypes(a, b, op)
     shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
     shape = _matching(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
-    found, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
+    result, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
     parts = bind.split(back, sizes=tuple(sp.values._type.shape[0] for sp in (a, b)), axis=0)
-    count = found._type.shape[0]
+    count = result._type.shape[0]
     values = [bind.unsorted_segment_sum(sp.values, at, num_segments=count) for sp, at in zip((a, b), parts)]
-    return of_shape(SparseTensor(found, function(*values), shape), a.shape)
+    return of_shape(SparseTensor(result, function(*values), shape), a.shape)
 
 
 @export("sparse.softmax")
 def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The softmax of each row of the last axis, over the elements that it has.
+    """Returns the softmax of each row of the last axis, over the elements that are stored.
 
     Args:
-      sp_input: SparseTensor of floats, of two dims at least, in row-major order.
+      sp_input: SparseTensor of floats with at least two dims, in row-major order.
 
     Raises:
       TypeError: no SparseTensor.
-      InvalidArgumentError: a vector, or values that are no floats.
+      InvalidArgumentError: the tensor is a vector, or its values are not floats.
 
     >>> import tvtf as tf
     >>> tf.sparse.softmax(tf.sparse.from_dense([[0., 2., 2.], [3., 0., 0.]])).values.numpy()
@@ -227,8 +227,8 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     """
     sp = as_sparse(sp_input)
     if rank_of(sp) < 2:
-        told = f"Input should have rank >= 2, but received shape: {' '.join(map(str, sp.shape))}"
-        raise ArgumentError(told).told_by("SparseSoftmax")
+        message = f"Input should have rank >= 2, but received shape: {' '.join(map(str, sp.shape))}"
+        raise ArgumentError(message).told_by("SparseSoftmax")
     try:
         require_dtype(sp.values._type, FLOATING, "sp_values")
     except ArgumentError as refusal:
@@ -241,7 +241,7 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def _rows_in_order(sp: SparseTensor) -> Tensor:
-    """For each element how many rows of the last axis end before its own."""
+    """Returns for each element the number of its row among the rows of the last axis that have elements."""
     rows = sp.indices[:, :-1]
     places = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
     one = number(1, places)
@@ -266,9 +266,9 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
             shown = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
             raise ArgumentError(f"{shown} out of bounds (>={extent})")
     if values.dtype.kind not in "fiuc" or values.dtype.itemsize < 4:
-        found = np.zeros((rows, b.shape[1]), np.float32)
-        np.add.at(found, indices[:, 0], (values[:, None] * b[indices[:, 1]]).astype(np.float32))
-        return found.astype(b.dtype)
+        result = np.zeros((rows, b.shape[1]), np.float32)
+        np.add.at(result, indices[:, 0], (values[:, None] * b[indices[:, 1]]).astype(np.float32))
+        return result.astype(b.dtype)
     from scipy.sparse import coo_matrix
 
     places = indices[:, 0], indices[:, 1]
@@ -318,7 +318,7 @@ def _product_samples() -> list[Sample]:
     samples=_product_samples,
 )
 def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
-    """A matrix of ``rows`` rows, zero but for values at indices, times the matrix ``b``."""
+    """Multiplies a sparse matrix, given by indices, values and ``rows``, by the dense matrix ``b``."""
     return (indices, values, b), {"rows": rows}
 
 
@@ -327,18 +327,18 @@ def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
 def sparse_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse and a dense matrix, in either order.
+    """Returns the product of a sparse and a dense matrix, in either order.
 
     Args:
-      sp_a, b: a SparseTensor and a tensor, both matrices of one dtype; in any order of elements.
-      adjoint_a, adjoint_b: take the conjugate transpose of an operand.
+      sp_a, b: a SparseTensor and a tensor, both matrices of the same dtype; the elements may be in any order.
+      adjoint_a, adjoint_b: use the conjugate transpose of an operand.
 
     Returns:
       A dense matrix.
 
     Raises:
-      TypeError: none is a SparseTensor.
-      InvalidArgumentError: no matrices, inner dims that differ, or an index outside.
+      TypeError: neither is a SparseTensor.
+      InvalidArgumentError: an operand is not a matrix, inner dims differ, or an index is out of range.
 
     >>> import tvtf as tf
     >>> tf.sparse.sparse_dense_matmul(tf.sparse.from_dense([[1., 0.], [0., 2.]]), [[1., 2.], [3., 4.]]).numpy()
@@ -358,7 +358,7 @@ def sparse_dense_matmul(
 
 
 def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
-    """The rows, indices and values of the sparse operand as it is multiplied."""
+    """Returns the number of rows, indices and values of the sparse operand, transposed if needed."""
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
         raise ArgumentError("Tensor 'b' is not a matrix").told_by(op)
@@ -372,8 +372,10 @@ def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> 
             f"Dimensions of A: [{rows}, {inner}).  Dimensions of B: {brackets(other[::-1] if adjoint_b else other)}"
         )
         hint = "Did you forget a transpose?"
-        told = f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
-        raise ArgumentError(told).told_by(op)
+        message = (
+            f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
+        )
+        raise ArgumentError(message).told_by(op)
     if adjoint_a:
         return rows, _turned(sp.indices), _conjugate(sp.values)
     return rows, sp.indices, sp.values

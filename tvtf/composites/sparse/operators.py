@@ -1,4 +1,4 @@
-"""The operators that sparse tensors have, and the public functions that take them: what TensorFlow dispatches on them."""
+"""Python operators of sparse tensors, and handlers of the public functions that TensorFlow dispatches on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind, static_dims
 
 
 def _multiplied(other: SparseTensor, dense: Any) -> Any:
-    """``dense * sparse``; numbers on the left are refused, as in TensorFlow."""
+    """Computes ``dense * sparse``; a number on the left raises, as in TensorFlow."""
     return times(other, dense) if is_tensor(dense) else NotImplemented
 
 
@@ -42,7 +42,7 @@ ON_VALUES = (
 
 
 def on_values(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """``function`` of the values of its first argument."""
+    """Applies ``function`` to the values of its first argument."""
     if args:
         return args[0].with_values(function(args[0].values, *args[1:], **kwargs))
     name = next(k for k, v in kwargs.items() if is_sparse(v))
@@ -84,7 +84,7 @@ def _bincount(
     return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
 
 
-LESSONS: dict[str, Callable[..., Any]] = {
+HANDLERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(ON_VALUES, on_values),
     "divide": _divide,
     "shape": _shape,

@@ -1,4 +1,4 @@
-"""Sums and extremes of sparse tensors along axes, and of rows that another vector names."""
+"""Reductions of sparse tensors along axes, and segment reductions of rows selected by index."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segmen
 def reduce_sum(
     sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
 ) -> Any:
-    """The sum of the elements along axes.
+    """Returns the sum of the elements along axes.
 
     Args:
       sp_input: SparseTensor.
-      axis: int or list of ints; all axes where not given.
-      keepdims: keep the axes that are summed over, with size 1.
-      output_is_sparse: give a SparseTensor.
+      axis: int or list of ints; default: all axes.
+      keepdims: keeps the reduced axes with size 1.
+      output_is_sparse: returns a SparseTensor.
 
     Returns:
-      A tensor, or a SparseTensor of the places that have elements.
+      A tensor, or a SparseTensor of the results that have elements.
 
     Raises:
-      InvalidArgumentError: an axis out of range.
+      InvalidArgumentError: an axis is out of range.
 
     >>> import tvtf as tf
     >>> tf.sparse.reduce_sum(tf.sparse.from_dense([[1, 0, 1], [0, 1, 0]]), 1).numpy()
@@ -54,19 +54,19 @@ def reduce_sum(
 def reduce_max(
     sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
 ) -> Any:
-    """The largest of the elements along axes; those that a sparse tensor leaves out don't count, zero where there is none.
+    """Returns the maximum of the stored elements along axes; zero where there are none.
 
     Args:
       sp_input: SparseTensor.
-      axis: int or list of ints; all axes where not given.
-      keepdims: keep the reduced axes, with size 1.
-      output_is_sparse: give a SparseTensor.
+      axis: int or list of ints; default: all axes.
+      keepdims: keeps the reduced axes with size 1.
+      output_is_sparse: returns a SparseTensor.
 
     Returns:
-      A tensor, or a SparseTensor of the places that have elements.
+      A tensor, or a SparseTensor of the results that have elements.
 
     Raises:
-      InvalidArgumentError: an axis out of range.
+      InvalidArgumentError: an axis is out of range.
 
     >>> import tvtf as tf
     >>> tf.sparse.reduce_max(tf.sparse.from_dense([[-1, 0, -2], [0, 0, 0]]), 1).numpy()
@@ -86,24 +86,24 @@ def _sums(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
     ones = bind.broadcast_to(number(1, ids), shape=ids._type.shape)
-    found = bind.unsorted_segment_max(values, ids, num_segments=count)
+    result = bind.unsorted_segment_max(values, ids, num_segments=count)
     some = bind.unsorted_segment_sum(ones, ids, num_segments=count)
-    return bind.select(bind.greater(some, number(0, some)), found, number(0, found))  # type: ignore[no-any-return]
+    return bind.select(bind.greater(some, number(0, some)), result, number(0, result))  # type: ignore[no-any-return]
 
 
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
     rank = rank_of(sp)
     gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
-    kept = [i for i in range(rank) if i not in gone]
-    indices = bind.gather(sp.indices, vector(kept), axis=1, batch_dims=0)
+    remaining = [i for i in range(rank) if i not in gone]
+    indices = bind.gather(sp.indices, vector(remaining), axis=1, batch_dims=0)
     if is_sparse:
-        return _sparsely(sp, indices, kept, bool(keepdims), combine)
-    dims = sizes(sp) if kept else (1,) * rank
-    shape = tuple(dims[i] for i in kept)
-    numbers = place_numbers(indices, _gathered(sp, kept))
-    found = combine(sp.values, numbers, size_of(shape))
-    whole = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
-    return bind.reshape(found, shape=whole)
+        return _sparsely(sp, indices, remaining, bool(keepdims), combine)
+    dims = sizes(sp) if remaining else (1,) * rank
+    shape = tuple(dims[i] for i in remaining)
+    numbers = place_numbers(indices, _gathered(sp, remaining))
+    result = combine(sp.values, numbers, size_of(shape))
+    full_shape = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
+    return bind.reshape(result, shape=full_shape)
 
 
 def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
@@ -112,23 +112,27 @@ def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
 
 def _axes(axis: Any, rank: int, op: str) -> set[int]:
     axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
-    given = np.ravel(axes).tolist()
-    for each in given:
+    requested = np.ravel(axes).tolist()
+    for each in requested:
         if not -rank <= each < rank:
             raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
-    return {each % rank for each in given}
+    return {each % rank for each in requested}
 
 
-def _sparsely(sp: SparseTensor, indices: Tensor, kept: list[int], keepdims: bool, combine: Combine) -> SparseTensor:
-    found, back = distinct_places(indices)
-    values = combine(sp.values, back, found._type.shape[0])
+def _sparsely(
+    sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
+) -> SparseTensor:
+    result, back = distinct_places(indices)
+    values = combine(sp.values, back, result._type.shape[0])
     if not keepdims:
-        return of_shape(SparseTensor(found, values, _gathered(sp, kept)), [sp.shape[i] for i in kept])
-    zeros = bind.broadcast_to(number(0, found), shape=(found._type.shape[0], 1))
-    columns = [found[:, kept.index(i) : kept.index(i) + 1] if i in kept else zeros for i in range(rank_of(sp))]
-    dims = [sp.dense_shape[i : i + 1] if i in kept else vector([1]) for i in range(rank_of(sp))]
+        return of_shape(SparseTensor(result, values, _gathered(sp, remaining)), [sp.shape[i] for i in remaining])
+    zeros = bind.broadcast_to(number(0, result), shape=(result._type.shape[0], 1))
+    columns = [
+        result[:, remaining.index(i) : remaining.index(i) + 1] if i in remaining else zeros for i in range(rank_of(sp))
+    ]
+    dims = [sp.dense_shape[i : i + 1] if i in remaining else vector([1]) for i in range(rank_of(sp))]
     joined = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
-    return of_shape(SparseTensor(*joined), [d if i in kept else 1 for i, d in enumerate(sp.shape)])
+    return of_shape(SparseTensor(*joined), [d if i in remaining else 1 for i, d in enumerate(sp.shape)])
 
 
 # -- rows that a vector names, by segments
@@ -144,14 +148,14 @@ def segment_sum(
     name: str | None = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """The sums of rows of ``data``: those that ``indices`` names, by the ids that they have.
+    """Sums the rows of ``data`` at ``indices`` by segment.
 
     Args:
       data: tensor of shape (rows, ...).
       indices: integer vector of row numbers.
       segment_ids: integer vector of the same length, ascending.
-      num_segments: how many sums to give; one more than the last id where not given.
-      sparse_gradient: let the gradient by ``data`` be IndexedSlices.
+      num_segments: the number of sums; default: the last id plus 1.
+      sparse_gradient: makes the gradient with respect to ``data`` IndexedSlices.
 
     Returns:
       A tensor of shape (num_segments, ...), zero for ids that do not occur.
@@ -178,7 +182,7 @@ def segment_mean(
     name: str | None = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """The means of rows of ``data``, as :func:`segment_sum` gives their sums.
+    """Returns the means of the rows that :func:`segment_sum` sums.
 
     >>> import tvtf as tf
     >>> tf.sparse.segment_mean(tf.constant([[1., 2.], [3., 4.], [5., 6.]]), [0, 2], [0, 0]).numpy()
@@ -200,7 +204,7 @@ def segment_sqrt_n(
     name: str | None = None,
     sparse_gradient: bool = False,
 ) -> Tensor:
-    """The sums of rows of ``data`` as :func:`segment_sum` gives them, divided by the square roots of their numbers.
+    """Returns the sums of :func:`segment_sum`, divided by the square roots of the numbers of rows.
 
     >>> import tvtf as tf
     >>> tf.sparse.segment_sqrt_n(tf.constant([[1., 2.]] * 4), [0, 1, 2, 3], [0, 0, 0, 0]).numpy()
@@ -227,7 +231,7 @@ def _by_segments(
 
 
 def segment_count(ids: Tensor) -> Dim:
-    """One more than the last of ascending ids; none where there is no id."""
+    """Returns the number of segments of ascending ids: the last id plus 1, or 0 without ids."""
     last = bind.concat(vector([-1]), bind.cast(ids, dtype=int64), axis=0)[-1:]
     return dims_of(bind.add(last, number(1, last)))[0]
 
@@ -244,8 +248,8 @@ def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op
         raise ArgumentError("segment ids are not increasing").told_by(op)
     if ids[0] < 0:
         limit = int(ids[-1]) + 1 if count is None else count
-        told = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
-        raise ArgumentError(told).told_by(op)
+        message = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
+        raise ArgumentError(message).told_by(op)
     extent = x._type.shape[0]
     for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
         raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
@@ -265,10 +269,10 @@ def sampled_addmm(
     alpha: Any = 1.0,
     output_type: Any = "float32",
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``alpha * mat1 @ mat2 + beta * values``, at some places of the product only.
+    """Computes ``alpha * mat1 @ mat2 + beta * values`` at some indices of the product only.
 
     Args:
-      indices: integer tensor of shape (..., n, 2) of places.
+      indices: integer tensor of shape (..., n, 2).
       values: tensor of shape (..., n).
       dense_shape: the shape of the product.
       mat1, mat2: tensors of shapes (..., rows, k) and (..., k, columns).

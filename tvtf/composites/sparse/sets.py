@@ -1,4 +1,4 @@
-"""Sets in the last axis: ``tf.sets``, and distances between sequences."""
+"""``tf.sets``: operations on the sets in the last axis; and ``tf.edit_distance``."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Rows = dict[tuple[int, ...], list[Any]]
 
 
 def _rows(indices: np.ndarray, values: np.ndarray) -> Rows:
-    """By place in all axes but the last, the values of a row."""
-    found: Rows = defaultdict(list)
+    """Returns a dict from the index in all axes but the last to the values of that row."""
+    result: Rows = defaultdict(list)
     for place, value in zip(map(tuple, indices[:, :-1].tolist()), values.tolist()):
-        found[place].append(value)
-    return found
+        result[place].append(value)
+    return result
 
 
 def _operand(value: Any) -> SparseTensor:
-    """A sparse tensor as it is; of a dense one all elements."""
+    """Converts a dense tensor to a sparse one with all its elements; returns a sparse one unchanged."""
     if is_sparse(value):
         return as_sparse(value)
     x = convert_to_tensor(value)
@@ -69,10 +69,10 @@ def _operated(
     mine, others = _rows(a, x), _rows(b, y)
     indices, values, most = [], [], 0
     for place in sorted({*mine, *others}):
-        found = sorted(_OPERATIONS[how](set(mine.get(place, ())), set(others.get(place, ()))))
-        indices += [(*place, i) for i in range(len(found))]
-        values += found
-        most = max(most, len(found))
+        result = sorted(_OPERATIONS[how](set(mine.get(place, ())), set(others.get(place, ()))))
+        indices += [(*place, i) for i in range(len(result))]
+        values += result
+        most = max(most, len(result))
     array = np.empty(len(values), x.dtype)
     array[:] = values
     return np.array(indices, np.int64).reshape(-1, a.shape[1]), array, np.array([*shape[:-1], most], np.int64)
@@ -80,7 +80,7 @@ def _operated(
 
 @host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_operated)
 def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
-    """The rows of two sparse tensors as sets, and what an operation makes of them, as a sparse tensor."""
+    """Applies a set operation to the rows of two sparse tensors; returns the indices, values and shape of the result."""
     return parts, {"how": how, "count": count}
 
 
@@ -110,14 +110,14 @@ def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
 @export("sets.intersection")
 @attributes(validate_indices=bool)
 def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """What the rows of two tensors have in common, row by row of the last axis, in order.
+    """Returns the sorted intersection of each pair of rows of the last axis.
 
     Args:
-      a, b: tensors or SparseTensors of integers or strings, of one shape but for the last axis.
-      validate_indices: accepted.
+      a, b: tensors or SparseTensors of integers or strings, of the same shape except for the last axis.
+      validate_indices: ignored.
 
     Raises:
-      TypeError: other dtypes, or two different ones.
+      TypeError: the dtypes differ, or are neither integers nor strings.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sets.intersection([[1, 2, 3]], [[3, 2, 9]])).numpy()
@@ -131,10 +131,10 @@ def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 @export("sets.union")
 @attributes(validate_indices=bool)
 def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """What either of the rows of two tensors has, row by row of the last axis, in order.
+    """Returns the sorted union of each pair of rows of the last axis.
 
     Raises:
-      TypeError: other dtypes than those of integers and strings, or two different ones.
+      TypeError: the dtypes differ, or are neither integers nor strings.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sets.union([[1, 2]], [[2, 9]])).numpy()
@@ -148,15 +148,15 @@ def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 @export("sets.difference")
 @attributes(validate_indices=bool)
 def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
-    """What the rows of one tensor have and those of the other don't, row by row of the last axis, in order.
+    """Returns the sorted difference of each pair of rows of the last axis.
 
     Args:
-      a, b: tensors or SparseTensors of integers or strings, of one shape but for the last axis.
-      aminusb: ``a`` without ``b``; else the other way round.
-      validate_indices: accepted.
+      a, b: tensors or SparseTensors of integers or strings, of the same shape except for the last axis.
+      aminusb: whether to return ``a`` minus ``b``; else ``b`` minus ``a``.
+      validate_indices: ignored.
 
     Raises:
-      TypeError: other dtypes, or two different ones.
+      TypeError: the dtypes differ, or are neither integers nor strings.
 
     >>> import tvtf as tf
     >>> tf.sparse.to_dense(tf.sets.difference([[1, 2, 3]], [[2, 9, 9]])).numpy()
@@ -168,30 +168,30 @@ def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = Tr
 
 
 def _sizes(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any) -> np.ndarray:
-    found = np.zeros(shape[:-1], np.int32)
+    result = np.zeros(shape[:-1], np.int32)
     for place, row in _rows(indices, values).items():
-        found[place] = len(set(row))
-    return found
+        result[place] = len(set(row))
+    return result
 
 
 @host_primitive(
     tf_name="SetSize", type=lambda indices, values, shape, dims: TensorType(tuple(dims), int32), numpy=_sizes
 )
 def set_sizes(indices: Tensor, values: Tensor, shape: Tensor, dims: Any) -> Any:
-    """How many distinct values each row of a sparse tensor has."""
+    """Returns the number of distinct values in each row of a sparse tensor."""
     return (indices, values, shape), {"dims": dims}
 
 
 @export("sets.size")
 @attributes(validate_indices=bool)
 def size(a: Any, validate_indices: bool = True) -> Tensor:
-    """How many distinct elements each row of the last axis of a SparseTensor has.
+    """Returns the number of distinct elements in each row of the last axis of a SparseTensor.
 
     Returns:
-      An int32 tensor of the shape without the last axis.
+      An int32 tensor of the input's shape without the last axis.
 
     Raises:
-      TypeError: no SparseTensor, or another dtype than those of integers and strings.
+      TypeError: the argument is not a SparseTensor of integers or strings.
 
     >>> import tvtf as tf
     >>> tf.sets.size(tf.sparse.from_dense([[1, 1, 2], [3, 0, 0]])).numpy()
@@ -212,7 +212,7 @@ def size(a: Any, validate_indices: bool = True) -> Tensor:
 
 
 def _distance(a: list[Any], b: list[Any]) -> int:
-    """How many values to insert, delete or replace."""
+    """Returns the Levenshtein distance: the minimum number of insertions, deletions and replacements."""
     row = list(range(len(b) + 1))
     for i, mine in enumerate(a, 1):
         diagonal, row[0] = row[0], i
@@ -225,11 +225,11 @@ def _distances(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, normalize: bool, dims: Any
 ) -> np.ndarray:  # fmt: skip
     mine, truth = _rows(a, x), _rows(b, y)
-    found = np.zeros(np.maximum(shape, other)[:-1], np.float32)
+    result = np.zeros(np.maximum(shape, other)[:-1], np.float32)
     for place in {*mine, *truth}:
         apart, length = _distance(mine.get(place, []), truth.get(place, [])), len(truth.get(place, []))
-        found[place] = (apart / length if length else np.inf) if normalize else apart
-    return found
+        result[place] = (apart / length if length else np.inf) if normalize else apart
+    return result
 
 
 @host_primitive(
@@ -238,24 +238,24 @@ def _distances(
     numpy=_distances,
 )
 def distances(*parts: Tensor, normalize: bool, dims: Any) -> Any:
-    """The edit distances of the rows of two sparse tensors."""
+    """Returns the edit distances of the rows of two sparse tensors."""
     return parts, {"normalize": normalize, "dims": dims}
 
 
 @export("edit_distance")
 @attributes(normalize=bool)
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
-    """The Levenshtein distance of each row of the last axis from that of ``truth``.
+    """Returns the Levenshtein distance between the rows of the last axis of ``hypothesis`` and ``truth``.
 
     Args:
-      hypothesis, truth: SparseTensors of one rank and dtype.
-      normalize: divide by the length of the true row; infinite where that is empty.
+      hypothesis, truth: SparseTensors of the same rank and dtype.
+      normalize: divides by the length of the truth's row; the result is infinite if that is empty.
 
     Returns:
-      A float32 tensor of the shape without the last axis.
+      A float32 tensor of the input's shape without the last axis.
 
     Raises:
-      TypeError: no SparseTensors.
+      TypeError: an argument is not a SparseTensor.
 
     >>> import tvtf as tf
     >>> a, b = tf.sparse.from_dense([["a", "b"], ["c", ""]]), tf.sparse.from_dense([["a", "c"], ["c", "d"]])
@@ -269,8 +269,8 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
             raise TypeError(f"{what} must be a SparseTensor.")
     a, b = as_sparse(hypothesis), as_sparse(truth)
     if rank_of(b) < 2:
-        told = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
-        raise ArgumentError(told).told_by("EditDistance")
+        message = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
+        raise ArgumentError(message).told_by("EditDistance")
     dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
     parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
     return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""SparseTensor: the elements of a tensor that are not zero, with their places."""
+"""SparseTensor: a tensor stored as the indices and values of its non-zero elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvtf.ops.rules import bind, static_dims
 
 
 class SparseTensorValue(NamedTuple):
-    """The arrays of a :class:`SparseTensor`: what a session gives for one.
+    """The NumPy arrays of a :class:`SparseTensor`: the result of evaluating one in a session.
 
     >>> import tvtf as tf
     >>> tf.SparseTensor.from_value(tf.compat.v1.SparseTensorValue([[1]], [5], [3])).dense_shape.numpy()
@@ -36,15 +36,15 @@ class SparseTensorValue(NamedTuple):
 
 @export("SparseTensor", "sparse.SparseTensor")
 class SparseTensor(CompositeTensor):
-    """A tensor that is zero but for ``values[i]`` at ``indices[i]``.
+    """A tensor that is zero except for ``values[i]`` at ``indices[i]``.
 
     Args:
-      indices: int64 tensor of shape (n, rank): the places, which most functions take to be in row-major order.
-      values: tensor of shape (n,) and any dtype.
-      dense_shape: int64 vector of ``rank`` sizes.
+      indices: int64 tensor of shape (n, rank); most functions require row-major order.
+      values: tensor of shape (n,) of any dtype.
+      dense_shape: int64 vector of length ``rank``.
 
     Raises:
-      ValueError: shapes that don't fit, or indices or a shape that are no int64.
+      ValueError: the shapes don't fit, or ``indices`` or ``dense_shape`` is not int64.
 
     >>> import tvtf as tf
     >>> st = tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])
@@ -71,7 +71,7 @@ class SparseTensor(CompositeTensor):
             self.set_shape([_known_size(size) for size in dense_shape])
 
     def _fits(self) -> bool:
-        """Whether the arrays of eager parts go together."""
+        """Returns whether the shapes of eager components fit each other."""
         if not type(self._indices) is type(self._values) is type(self._dense_shape) is EagerTensor:
             return False
         indices, values, sizes = self._indices._array.shape, self._values._array.shape, self._dense_shape._array.shape
@@ -86,7 +86,7 @@ class SparseTensor(CompositeTensor):
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
-        """A sparse tensor of another, or of a ``SparseTensorValue``."""
+        """Creates a sparse tensor from another, or from a ``SparseTensorValue``."""
         if not is_sparse(sparse_tensor_value):
             raise TypeError(
                 f"Argument sparse_tensor_value={sparse_tensor_value} is neither a SparseTensor nor SparseTensorValue."
@@ -107,15 +107,15 @@ class SparseTensor(CompositeTensor):
 
     @property
     def shape(self) -> TensorShape:
-        """The shape of the whole tensor, as far as it is known."""
+        """The static shape of the dense tensor."""
         return self._shape
 
     def get_shape(self) -> TensorShape:
-        """See `shape`."""
+        """Returns `shape`."""
         return self._shape
 
     def set_shape(self, shape: Any) -> None:
-        """Takes unknown dims to be those of ``shape``.
+        """Sets unknown dims to those of ``shape``.
 
         Raises:
           ValueError: a known dim differs.
@@ -135,18 +135,18 @@ class SparseTensor(CompositeTensor):
         return self._indices.graph
 
     def with_values(self, new_values: Any) -> SparseTensor:
-        """Other values at the same places."""
-        made = SparseTensor(self._indices, new_values, self._dense_shape)
-        made._shape = self._shape
-        return made
+        """Returns a sparse tensor with other values at the same indices."""
+        created = SparseTensor(self._indices, new_values, self._dense_shape)
+        created._shape = self._shape
+        return created
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
-        """Its arrays, in a session of TensorFlow 1."""
+        """Evaluates the tensor in a session of TensorFlow 1; returns its arrays."""
         parts = self._indices, self._values, self._dense_shape
         return SparseTensorValue(*(part.graph and part.eval(feed_dict, session) for part in parts))
 
     def consumers(self) -> list[Any]:
-        """The operations that use it: none that Python knows of."""
+        """Returns an empty list: the users of a tensor are not tracked."""
         return []
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class SparseTensor(CompositeTensor):
 
 
 def _known_size(size: Any) -> int | None:
-    """A size among those that a program computes, where it is known."""
+    """Returns one of several sizes if it is statically known, else None."""
     return None if isinstance(size, SymbolicTensor) else int(size)
 
 
@@ -167,20 +167,20 @@ def _dims(x: Tensor) -> Sequence[Dim]:
 
 
 def rank_of(sp: SparseTensor) -> int:
-    """How many dims there are."""
+    """Returns the static rank."""
     return int(sp.indices._type.shape[1])
 
 
 def sizes(sp: SparseTensor) -> tuple[Dim, ...]:
-    """The dims of the whole tensor; those that nobody knows by now are bound when the program runs."""
+    """Returns the dims of the dense tensor; unknown ones become symbols that are bound at run time."""
     if sp.shape.is_fully_defined():
         return tuple(sp.shape)
-    told = static_dims(sp.dense_shape, "dense_shape")
-    return tuple(found if known is None else known for known, found in zip(sp.shape, told))
+    message = static_dims(sp.dense_shape, "dense_shape")
+    return tuple(result if known is None else known for known, result in zip(sp.shape, message))
 
 
 def of_shape(sp: SparseTensor, shape: Any) -> SparseTensor:
-    """``sp``, whose shape is known to be so."""
+    """Returns ``sp`` with a known static shape."""
     sp.set_shape(shape)
     return sp
 
@@ -194,10 +194,10 @@ def is_sparse(value: Any) -> bool:
 
 
 def as_sparse(value: Any) -> SparseTensor:
-    """A sparse tensor, or the arrays of one, as a sparse tensor.
+    """Converts a ``SparseTensorValue`` to a sparse tensor; returns a sparse tensor unchanged.
 
     Raises:
-      TypeError: anything else.
+      TypeError: it is neither.
     """
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
@@ -217,8 +217,8 @@ class SparseTensorSpec(BatchableTypeSpec):
     """The type of a :class:`SparseTensor`.
 
     Args:
-      shape: of the whole tensor; None for what is not known.
-      dtype: of the values.
+      shape: the shape of the dense tensor; None for unknown dims.
+      dtype: the dtype of the values.
 
     >>> import tvtf as tf
     >>> tf.SparseTensorSpec([None, 3], tf.int32)
@@ -233,7 +233,7 @@ class SparseTensorSpec(BatchableTypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensorSpec:
-        """The type of a sparse tensor, or of the arrays of one."""
+        """Returns the spec of a sparse tensor, or of a ``SparseTensorValue``."""
         if not is_sparse(value):
             raise TypeError(
                 f"Expected SparseTensor or SparseTensorValue. Received: {value} of type {type(value).__name__}."
@@ -258,7 +258,7 @@ class SparseTensorSpec(BatchableTypeSpec):
         return [TensorSpec([None, rank], int64), TensorSpec([None], self._dtype), TensorSpec([rank], int64)]
 
     def _blanks(self) -> list[np.ndarray]:
-        """The arrays of a value without elements, whose unknown dims are empty."""
+        """Returns the arrays of a value without elements; unknown dims have size 0."""
         dims = np.array([] if self._shape.rank is None else [d or 0 for d in self._shape.as_list()], np.int64)
         return [np.zeros((0, dims.size), np.int64), np.zeros(0, self._dtype.np), dims]
 
@@ -268,9 +268,9 @@ class SparseTensorSpec(BatchableTypeSpec):
 
     def _from_components(self, components: Sequence[Any]) -> SparseTensor:
         indices, values, dense_shape = components
-        made = SparseTensor(indices, values, _known_as(dense_shape, self._shape))
-        made.set_shape(self._shape)
-        return made
+        created = SparseTensor(indices, values, _known_as(dense_shape, self._shape))
+        created.set_shape(self._shape)
+        return created
 
     def _batch(self, batch_size: int | None) -> SparseTensorSpec:
         return SparseTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype)
@@ -279,12 +279,12 @@ class SparseTensorSpec(BatchableTypeSpec):
         return SparseTensorSpec(self._shape[1:], self._dtype)
 
     def _stacked(self, values: Sequence[Any]) -> SparseTensor:
-        """In the largest of their shapes."""
+        """Stacks values in the largest of their shapes."""
         parts = [[part.eager_array() for part in self._to_components(value)] for value in values]
-        places, found, shapes = (list(column) for column in zip(*parts))
+        places, result, shapes = (list(column) for column in zip(*parts))
         rows = np.repeat(np.arange(len(parts)), [len(p) for p in places])
         indices = np.column_stack([rows, np.concatenate(places)])
-        return SparseTensor(indices, np.concatenate(found), [len(parts), *np.max(shapes, axis=0)])
+        return SparseTensor(indices, np.concatenate(result), [len(parts), *np.max(shapes, axis=0)])
 
     def _rows(self, value: Any) -> list[SparseTensor]:
         parts = as_sparse(value)
@@ -298,9 +298,9 @@ class SparseTensorSpec(BatchableTypeSpec):
 
     def _row(self, value: Any, index: Any) -> SparseTensor:
         sp = as_sparse(value)
-        found = places(bind.equal(sp.indices[:, 0], index))[:, 0]
-        own = bind.gather(sp.indices, found, axis=0, batch_dims=0)[:, 1:]
-        row = SparseTensor(own, gather_densely(sp.values, found), _known_as(sp.dense_shape[1:], self._shape[1:]))
+        result = places(bind.equal(sp.indices[:, 0], index))[:, 0]
+        own = bind.gather(sp.indices, result, axis=0, batch_dims=0)[:, 1:]
+        row = SparseTensor(own, gather_densely(sp.values, result), _known_as(sp.dense_shape[1:], self._shape[1:]))
         return of_shape(row, self._shape[1:])
 
     def _serialize(self) -> tuple[Any, ...]:
@@ -308,7 +308,7 @@ class SparseTensorSpec(BatchableTypeSpec):
 
 
 def _known_as(dense_shape: Any, shape: TensorShape) -> Any:
-    """The vector, of which a trace knows what the spec tells."""
+    """Returns the shape vector with the elements that the spec knows as static values."""
     if not isinstance(dense_shape, SymbolicTensor) or dense_shape.known is not None or not shape.is_fully_defined():
         return dense_shape
     known = dense_shape.alias()
