@@ -1,7 +1,7 @@
-"""``tf.saved_model``: models that run without the code that made them.
+"""Defines ``tf.saved_model``: models that run without the code that made them.
 
-A folder holds a description of the objects and functions (``saved_model.json``: the IR, with checksums), the Variables as
-TensorFlow's own checkpoint (``variables/``), assets, and, where it is asked for, compiled libraries.
+A folder holds a description of the objects and functions (``saved_model.json``: the IR, with checksums), the Variables in
+TensorFlow's checkpoint format (``variables/``), assets, and, if requested, compiled libraries.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/saved_model
 """
@@ -47,7 +47,7 @@ VARIABLES_FILENAME = "variables"
 
 
 def contains_saved_model(export_dir: Any) -> bool:
-    """Whether a folder holds a model that `load` reads.
+    """Whether a folder holds a model that `load` can read.
 
     >>> contains_saved_model("/nowhere")
     False

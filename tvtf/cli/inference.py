@@ -82,7 +82,7 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     targets = arrays.assigned(outputs or ("-",), description.outputs, "output", every=False)
     sources = arrays.assigned(inputs, description.inputs, "input", every=True)
     given = [arrays.read(sources[value.name], value) for value in description.inputs]
-    results = run_batched(program, given, batch or DEFAULT_BATCH, asked=batch is not None)
+    results = run_batched(program, given, batch or DEFAULT_BATCH, require=batch is not None)
     for value, result in zip(description.outputs, results):
         if value.name in targets:
             arrays.write(targets[value.name], result)
