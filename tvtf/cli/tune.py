@@ -64,7 +64,7 @@ def table_of(tuning: Any) -> Any:
     """Returns the results of tuning as a table."""
     from rich.table import Table
 
-    from tvtf.frontend.tuning.tune import report_failures as in_words
+    from tvtf.frontend.tuning.tune import told as in_words
 
     table = Table("kernel", "share", "before", "after", "tried", "choices", box=None)
     for k in tuning.kernels:
