@@ -1,4 +1,4 @@
-"""Which rows are trained on, and in which order: the seed and the epoch alone decide, so that a run can be resumed."""
+"""Selects the rows to train on and their order, which depend only on seed and epoch, so that a run can be resumed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HELD_OUT = 5
 
 
 def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows to train on and a fifth to test with, drawn with the seed.
+    """Returns the rows to train on and a fifth to test with, drawn with the seed.
 
     >>> kept, held_out = split(10, seed=0)
     >>> len(kept), len(held_out), sorted({*kept.tolist(), *held_out.tolist()}) == list(range(10))
@@ -19,7 +19,7 @@ def split(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def order(count: int, seed: int, epoch: int) -> np.ndarray:
-    """A shuffling of ``count`` rows for one epoch of one seed.
+    """Returns a permutation of ``count`` rows for one epoch of one seed.
 
     >>> order(4, seed=0, epoch=1).tolist() == order(4, seed=0, epoch=1).tolist() != order(4, seed=0, epoch=2).tolist()
     True

@@ -1,4 +1,4 @@
-"""Scanned digits, told apart by a small convolutional network.
+"""Classifies scanned digits by a small convolutional network.
 
 The data are the 1,797 images of 8x8 pixels that come with scikit-learn (its ``load_digits``): the test set of
 https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits, written by 13 people.
@@ -40,7 +40,7 @@ class Data(NamedTuple):
 
 
 def data_file() -> Path:
-    """Where scikit-learn keeps the digits; the package isn't imported, which would take most of a second.
+    """Returns the path of scikit-learn's digits, without importing the package, which takes most of a second.
 
     Raises:
       FileNotFoundError: scikit-learn or its file is missing.
@@ -55,7 +55,7 @@ def data_file() -> Path:
 
 
 def load() -> Data:
-    """All 1,797 images in the file's order."""
+    """Returns all 1,797 images in the file's order."""
     with gzip.open(data_file(), "rt") as file:
         table = np.loadtxt(file, delimiter=",", dtype=np.float32)
     images = np.ascontiguousarray(table[:, :-1] / INKIEST).reshape(-1, SIDE, SIDE, 1)
@@ -63,7 +63,7 @@ def load() -> Data:
 
 
 class ConvNet(tf.Module):
-    """Two convolutions, a pooling and two dense layers: 152 thousand weights; images in, logits ``(n, 10)`` out."""
+    """Two convolutions, a pooling and two dense layers with 152 thousand weights: from images to logits ``(n, 10)``."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="convnet")
@@ -81,16 +81,16 @@ class ConvNet(tf.Module):
 
 
 def pooled(x: Any) -> Any:
-    """The largest of every 2x2 pixels: ``(n, 2h, 2w, c)`` to ``(n, h, w, c)``.
+    """Returns the maximum of every 2x2 pixels: ``(n, 2h, 2w, c)`` to ``(n, h, w, c)``.
 
-    ``tf.nn.max_pool2d`` gives the same, but its gradient has no counterpart in ONNX, and the training step is exported.
+    ``tf.nn.max_pool2d`` returns the same, but its gradient has no counterpart in ONNX, and the training step is exported.
     """
     _, height, width, channels = x.shape
     return tf.reduce_max(tf.reshape(x, [-1, height // 2, 2, width // 2, 2, channels]), axis=[2, 4])
 
 
 class Digits:
-    """What :func:`tvtf.models.training.fit` trains: the network, its step, and its batches."""
+    """The network, its training step and its batches, for :func:`tvtf.models.training.fit`."""
 
     name = "digits"
     counted = "images"
@@ -98,11 +98,11 @@ class Digits:
 
     def __init__(self, seed: int, data: Data | None = None) -> None:
         data = load() if data is None else data
-        kept, held_out = split(len(data.labels), seed)
-        self.seed, self.train, self.test = seed, data.at(kept), data.at(held_out)
+        train_rows, held_out = split(len(data.labels), seed)
+        self.seed, self.train, self.test = seed, data.at(train_rows), data.at(held_out)
         self.model = ConvNet(seed)
         self.optimizer = tf.optimizers.Adam(learning_rate=PEAK_RATE)
-        self.steps = len(kept) // BATCH
+        self.steps = len(train_rows) // BATCH
         self.step, self.logits = self._functions()
 
     def _functions(self) -> tuple[Any, Any]:
@@ -126,7 +126,7 @@ class Digits:
         return train_step, logits
 
     def batches(self, epoch: int) -> Iterator[tuple[Any, Any]]:
-        """One epoch's batches; the seed and the epoch alone decide their order and shifts. The last few images wait."""
+        """Yields one epoch's batches, whose order and shifts depend only on seed and epoch; the last few images are left out."""
         rows = order(len(self.train.labels), self.seed, epoch)
         rng = np.random.default_rng([self.seed, epoch])
         for start in range(0, self.steps * BATCH, BATCH):
@@ -134,18 +134,18 @@ class Digits:
             yield tf.constant(shifted(batch.images, rng)), tf.constant(batch.labels)
 
     def rate(self, step: int, total: int) -> float:
-        """The learning rate of a step."""
+        """Returns the learning rate of a step."""
         return cosine(step, total, PEAK_RATE)
 
     def evaluate(self, eager: bool = False) -> float:
-        """The accuracy on the held-out images, by the compiled function or op by op."""
+        """Returns the accuracy on the held-out images, by the compiled function or eagerly."""
         images = tf.constant(self.test.images)
         logits = self.model(images) if eager else self.logits(images)
         return float(accuracy(logits, tf.constant(self.test.labels)))
 
 
 def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each image moved by up to one pixel both ways, the same way for all its pixels.
+    """Moves each image by up to one pixel in both directions.
 
     >>> shifted(np.ones((2, 8, 8, 1), np.float32), np.random.default_rng(0)).shape
     (2, 8, 8, 1)
@@ -157,6 +157,6 @@ def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def accuracy(logits: Any, labels: Any) -> Any:
-    """The share of rows whose largest logit is the label's, float32 ``()``."""
+    """Returns the fraction of rows whose largest logit is the label's, float32 ``()``."""
     hits = tf.equal(tf.argmax(logits, axis=-1), labels)
     return tf.reduce_mean(tf.cast(hits, tf.float32))

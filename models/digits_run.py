@@ -1,4 +1,4 @@
-"""``tvtf train digits``: train, evaluate, save, export, compare, and tell."""
+"""``tvtf train digits``: trains, evaluates, saves, exports, compares and reports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tvtf import saved
 from tvtf.models.digits import Digits, load
 from tvtf.models.exports import has_onnxruntime, inference_difference, step_difference
 from tvtf.models.report import percent, show
-from tvtf.models.training import Fit, Plan, told_stages
+from tvtf.models.training import Fit, Plan, stage_rows
 
 EPOCHS = 20
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """A trace for each network that is made is meant."""
+    """Silences tvtf's warnings: a new trace for each new network is intended."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")
@@ -35,7 +35,7 @@ def without_warnings() -> Iterator[None]:
 def run(
     folder: Path, seeds: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
-    """Trains one network for each seed; the first is saved and exported."""
+    """Trains one network for each seed; the first one is saved and exported."""
     console, data = Console(), load()
     accuracies: list[float] = []
     for seed in range(seeds):
@@ -47,13 +47,13 @@ def run(
             return
         accuracies.append(digits.evaluate())
         if seed == 0:
-            show(console, "digits", told_stages(outcome, digits) + finished(digits, folder))
+            show(console, "digits", stage_rows(outcome, digits) + finished(digits, folder))
     if seeds > 1:
         console.print(mean(accuracies))
 
 
 def mean(accuracies: list[float]) -> str:
-    """The seeds' accuracies in one line.
+    """Returns the mean of the seeds' accuracies as one line.
 
     >>> mean([0.98, 0.99])
     'held-out accuracy: mean of 2 seeds 98.50 % (98.00 %, 99.00 %)'
@@ -63,7 +63,7 @@ def mean(accuracies: list[float]) -> str:
 
 
 def finished(digits: Digits, folder: Path) -> list[tuple[str, str]]:
-    """Evaluates, saves and exports a trained network; the rows that tell of it."""
+    """Evaluates, saves and exports a trained network; returns the rows of the report."""
     rows = [
         ("held-out accuracy, compiled", percent(digits.evaluate())),
         ("held-out accuracy, eager", percent(digits.evaluate(eager=True))),
@@ -73,7 +73,7 @@ def finished(digits: Digits, folder: Path) -> list[tuple[str, str]]:
 
 
 def exported(digits: Digits, folder: Path) -> list[tuple[str, str]]:
-    """ONNX models of the inference function and of the training step, compared with ONNX Runtime."""
+    """Exports ONNX models of the inference function and the training step, and compares them with ONNX Runtime."""
     if not has_onnxruntime():
         return [("ONNX", "not compared: ONNX Runtime is not installed (pip install 'tvtf[train]')")]
     logits = inference_difference(digits.logits, folder / "model.onnx", tf.constant(digits.test.images))

@@ -1,4 +1,4 @@
-"""ONNX models of what was trained, run in ONNX Runtime and compared with tvtf's own results."""
+"""Exports trained functions as ONNX models, runs these in ONNX Runtime, and compares the results with tvtf's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import tvtf as tf
 
 QUIET = 3
-"""ONNX Runtime's log level for errors and worse."""
+"""ONNX Runtime's log level for errors and above."""
 
 
 def has_onnxruntime() -> bool:
@@ -22,14 +22,14 @@ def has_onnxruntime() -> bool:
 
 
 def inference_difference(fn: Any, path: Path, *args: Any) -> float:
-    """Exports a function of one result to ``path``; the largest difference of ONNX Runtime's result from tvtf's."""
+    """Exports a function of one result to ``path``; returns the largest difference of ONNX Runtime's result from tvtf's."""
     model = tf.onnx.export(fn, path=path)
     feeds = {value.name: arg.numpy() for value, arg in zip(model.graph.input, args)}
     return largest_difference(_run(path, feeds), [fn(*args).numpy()])
 
 
 def step_difference(step: Any, path: Path, *args: Any) -> float:
-    """Exports a whole training step to ``path``; the largest difference after one step, over its results and all state.
+    """Exports a training step to ``path``; returns the largest difference after one step, over its results and all state.
 
     The Variables keep their values.
     """
@@ -47,13 +47,13 @@ def step_difference(step: Any, path: Path, *args: Any) -> float:
 
 
 def largest_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
-    """The largest absolute difference between two lists of arrays of equal shapes.
+    """Returns the largest absolute difference between two lists of arrays of equal shapes.
 
     >>> largest_difference([np.array([1.0, 2.0])], [np.array([1.0, 2.5])])
     0.5
 
     Raises:
-      ValueError: when there are more in one list, or shapes differ.
+      ValueError: the lists' lengths or the arrays' shapes differ.
     """
     for a, b in zip(one, other, strict=True):
         if np.shape(a) != np.shape(b):

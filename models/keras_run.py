@@ -1,4 +1,4 @@
-"""``tvtf train keras``: scanned digits again, in Keras's way: augmenting layers, tf.data, callbacks, and a picture of the history."""
+"""``tvtf train keras``: scanned digits in Keras's style, with augmenting layers, tf.data, callbacks, and a plot of the history."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ EPOCHS = 60
 BATCH = 64
 RATE = 2e-3
 PATIENCE = 12
-"""Epochs without a better validation loss after which training ends; the learning rate is halved after half as many."""
+"""The number of epochs without a better validation loss after which training ends; after half as many the learning rate is
+halved."""
 TURN = 0.04
-"""The largest turn, as a share of a whole one: 14 degrees. More would make a 6 of a 9's beginning."""
+"""The largest rotation, as a fraction of a full turn: 14 degrees. Larger ones would confuse digits such as 6 and 9."""
 MOVE = 0.1
-"""The largest move, as a share of the side: most of a pixel."""
+"""The largest translation, as a fraction of the side: most of a pixel."""
 LATER_STEPS = slice(1, None)
-"""The first step traces and compiles."""
+"""All steps but the first, which traces and compiles."""
 
 
 def run(folder: Path, seed: int, epochs: int | None = None, resume: bool = False) -> dict[str, float]:
-    """Trains, measures on images that training never saw, and writes the best model and the picture of its history.
+    """Trains a model, evaluates it on held-out images, and writes the best model and a plot of its history.
 
     Returns:
       The number of epochs, and the loss and the accuracy on the test images.
@@ -65,24 +66,24 @@ def run(folder: Path, seed: int, epochs: int | None = None, resume: bool = False
 
 
 def forget(folder: Path) -> None:
-    """Removes what an earlier run left to go on from; files of other names stay."""
+    """Removes the files from which an earlier run could be resumed; other files stay."""
     shutil.rmtree(folder / "backup", ignore_errors=True)
     (folder / "history.csv").unlink(missing_ok=True)
 
 
 def parts(seed: int) -> tuple[digits.Data, digits.Data, digits.Data]:
-    """The images to train on, those that decide when to stop, and those that only the end sees: 64, 16 and 20 of 100.
+    """Returns the images for training, for deciding when to stop, and for the final test: 64, 16 and 20 percent.
 
-    Stopping by the test images would choose the epoch that happens to suit them.
+    If the test images decided when to stop, the chosen epoch would be biased towards them.
     """
     data = digits.load()
-    kept, held_out = split(len(data.labels), seed)
-    trained, watched = split(len(kept), seed)
-    return data.at(kept[trained]), data.at(kept[watched]), data.at(held_out)
+    rest, held_out = split(len(data.labels), seed)
+    training, validation = split(len(rest), seed)
+    return data.at(rest[training]), data.at(rest[validation]), data.at(held_out)
 
 
 def pipeline(data: digits.Data, seed: int | None = None) -> Any:
-    """Batches of images and labels; with a seed shuffled, in another order each epoch."""
+    """Returns batches of images and labels; with a seed they are shuffled, in a different order each epoch."""
     dataset = tf.data.Dataset.from_tensor_slices((data.images, data.labels))
     if seed is not None:
         dataset = dataset.shuffle(len(data.labels), seed=seed)
@@ -90,7 +91,7 @@ def pipeline(data: digits.Data, seed: int | None = None) -> Any:
 
 
 def network() -> Any:
-    """A compiled model whose first layers move, turn and zoom each image by chance; they do so only while it is trained."""
+    """Returns a compiled model whose first layers move, rotate and zoom images at random, only during training."""
     layers = tf.keras.layers
     model = tf.keras.Sequential(
         [
@@ -116,24 +117,24 @@ def network() -> Any:
 
 
 def callbacks(folder: Path) -> list[Any]:
-    """Slower steps and an end when nothing improves, the best model in a file, and a backup to resume from.
+    """Returns callbacks that lower the learning rate, stop early, save the best model, and back up for resuming.
 
-    A resumed run has the epochs before it in ``history.csv``: a worse model than theirs doesn't replace the best one.
+    A resumed run reads the earlier epochs from ``history.csv``, so that a worse model does not replace the best one.
     """
-    made = tf.keras.callbacks
+    keras_callbacks = tf.keras.callbacks
     log = folder / "history.csv"
     best = min(read(log).get("val_loss", ()), default=None) if log.exists() else None
     return [
-        made.ReduceLROnPlateau(factor=0.5, patience=PATIENCE // 2),
-        made.EarlyStopping(patience=PATIENCE),
-        made.ModelCheckpoint(folder / "model.keras", save_best_only=True, initial_value_threshold=best),
-        made.CSVLogger(log, append=True),
-        made.BackupAndRestore(folder / "backup", delete_checkpoint=False),
+        keras_callbacks.ReduceLROnPlateau(factor=0.5, patience=PATIENCE // 2),
+        keras_callbacks.EarlyStopping(patience=PATIENCE),
+        keras_callbacks.ModelCheckpoint(folder / "model.keras", save_best_only=True, initial_value_threshold=best),
+        keras_callbacks.CSVLogger(log, append=True),
+        keras_callbacks.BackupAndRestore(folder / "backup", delete_checkpoint=False),
     ]
 
 
 def read(path: Path) -> dict[str, list[float]]:
-    """The columns of a history by name; of an epoch that a resumed run did again, its last row."""
+    """Returns the columns of a history by name; for an epoch that a resumed run repeated, its last row."""
     with path.open(newline="") as file:
         rows = {row["epoch"]: row for row in csv.DictReader(file)}
     names = next(iter(rows.values()), {})
@@ -141,7 +142,7 @@ def read(path: Path) -> dict[str, list[float]]:
 
 
 class StepTimes:
-    """Seconds of each training step, as a callback measures them."""
+    """The seconds of each training step, measured by a callback."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -157,13 +158,13 @@ class StepTimes:
         self.seconds.append(time.perf_counter() - self._started)
 
     def rows(self) -> list[tuple[str, str]]:
-        """The first step, which compiles, and the median of the others."""
+        """Returns rows with the first step, which compiles, and the median of the others."""
         later = statistics.median(self.seconds[LATER_STEPS]) if self.seconds[LATER_STEPS] else None
         return [("first step", duration(self.seconds[0])), ("one step", duration(later))]
 
 
 def draw(path: Path, history: dict[str, list[float]]) -> None:
-    """Loss and accuracy by epoch, and where the learning rate fell."""
+    """Plots loss and accuracy by epoch, with lines where the learning rate was lowered."""
     epochs = np.arange(1, len(history["loss"]) + 1)
     falls = epochs[1:][np.diff(history["learning_rate"]) < 0]
     with pictures.picture(path, columns=2) as axes:

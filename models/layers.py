@@ -1,4 +1,4 @@
-"""The few layers that the models here are made of, as plain ``tf.Module`` subclasses."""
+"""The layers of these models, as plain ``tf.Module`` subclasses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 def uniform(rng: np.random.Generator, shape: Shape, fan_in: int, fan_out: int) -> np.ndarray:
-    """Initial weights of Glorot and Bengio 2010, equation 16."""
+    """Returns initial weights by Glorot and Bengio 2010, equation 16."""
     bound = math.sqrt(6.0 / (fan_in + fan_out))
     return rng.uniform(-bound, bound, shape).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Pictures of results, drawn by Matplotlib into PNG files, without a window and without its global state."""
+"""Draws pictures of results into PNG files by Matplotlib, without a window and without its global state."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 
 MSG_MISSING = "pictures are drawn by Matplotlib, which is not installed: pip install 'tvtf[plot]'"
 DOTS_PER_INCH = 90
-"""Enough to read labels of 9 points; a picture of two panels is some 20 kB."""
+"""Enough to read labels of 9 points; a picture of two panels takes about 20 kB."""
 COLOURS = 128
 
 
 def require() -> None:
-    """Says what to install before a long run, not after it.
+    """Checks before a long run that Matplotlib is installed.
 
     Raises:
-      ImportError: Matplotlib isn't installed.
+      ImportError: Matplotlib is not installed.
     """
     if find_spec("matplotlib") is None:
         raise ImportError(MSG_MISSING)
@@ -46,7 +46,7 @@ def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, floa
       size: width and height in inches.
 
     Raises:
-      ImportError: Matplotlib isn't installed.
+      ImportError: Matplotlib is not installed.
 
     Source: https://matplotlib.org/stable/api/figure_api.html
     """

@@ -1,4 +1,4 @@
-"""What a training run tells its user: seconds of each stage, and the table at the end."""
+"""Reports a training run: the seconds of each stage, and a table at the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 START_TIME_FIELD = 22
-"""Where /proc/PID/stat has the start of the process, in clock ticks since boot; counted from 1 (proc_pid_stat(5))."""
+"""The field of /proc/PID/stat with the process's start in clock ticks since boot, counted from 1 (proc_pid_stat(5))."""
 
 
 def since_process_start() -> float | None:
-    """Seconds since the kernel started this process, Python's own start included; None where it can't be told.
+    """Returns the seconds since the kernel started this process, including Python's own start; None if unknown.
 
     >>> seconds = since_process_start()
     >>> seconds is None or seconds > 0
@@ -31,7 +31,7 @@ def since_process_start() -> float | None:
 
 
 class Stages:
-    """Seconds by the name of the stage they were spent in."""
+    """The seconds spent in each named stage."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -44,7 +44,7 @@ class Stages:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people read them.
+    """Returns seconds as readable text.
 
     >>> duration(12.345), duration(0.0123), duration(4.5e-6), duration(None)
     ('12.3 s', '12.3 ms', '4.5 us', 'unknown')
@@ -58,7 +58,7 @@ def duration(seconds: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1 as per cent.
+    """Returns a fraction as a percentage.
 
     >>> percent(0.98765)
     '98.77 %'

@@ -1,7 +1,7 @@
-"""Text that is on every machine: the sources of Python's own standard library, as tokens.
+"""Text that exists on every machine: the sources of Python's standard library, as tokens.
 
-The files are in the order of their paths; every tenth, told by a hash of its path, is held out. Which files there are
-depends on the Python version, so results differ a little between versions, and not between runs.
+The files are in the order of their paths; a tenth of them, selected by a hash of the path, is held out. The files depend on
+the Python version, so that results differ slightly between versions, but not between runs.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LETTERS = "\n" + "".join(map(chr, range(32, 127))) + "\ufffd"
 UNKNOWN = len(LETTERS) - 1
 HELD_OUT = 10
 SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__", "pydoc_data", "lib2to3"}
-"""Folders that aren't the library itself, or are tables and other languages."""
+"""Folders that are not part of the library itself, or contain tables or other languages."""
 
 
 def encode(text: str) -> np.ndarray:
-    """Text as tokens, uint8 ``(characters,)``.
+    """Returns text as tokens, uint8 ``(characters,)``.
 
     >>> encode("a = 1\\n").tolist(), decode(encode("é\\n"))
     ([66, 1, 30, 1, 18, 0], '\\ufffd\\n')
@@ -31,30 +31,30 @@ def encode(text: str) -> np.ndarray:
 
 
 def decode(tokens: np.ndarray) -> str:
-    """Tokens as text."""
+    """Returns tokens as text."""
     return "".join(LETTERS[int(token)] for token in tokens)
 
 
 def _token_of() -> np.ndarray:
-    """The token of each ASCII code; what has none is unknown."""
+    """Returns the token of each ASCII code; others are unknown."""
     tokens = np.full(128, UNKNOWN, np.uint8)
     tokens[[ord(letter) for letter in LETTERS[:UNKNOWN]]] = np.arange(UNKNOWN)
     return tokens
 
 
 def files(root: Path) -> list[Path]:
-    """The library's sources under ``root``, in the order of their paths."""
-    found: list[Path] = []
+    """Returns the library's sources under ``root``, in the order of their paths."""
+    paths: list[Path] = []
     for entry in sorted(root.iterdir()):
         if entry.is_dir() and entry.name not in SKIPPED:
-            found += files(entry)
+            paths += files(entry)
         elif entry.suffix == ".py":
-            found.append(entry)
-    return found
+            paths.append(entry)
+    return paths
 
 
 def is_held_out(path: str) -> bool:
-    """Whether a file, by its path within the library, is kept from training.
+    """Whether a file, given by its path within the library, is not used for training.
 
     >>> is_held_out("abc.py"), sum(is_held_out(f"{i}.py") for i in range(1000))
     (False, 101)
@@ -63,10 +63,10 @@ def is_held_out(path: str) -> bool:
 
 
 def load(root: Path | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens to train on and those held out, files joined by a newline.
+    """Returns the tokens to train on and those held out, with files joined by a newline.
 
     Raises:
-      FileNotFoundError: the standard library isn't there as sources (a zipped or frozen Python).
+      FileNotFoundError: the sources of the standard library are missing (a zipped or frozen Python).
     """
     root = Path(sysconfig.get_paths()["stdlib"]) if root is None else root
     parts: dict[bool, list[str]] = {False: [], True: []}

@@ -1,4 +1,4 @@
-"""A character-level transformer that writes Python, trained on Python's own standard library."""
+"""A character-level transformer that writes Python, trained on Python's standard library."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tvtf.models.transformer import Sizes, Transformer
 
 BATCH = 32
 STEPS = 200
-"""Steps of what is called an epoch here: a twelfth of the text, after which a checkpoint is written."""
+"""The number of steps per epoch, which covers a twelfth of the text; a checkpoint is written after each."""
 PEAK_RATE = 3e-3
 WARMUP = 100
 EVALUATED = 256
-"""Held-out windows, evenly spread, that bits per character are measured on."""
+"""The number of held-out windows, evenly spaced, on which bits per character are measured."""
 
 
 class Text:
-    """What :func:`tvtf.models.training.fit` trains: the transformer, its step, and windows of text."""
+    """The transformer, its training step and windows of text, for :func:`tvtf.models.training.fit`."""
 
     name = "text"
     counted = "windows"
@@ -65,23 +65,23 @@ class Text:
         return train_step, losses, logits
 
     def batches(self, epoch: int) -> Iterator[tuple[Any, Any]]:
-        """Windows that begin anywhere; the seed and the epoch alone decide where."""
+        """Yields batches of windows, whose random starts depend only on seed and epoch."""
         rng = np.random.default_rng([self.seed, epoch])
         for starts in rng.integers(0, len(self.train) - self.sizes.context, (STEPS, BATCH)):
             yield windows(self.train, starts, self.sizes.context)
 
     def rate(self, step: int, total: int) -> float:
-        """The learning rate of a step."""
+        """Returns the learning rate of a step."""
         return cosine(step, total, PEAK_RATE, WARMUP)
 
     def bits_per_character(self) -> float:
-        """On held-out files: every character of windows spread over them, each seen with what is before it there."""
+        """Returns the cross-entropy on windows spread over the held-out files, in bits per character."""
         starts = np.linspace(0, len(self.test) - self.sizes.context - 1, EVALUATED).astype(np.int64)
         parts = [windows(self.test, part, self.sizes.context) for part in np.split(starts, len(starts) // BATCH)]
         return float(np.mean([self.losses(*part).numpy() for part in parts])) / math.log(2)
 
     def sample(self, prompt: str, length: int, temperature: float = 0.7) -> str:
-        """The prompt and ``length`` characters after it, drawn one by one."""
+        """Returns the prompt and ``length`` characters drawn one by one after it."""
         rng = np.random.default_rng(self.seed)
         tokens = list(encode(prompt))
         for _ in range(length):
@@ -89,6 +89,7 @@ class Text:
         return decode(np.array(tokens))
 
     def _next(self, tokens: list[int], rng: np.random.Generator, temperature: float) -> int:
+        """Draws the next token."""
         seen = tokens[-self.sizes.context :]
         window = np.zeros((1, self.sizes.context), np.int32)
         window[0, : len(seen)] = seen
@@ -98,12 +99,12 @@ class Text:
 
 
 def cross_entropy(logits: Any, following: Any) -> Any:
-    """In nats, float32 ``(n, time)``, of logits ``(n, time, symbols)`` and the tokens that came."""
+    """Returns the cross-entropy of logits ``(n, time, symbols)`` and the following tokens, in nats, float32 ``(n, time)``."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=following, logits=logits)
 
 
 def windows(tokens: np.ndarray, starts: np.ndarray, length: int) -> tuple[Any, Any]:
-    """Tokens from each start, and the token after each, int32 ``(starts, length)``.
+    """Returns the tokens from each start, and the token after each of them, int32 ``(starts, length)``.
 
     >>> seen, following = windows(np.arange(9), np.array([0, 4]), 3)
     >>> seen.numpy().tolist(), following.numpy().tolist()

@@ -1,4 +1,4 @@
-"""``tvtf train text``: train, measure on held-out files, save, export, and show a sample."""
+"""``tvtf train text``: trains, evaluates on held-out files, saves, exports, and shows a sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvtf import saved
 from tvtf.models.exports import has_onnxruntime, inference_difference
 from tvtf.models.report import show
 from tvtf.models.text import Text, windows
-from tvtf.models.training import Fit, Plan, told_stages
+from tvtf.models.training import Fit, Plan, stage_rows
 
 EPOCHS = 8
 PROMPT = "def read_"
@@ -21,7 +21,7 @@ SAMPLED = 400
 def run(
     folder: Path, seed: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
-    """Trains a transformer and tells its bits per character."""
+    """Trains a transformer and reports its bits per character."""
     console = Console()
     text = Text(seed)
     plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)
@@ -29,12 +29,12 @@ def run(
     if outcome.epochs < plan.epochs:
         console.print(f"stopped after epoch {outcome.epochs} of {plan.epochs}; go on with --resume")
         return
-    show(console, "text", told_stages(outcome, text) + finished(text, folder))
+    show(console, "text", stage_rows(outcome, text) + finished(text, folder))
     console.print(text.sample(PROMPT, SAMPLED), markup=False, highlight=False)
 
 
 def finished(text: Text, folder: Path) -> list[tuple[str, str]]:
-    """Evaluates, saves and exports the trained transformer; the rows that tell of it."""
+    """Evaluates, saves and exports the trained transformer; returns the rows of the report."""
     rows = [
         ("characters to train on, held out", f"{len(text.train):,}, {len(text.test):,}"),
         ("bits per character, held out", f"{text.bits_per_character():.3f}"),

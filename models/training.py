@@ -1,7 +1,7 @@
-"""The training loop of every model here: epochs with a progress bar, checkpoints, and exact resumption.
+"""The training loop of these models: epochs with a progress bar, checkpoints, and exact resumption.
 
-An epoch's batches, and the learning rate of each step, follow from the seed and the step's number alone. So a run that
-is stopped and resumed from the last checkpoint does the same steps, bit for bit, as one that is not.
+An epoch's batches and the learning rate of each step depend only on the seed and the step's number. A run that is stopped
+and resumed from the last checkpoint therefore performs bit for bit the same steps as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tvtf.core.tvm_import import load_tvm
 from tvtf.models.losses import LossFile
 from tvtf.models.report import Stages, duration, since_process_start
 
-KEPT = 2
-SHOWN_EVERY = 0.1
-"""Seconds between two looks of the progress bar at loss and speed."""
+CHECKPOINTS = 2
+"""The number of checkpoints to keep."""
+REFRESH_SECONDS = 0.1
+"""Seconds between two updates of the progress bar."""
 
 
 class Trained(Protocol):
-    """What is trained; see :class:`tvtf.models.digits.Digits`."""
+    """A model to train; see :class:`tvtf.models.digits.Digits`."""
 
     name: str
     counted: str
@@ -46,7 +47,7 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """How far to train, and where; ``stop_after`` counts epochs, ``resume`` goes on from the last checkpoint."""
+    """How far to train, and in which folder; ``stop_after`` counts epochs, ``resume`` continues from the last checkpoint."""
 
     folder: Path
     epochs: int
@@ -60,7 +61,7 @@ class Plan:
 
 @dataclass
 class Outcome:
-    """What happened: the epochs done, the seconds of every step of this process, and of the stages before them."""
+    """The result of a run: its epochs, the seconds of every step in this process, and of the stages before them."""
 
     epochs: int
     seconds: list[float] = field(default_factory=list)
@@ -70,12 +71,12 @@ class Outcome:
 
     @property
     def step_seconds(self) -> float | None:
-        """The median step, without the first, which compiles."""
+        """The median time of a step, without the first, which compiles."""
         return statistics.median(self.seconds[1:]) if len(self.seconds) > 1 else None
 
 
-def told_stages(outcome: Outcome, trained: Trained) -> list[tuple[str, str]]:
-    """The rows of the final table that tell where the time went; none where nothing was left to train."""
+def stage_rows(outcome: Outcome, trained: Trained) -> list[tuple[str, str]]:
+    """Returns the rows of the report with the time of each stage; a single row if nothing was left to train."""
     step = outcome.step_seconds
     if outcome.started is None or step is None:
         return [("training", "was finished already")]
@@ -89,11 +90,11 @@ def told_stages(outcome: Outcome, trained: Trained) -> list[tuple[str, str]]:
 
 
 class ResumeError(ValueError):
-    """A run can't go on as asked; the text says how it can."""
+    """A run can't be resumed as requested; the text says how it can."""
 
 
 class Fit:
-    """One model being trained into one folder."""
+    """The training of one model into one folder."""
 
     def __init__(self, trained: Trained, plan: Plan, console: Console) -> None:
         self.trained, self.plan, self.console = trained, plan, console
@@ -106,11 +107,11 @@ class Fit:
         self.losses = LossFile(plan.folder / "losses.csv")
         if not plan.resume:
             forget(plan.folder)
-        self.manager = tf.train.CheckpointManager(checkpoint, plan.folder, max_to_keep=KEPT)
+        self.manager = tf.train.CheckpointManager(checkpoint, plan.folder, max_to_keep=CHECKPOINTS)
         self.outcome = Outcome(0)
 
     def run(self) -> Outcome:
-        """Trains up to the plan's last epoch; gives what was done."""
+        """Trains up to the plan's last epoch and returns the outcome."""
         self._restore()
         with self._progress() as progress:
             bar = Bar(progress, self.trained, self.plan.epochs)
@@ -124,6 +125,7 @@ class Fit:
         return int(self.epoch.numpy())
 
     def _restore(self) -> None:
+        """Restores the last checkpoint if the plan resumes a run of the same length."""
         if not self.plan.resume:
             return
         if self.manager.restore_or_initialize() is None:
@@ -137,6 +139,7 @@ class Fit:
         self.losses.cut(self._done)
 
     def _epoch(self, epoch: int, bar: Bar) -> None:
+        """Trains one epoch, records its losses and saves a checkpoint."""
         losses = []
         for index, batch in enumerate(self.trained.batches(epoch)):
             loss, accuracy = self._step(epoch * self.trained.steps + index, batch)
@@ -148,6 +151,7 @@ class Fit:
         self.manager.save(checkpoint_number=epoch + 1)
 
     def _step(self, number: int, batch: tuple[Any, ...]) -> tuple[Any, Any]:
+        """Performs one step and measures its time."""
         rate = tf.constant(self.trained.rate(number, self.plan.epochs * self.trained.steps))
         if not self.outcome.seconds:
             self._prepare((*batch, rate))
@@ -160,7 +164,7 @@ class Fit:
         return result
 
     def _prepare(self, arguments: tuple[Any, ...]) -> None:
-        """Imports the compiler and traces; what the first step takes after that is the compilation."""
+        """Imports the compiler and traces, so that the first step's time is that of the compilation."""
         self.outcome.stages.seconds["Python, tvtf and data"] = since_process_start() or math.nan
         with self.outcome.stages("compiler's import"):
             load_tvm()
@@ -168,28 +172,28 @@ class Fit:
             self.trained.step.get_concrete_function(*arguments)
 
     def _progress(self) -> Progress:
-        told = "epoch {task.fields[epoch]} loss {task.fields[loss]:.4f} accuracy {task.fields[accuracy]:.3f}"
+        status = "epoch {task.fields[epoch]} loss {task.fields[loss]:.4f} accuracy {task.fields[accuracy]:.3f}"
         speed = "{task.fields[speed]:,.0f} {task.fields[counted]}/s"
-        texts = map(TextColumn, (told, speed))
+        texts = map(TextColumn, (status, speed))
         return Progress(TextColumn("{task.description}"), BarColumn(bar_width=12), *texts, console=self.console)
 
 
 def was_compiled() -> bool:
-    """Whether this process ran the compiler; where it didn't, code came from the cache."""
+    """Whether this process ran the compiler; otherwise code came from the cache."""
     from tvtf.passes.debug import dump
 
     return bool(dump.seconds)
 
 
 class Bar:
-    """The progress bar of one run: loss and accuracy as running means, speed since the first step."""
+    """The progress bar of one run: moving averages of loss and accuracy, and the speed since the first step."""
 
     def __init__(self, progress: Progress, trained: Trained, epochs: int) -> None:
         self.progress, self.trained = progress, trained
         name = f"seed {trained.seed}"
-        shown: dict[str, Any] = {"epoch": "-", "loss": math.nan, "accuracy": math.nan, "speed": 0.0}
-        shown["counted"] = trained.counted
-        self.task = progress.add_task(name, total=epochs * trained.steps, **shown)
+        fields: dict[str, Any] = {"epoch": "-", "loss": math.nan, "accuracy": math.nan, "speed": 0.0}
+        fields["counted"] = trained.counted
+        self.task = progress.add_task(name, total=epochs * trained.steps, **fields)
         self.epochs = epochs
         self.steps = 0
         self.loss = self.accuracy = math.nan
@@ -200,20 +204,20 @@ class Bar:
         self.loss, self.accuracy = running(self.loss, loss), running(self.accuracy, float(accuracy))
         now = time.perf_counter()
         self.first = self.first or now
-        if now - self.looked > SHOWN_EVERY:
+        if now - self.looked > REFRESH_SECONDS:
             self.settle(epoch)
 
     def settle(self, epoch: int) -> None:
-        """Shows where training is now."""
+        """Shows the current state."""
         self.looked = time.perf_counter()
         speed = (self.steps - 1) * self.trained.batch / max(self.looked - self.first, 1e-9)
         done = epoch * self.trained.steps + (self.steps - 1) % self.trained.steps + 1
-        shown: dict[str, Any] = {"loss": self.loss, "accuracy": self.accuracy, "speed": speed}
-        self.progress.update(self.task, completed=done, epoch=f"{epoch + 1}/{self.epochs}", **shown)
+        fields: dict[str, Any] = {"loss": self.loss, "accuracy": self.accuracy, "speed": speed}
+        self.progress.update(self.task, completed=done, epoch=f"{epoch + 1}/{self.epochs}", **fields)
 
 
 def running(mean: float, value: float, weight: float = 0.05) -> float:
-    """An exponentially weighted mean that starts with its first value.
+    """Returns an exponential moving average that starts with its first value.
 
     >>> running(math.nan, 2.0), running(2.0, 4.0, weight=0.5)
     (2.0, 3.0)
@@ -222,7 +226,7 @@ def running(mean: float, value: float, weight: float = 0.05) -> float:
 
 
 def cosine(step: int, total: int, peak: float, warmup: int = 0) -> float:
-    """A learning rate that rises to ``peak`` in ``warmup`` steps and falls to 0 along a cosine.
+    """Returns a learning rate that rises to ``peak`` in ``warmup`` steps and falls to 0 along a cosine.
 
     >>> [round(cosine(step, 10, 1.0, warmup=2), 3) for step in (0, 1, 2, 6, 9)]
     [0.5, 1.0, 1.0, 0.5, 0.038]
@@ -235,7 +239,7 @@ def cosine(step: int, total: int, peak: float, warmup: int = 0) -> float:
 
 
 def forget(folder: Path) -> None:
-    """Removes what an earlier run left in the folder; files of other names stay."""
+    """Removes the files of an earlier run; files of other names stay."""
     for pattern in ("ckpt-*.index", "ckpt-*.data-*", "checkpoint", "losses.csv"):
         for path in folder.glob(pattern):
             path.unlink()

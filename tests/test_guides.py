@@ -57,7 +57,7 @@ def test_a_damaged_library_is_refused_as_the_guide_tells(monkeypatch, capsys, tm
     monkeypatch.chdir(tmp_path)
     run(DOCS / "trust.md")
     assert capsys.readouterr().out == (
-        "damaged.so is damaged: its content has another digest than it had; compile it again\n"
+        "damaged.so is damaged: its digest does not match its content; compile it again\n"
     )
 
 

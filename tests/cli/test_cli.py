@@ -190,8 +190,8 @@ def test_inputs_that_do_not_fit_are_refused(model, place):
     assert refused(*run, "short.npy") == "Error: input 'rows' must have shape (batch, 3), but got (3, 2)"
     assert refused(*run, "no.npy") == "Error: no.npy: No such file or directory"
     assert refused(*run, "rows.txt") == "Error: rows.txt must be a .npy or .csv file, or - for CSV in a pipe"
-    assert refused(*run, "torn.npy").startswith("Error: torn.npy is no array in NumPy's format: ")
-    assert refused(*run, "words.csv").startswith("Error: words.csv is no CSV of float32: could not convert string 'x'")
+    assert refused(*run, "torn.npy").startswith("Error: torn.npy is not an array in NumPy's format: ")
+    assert refused(*run, "words.csv").startswith("Error: words.csv is not CSV of float32: could not convert string 'x'")
     assert refused(*run, "short.csv") == (
         "Error: short.csv must have 3 numbers per row for input rows: float32 (batch, 3), but has 2"
     )

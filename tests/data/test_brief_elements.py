@@ -35,13 +35,13 @@ def test_elements_that_are_not_brief_are_prefetched(monkeypatch):
     monkeypatch.setattr(parallel, "LONG", math.inf)
     threads = []
     assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
-    assert computed_by_consumer(threads) == [True] * parallel.TRIED + [False] * (40 - parallel.TRIED)
+    assert computed_by_consumer(threads) == [True] * parallel.STREAK + [False] * (40 - parallel.STREAK)
 
 
 def test_a_long_element_has_the_next_ones_prefetched_until_they_are_brief(monkeypatch):
     monkeypatch.setattr(parallel, "BRIEF", math.inf)
     monkeypatch.setattr(parallel, "LONG", 0.0)
-    pace = parallel.Pace(waits=False)
+    pace = parallel.Pace(may_block=False)
     pace.note(1.0)
     assert not pace.is_threaded  # nothing is longer than what is brief here
     monkeypatch.setattr(parallel, "BRIEF", 0.0)

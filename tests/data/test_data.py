@@ -330,7 +330,7 @@ def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_th
     make(tf.ones([2]))
     with pytest.raises(NotImplementedError, match="has elements only when that runs"):
         list(made[0])
-    with pytest.raises(NotImplementedError, match="give the rank in the input_signature"):
+    with pytest.raises(NotImplementedError, match="set the rank in the input_signature"):
         make.get_concrete_function(tf.TensorSpec(None, tf.float32))
 
 

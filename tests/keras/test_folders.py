@@ -201,7 +201,7 @@ def test_what_else_a_folder_may_hold(tmp_path):
     module = tf.Module()
     module.v = tf.Variable(1.0)
     tf.saved_model.save(module, "module")
-    with pytest.raises(ValueError, match="holds a saved model that is no layer or model"):
+    with pytest.raises(ValueError, match="holds a saved model that is not a layer or model"):
         tf.keras.models.load_model("module")
     with pytest.raises(ValueError, match="File format not supported"):
         tf.keras.models.load_model(tmp_path)

@@ -58,7 +58,7 @@ def test_inputs_have_the_names_of_their_specs(tmp_path):
 
 
 def test_a_model_that_was_never_called():
-    with pytest.raises(ValueError, match="can't be exported: what it takes is not known"):
+    with pytest.raises(ValueError, match="can't be exported: its input specs are not known"):
         tf.onnx.export(tf.keras.Sequential([tf.keras.layers.Dense(2)]))
 
 

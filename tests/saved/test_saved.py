@@ -263,13 +263,13 @@ def test_a_library_runs_from_cpp_without_python(compiled, tmp_path):
 
 
 def test_other_files_are_no_libraries(tmp_path, compiled):
-    assert refusal(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so is not there"
+    assert refusal(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so does not exist"
     cut = tmp_path / "cut.so"
     cut.write_bytes(compiled.read_bytes()[:-1])
-    told = f"{cut} is no library that `tvtf compile` of this version made, or is cut short; compile it again"
+    told = f"{cut} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
     assert refusal(lambda: library.Library(cut)) == told
     cut.write_bytes(library.MARK)
-    assert refusal(lambda: library.Library(cut)) == f"{cut} is cut short; compile it again"
+    assert refusal(lambda: library.Library(cut)) == f"{cut} is truncated; compile it again"
     length = b"\xff" * 8
     cut.write_bytes(length + hashlib.blake2b(length, digest_size=library.DIGEST_BYTES).digest() + library.MARK)
     told = f"{cut} is damaged: its description has an impossible length; compile it again"
@@ -345,7 +345,7 @@ def test_a_fixed_batch_takes_whole_batches(tmp_path):
 def test_what_has_no_first_axis_in_common_runs_whole_or_is_refused(tmp_path):
     mean = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(["n"], tf.float32)])
     loaded = saved.load(saved.save(tmp_path, mean))
-    assert run_batched(loaded, [ROWS[0]], 2, asked=False)[0] == ROWS[0].sum()
+    assert run_batched(loaded, [ROWS[0]], 2, require=False)[0] == ROWS[0].sum()
     told = "<lambda> can't be run in batches: its values share no first axis"
     assert refusal(lambda: run_batched(loaded, [ROWS[0]], 2)) == told
 

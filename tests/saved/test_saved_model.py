@@ -138,7 +138,7 @@ def at(*path, value):
     [
         (at("version", value=7), "has version 7 of the format, and tvtf"),
         (at("format", value="x"), "is not a description of a saved model"),
-        (at("files", value=[]), "its list of files is none"),
+        (at("files", value=[]), "its list of files is not a dict"),
         (at("files", "../../secret", value="0"), "names the file '../../secret', which is not one of its folder"),
         (at("files", "/etc/passwd", value="0"), "names the file '/etc/passwd', which is not one of its folder"),
         (at("files", "assets/missing", value="0"), "assets/missing is missing"),
@@ -157,7 +157,7 @@ def at(*path, value):
         (at("functions", 0, "results", value=[["other", 0]]), "a function of it can't be read (KeyError: 'other')"),
         (at("functions", 0, "updates", value=[[5, 0]]), "which isn't there"),
         (at("functions", 0, "arguments", value=5), "a function of it can't be read"),
-        (at("functions", 0, "structure", value={"code": 1}), "returns another number of values than it tells"),
+        (at("functions", 0, "structure", value={"code": 1}), "which its structure does not match"),
         (at("functions", value=5), "it lists no functions"),
     ],
 )

@@ -141,12 +141,12 @@ def test_a_reader_closes_its_files(prefix):
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"shape": {"dim": [{"size": -2}]}}, "(-2,) is no shape of an array"),
-        ({"shape": {"unknown_rank": True}}, "() is no shape of an array"),
-        ({"shape": {"dim": [{"size": 0}, {"size": 1 << 62}]}}, "(0, 4611686018427387904) is no shape of an array"),
+        ({"shape": {"dim": [{"size": -2}]}}, "(-2,) is not a valid shape"),
+        ({"shape": {"unknown_rank": True}}, "() is not a valid shape"),
+        ({"shape": {"dim": [{"size": 0}, {"size": 1 << 62}]}}, "(0, 4611686018427387904) is not a valid shape"),
         (
             {"shape": {"dim": [{"size": 1}] * 33}},
-            "(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... 33 dims) is no shape of an array",
+            "(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... 33 dims) is not a valid shape",
         ),
         ({"shape": {"dim": [{"size": 1 << 40}]}}, "shape (1099511627776,) of float32 takes 4398046511104 bytes, not 8"),
         ({"shape": {"dim": [{"size": 3}]}}, "shape (3,) of float32 takes 12 bytes, not 8"),
@@ -177,7 +177,7 @@ def test_an_offset_outside_the_data_is_refused(prefix, offset, end):
 def test_an_impossible_number_of_shards_is_refused(prefix, shards):
     place(prefix, header={"num_shards": shards})
     assert refusal(errors.DataLossError, bundle.Reader, prefix) == (
-        f"{prefix}.index: its header tells of {shards} shards, expected 1 to 99999. {ADVICE}"
+        f"{prefix}.index: its header declares {shards} shards, expected 1 to 99999. {ADVICE}"
     )
 
 
@@ -204,9 +204,9 @@ def test_a_partitioned_variable_is_told_so(prefix):
     ("entries", "told"),
     [
         ([(b"w", b"")], "{prefix}.index: it has no header entry"),
-        ([(b"", b"\xff\xff")], "{prefix}.index, header: it is no valid protocol buffer"),
-        ([(b"", b"\x08\x01"), (b"w", b"\xff")], "{prefix}.index, entry b'w': it is no valid protocol buffer"),
-        ([(b"", b"\x08\x01"), (b"\xff", b"")], "{prefix}.index, entry b'\\xff': its key is no UTF-8 text"),
+        ([(b"", b"\xff\xff")], "{prefix}.index, header: it is not a valid protocol buffer"),
+        ([(b"", b"\x08\x01"), (b"w", b"\xff")], "{prefix}.index, entry b'w': it is not a valid protocol buffer"),
+        ([(b"", b"\x08\x01"), (b"\xff", b"")], "{prefix}.index, entry b'\\xff': its key is not UTF-8 text"),
     ],
 )
 def test_an_index_that_is_no_bundle_is_refused(prefix, entries, told):

@@ -339,7 +339,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("graph", "told"),
         [
-            (b"\xff\xff", "it is no valid protocol buffer"),
+            (b"\xff\xff", "it is not a valid protocol buffer"),
             (b"", "it has no node"),
             ({"nodes": [{"children": [{"node_id": 9, "local_name": "a"}]}]}, "node 0 refers to node 9 of 1"),
             ({"nodes": [{"children": [{"node_id": -1, "local_name": "a"}]}]}, "node 0 refers to node -1 of 1"),

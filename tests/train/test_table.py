@@ -145,8 +145,8 @@ def test_blocks_compressed_by_snappy_are_read(packed):
 @pytest.mark.parametrize(
     ("packed", "told"),
     [
-        (bytes([4, 0, 65, 1, 9]), "a copy from 9 bytes back, of which there are 1"),
-        (bytes([9, 0, 65]), "1 bytes were compressed where 9 are told"),
+        (bytes([4, 0, 65, 1, 9]), "a copy from 9 bytes back, but only 1 precede it"),
+        (bytes([9, 0, 65]), "1 bytes were decompressed, but 9 are declared"),
         (bytes([4, 12, 65]), "4 bytes at 2 reach over the end at 3"),
     ],
 )

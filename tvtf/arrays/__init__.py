@@ -1,4 +1,4 @@
-"""``tf.experimental.numpy``: NumPy's names on tensors, made of tvtf's public functions."""
+"""Defines ``tf.experimental.numpy``: NumPy's functions on tensors, composed of tvtf's public functions."""
 
 import math
 
@@ -23,7 +23,7 @@ NAMES = {
     "newaxis": None,
     "ndarray": Tensor,
 }
-"""What is NumPy's own."""
+"""The names that are NumPy's own objects, or constants."""
 
 for _name, _value in NAMES.items():
     exports[f"experimental.numpy.{_name}"] = _value

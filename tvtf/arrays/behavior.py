@@ -1,4 +1,4 @@
-"""``experimental_enable_numpy_behavior``: tensors with NumPy's methods, promotion and indexing."""
+"""Defines ``experimental_enable_numpy_behavior``: tensors with NumPy's methods, promotion and indexing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LATER_MODES = ("safe", "all")
 
 @export("experimental.numpy.experimental_enable_numpy_behavior")
 def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conversion_mode: str = "legacy") -> None:
-    """Has tensors behave as NumPy's arrays do, from here on.
+    """Makes all tensors behave as NumPy's arrays from now on.
 
-    They have its methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), take arrays among their indices, and operators
-    promote their operands as it does: ``int32 + float32`` is ``float64``.
+    They get NumPy's methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), accept arrays as indices, and operators promote
+    their operands as NumPy does: ``int32 + float32`` is ``float64``.
 
     Args:
-      prefer_float32: whether Python's floats are float32 rather than float64.
+      prefer_float32: whether Python's floats are float32 instead of float64.
       dtype_conversion_mode: "legacy", or "off" for no promotion.
 
     Raises:
-      NotImplementedError: for the modes "safe" and "all", which need weakly typed tensors.
-      ValueError: for another mode.
+      NotImplementedError: the mode is "safe" or "all", which need weakly typed tensors.
+      ValueError: the mode is unknown.
 
     >>> import subprocess, sys
     >>> program = "import tvtf as tf; tf.experimental.numpy.experimental_enable_numpy_behavior(); "
@@ -60,7 +60,7 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
 
 
 def _promoting(operate: Operator) -> Operator:
-    """An operator on operands in the dtype that NumPy computes in."""
+    """Wraps an operator to convert its operands to the dtype in which NumPy computes."""
     operate = {operators.ARITHMETIC["matmul"]: products.matmul}.get(operate, operate)
 
     def run(x: Any, y: Any) -> Any:
@@ -111,4 +111,4 @@ METHODS: dict[str, Any] = {
     "min": reductions.amin,
     "mean": reductions.mean,
 }
-"""TensorFlow's choice of NumPy's methods."""
+"""The methods of NumPy's arrays that TensorFlow adds to tensors."""

@@ -1,4 +1,4 @@
-"""``tf.experimental.numpy.random``: NumPy's older draws, from the stream of ``tf.random.set_seed``."""
+"""Defines ``tf.experimental.numpy.random``: NumPy's legacy random functions, seeded by ``tf.random.set_seed``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tvtf.arrays.convert import float_dtype, numpy_like, result_dtype, tf, to_te
 from tvtf.core.tensor import Tensor
 
 
-def _drawn(name: str, call: str, summary: str) -> Any:
+def _random_function(name: str, call: str, summary: str) -> Any:
+    """Decorates a random function with its public name and a generated docstring."""
     doc = f"""{summary}
 
     >>> import tvtf as tf
@@ -35,7 +36,7 @@ def _shape(size: Any) -> Any:
 
 @numpy_like("random.seed")
 def seed(s: Any) -> None:
-    """Begins the stream of draws anew.
+    """Sets the seed of all random functions.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.random.seed(3)
@@ -49,17 +50,21 @@ def seed(s: Any) -> None:
     tf.random.set_seed(s)
 
 
-@_drawn("standard_normal", "standard_normal([2, 3])", "Draws from the normal distribution around 0 with deviation 1.")
+@_random_function("standard_normal", "standard_normal([2, 3])", "Draws from the standard normal distribution.")
 def standard_normal(size: Any = None) -> Tensor:
     return tf.random.normal(_shape(size), dtype=float_dtype())
 
 
-@_drawn("randn", "randn(2, 3)", "Draws from the normal distribution around 0 with deviation 1.")
+@_random_function("randn", "randn(2, 3)", "Draws from the standard normal distribution.")
 def randn(*args: int) -> Tensor:
     return standard_normal(args)
 
 
-@_drawn("uniform", "uniform(0., 2., [2, 3])", "Draws between two bounds, the lower one included.")
+@_random_function(
+    "uniform",
+    "uniform(0., 2., [2, 3])",
+    "Draws from the uniform distribution between two bounds, including the lower one.",
+)
 def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Tensor:
     dtype = float_dtype()
     low, high = to_tensor(low, dtype), to_tensor(high, dtype)
@@ -67,28 +72,28 @@ def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Tensor:
     return tf.random.uniform(shape, low, high, dtype)
 
 
-@_drawn("random", "random([2, 3])", "Draws between 0, included, and 1.")
+@_random_function("random", "random([2, 3])", "Draws from the uniform distribution between 0, included, and 1.")
 def random(size: Any = None) -> Tensor:
     return uniform(0.0, 1.0, size)
 
 
-@_drawn("rand", "rand(2, 3)", "Draws between 0, included, and 1.")
+@_random_function("rand", "rand(2, 3)", "Draws from the uniform distribution between 0, included, and 1.")
 def rand(*size: int) -> Tensor:
     return uniform(0.0, 1.0, size)
 
 
-@_drawn("poisson", "poisson(4., [2, 3])", "Draws of how often something happens that does so ``lam`` times on average.")
+@_random_function("poisson", "poisson(4., [2, 3])", "Draws from the Poisson distribution with mean ``lam``.")
 def poisson(lam: Any = 1.0, size: Any = None) -> Tensor:
     return tf.random.poisson(_shape(size), lam, dtype=tf.int64)
 
 
-@_drawn("randint", "randint(1, 7, [2, 3])", "Draws of integers between two bounds, the lower one included.")
+@_random_function("randint", "randint(1, 7, [2, 3])", "Draws integers between two bounds, including the lower one.")
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> Tensor:
     low, high = (0, int(low)) if high is None else (int(low), high)
-    wanted = result_dtype(dtype)
-    if wanted not in (tf.int32, tf.int64):
+    target = result_dtype(dtype)
+    if target not in (tf.int32, tf.int64):
         accepted = (np.int32, np.int64)
         raise ValueError(
             f"Argument `dtype` got an invalid value {dtype}. Only those convertible to {accepted} are supported."
         )
-    return tf.random.uniform(_shape(size), low, high, wanted)
+    return tf.random.uniform(_shape(size), low, high, target)

@@ -1,4 +1,4 @@
-"""Which dtype NumPy would give, and arrays made of whatever NumPy takes."""
+"""Computes the dtypes that NumPy would return, and converts arguments as NumPy does."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType
 
 tf: Any = sys.modules["tvtf"]
-"""Public functions are given to it when it is imported: checkers don't see them."""
+"""Typed as Any because the public functions are added when tvtf is imported, so that type checkers don't see them."""
 MOST_DIMS = 32
 
 
-class preference:  # noqa: N801 - the one place where it is kept
-    """What Python's floats are taken for."""
+class preference:  # noqa: N801 - a namespace for one setting
+    """Whether Python's floats are float32."""
 
     is_float32 = False
 
 
 def numpy_like(*names: str, shows: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a function NumPy's names in ``tf.experimental.numpy``, and a docstring that holds it against NumPy's.
+    """Exports a function under NumPy's names in ``tf.experimental.numpy``, with a docstring that compares it with NumPy.
 
     Args:
-      names: NumPy's; the first is in the docstring.
-      shows: arguments of a call that gives what NumPy's gives; none where the function has a docstring of its own.
+      names: NumPy's names; the docstring shows the first one.
+      shows: the arguments of a call whose result equals NumPy's; empty if the function has its own docstring.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,12 +52,13 @@ _DOC = """NumPy's ``{name}`` on tensors. {summary}
 
 
 def result_dtype(*values: Any) -> DType:
-    """The dtype that NumPy gives tensors, arrays, Python numbers and dtypes together."""
+    """Returns the dtype that NumPy gives the result of an operation on tensors, arrays, Python numbers and dtypes."""
     flat = tf.nest.flatten(list(values))
     return tf.as_dtype(np.result_type(*map(_typed, flat)) if flat else np.dtype("float64"))
 
 
 def _typed(value: Any) -> Any:
+    """Returns a value in the form in which ``np.result_type`` takes it."""
     if preference.is_float32 and isinstance(value, (float, complex)):
         return np.complex64(value) if isinstance(value, complex) else np.float32(value)
     if isinstance(value, numbers.Real):
@@ -69,7 +70,7 @@ def _typed(value: Any) -> Any:
 
 @numpy_like("result_type")
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype of what NumPy computes from these.
+    """Returns the dtype of the result of an operation on the arguments.
 
     >>> import numpy as np, tvtf as tf
     >>> tf.experimental.numpy.result_type(np.int32, tf.float32)
@@ -82,7 +83,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 @numpy_like("promote_types")
 def promote_types(type1: Any, type2: Any) -> np.dtype:
-    """The smallest of NumPy's dtypes that both can be cast to.
+    """Returns the smallest of NumPy's dtypes to which both can be cast safely.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.promote_types(tf.int8, tf.uint8)
@@ -95,7 +96,7 @@ def promote_types(type1: Any, type2: Any) -> np.dtype:
 
 @numpy_like("finfo")
 def finfo(dtype: Any) -> np.finfo:
-    """What a dtype of floats can hold.
+    """Returns the limits of a floating-point dtype.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.finfo(tf.float32).bits
@@ -107,28 +108,29 @@ def finfo(dtype: Any) -> np.finfo:
 
 
 def float_dtype() -> DType:
-    """What NumPy's ``float`` is."""
+    """Returns the dtype of Python's ``float``."""
     return result_dtype(float)
 
 
 def wanted(dtype: Any) -> DType | None:
+    """Returns a requested dtype, or None."""
     return result_dtype(dtype) if dtype else None
 
 
 def dtype_of(value: Any, dtype: Any = None) -> DType:
-    """A dtype asked for, or else the one that NumPy gives the value."""
+    """Returns the requested dtype, or else the one that NumPy gives the value."""
     if dtype:
         return result_dtype(dtype)
     return tf.string if isinstance(value, (str, bytes)) else result_dtype(value)
 
 
 def dims_of(shape: Any) -> Any:
-    """A shape, which may be given as a range."""
+    """Returns a shape as a list if it is a range."""
     return list(shape) if isinstance(shape, range) else shape
 
 
 def to_tensor(value: Any, dtype: Any = None) -> Tensor:
-    """A tensor of what NumPy takes for an array, in the dtype that NumPy gives it."""
+    """Converts anything that NumPy accepts as an array to a tensor, in NumPy's dtype."""
     value = np.asarray(value) if isinstance(value, range) else value
     if isinstance(value, Tensor):
         return tf.cast(value, dtype) if dtype else value
@@ -143,7 +145,7 @@ def _converted(value: Any, hint: DType) -> Tensor:
 
 
 def together(*values: Any) -> list[Tensor]:
-    """Tensors of the one dtype that NumPy computes in."""
+    """Converts values to tensors of the dtype in which NumPy computes."""
     dtype = result_dtype(*values)
     return [to_tensor(value, dtype) for value in values]
 
@@ -153,12 +155,13 @@ def is_inexact(x: Tensor) -> bool:
 
 
 def in_floats(x: Any) -> Tensor:
+    """Converts a value to a tensor of a floating or complex dtype."""
     x = to_tensor(x)
     return x if is_inexact(x) else tf.cast(x, float_dtype())
 
 
 def broadcast(*tensors: Tensor) -> list[Tensor]:
-    """Tensors of the one shape that all broadcast to."""
+    """Broadcasts tensors to their common shape."""
     if len(tensors) < 2:
         return list(tensors)
     shape = tf.shape(tensors[0])
@@ -177,8 +180,8 @@ def array(val: Any, dtype: Any = None, copy: bool = True, ndmin: int = 0) -> Ten
         raise ValueError(f"ndmin bigger than allowable number of dimensions: {MOST_DIMS}.")
     x = to_tensor(val, wanted(dtype))
     x = tf.identity(x) if copy else x
-    lacking = ndmin - x.ndim
-    return tf.reshape(x, tf.concat([[1] * lacking, tf.shape(x)], 0)) if lacking > 0 else x
+    missing_dims = ndmin - x.ndim
+    return tf.reshape(x, tf.concat([[1] * missing_dims, tf.shape(x)], 0)) if missing_dims > 0 else x
 
 
 @numpy_like("asarray", "asanyarray", shows="[1, 2]")

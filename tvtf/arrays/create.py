@@ -1,4 +1,4 @@
-"""Arrays made of a shape, a range or a diagonal."""
+"""NumPy's functions that create arrays from a shape, a range or a diagonal."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
 
 
 def _ends(start: Any, stop: Any, dtype: Any) -> Any:
-    """The dtype of steps from one to the other, as NumPy 2 has it: whatever is asked for, that of the ends."""
+    """Returns the dtype of steps between two ends: as in NumPy 2, that of the ends, whatever dtype is requested."""
     return result_dtype([start * 1.0, stop * 1.0]) if dtype else None
 
 
@@ -114,9 +114,9 @@ def linspace(
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else tf.constant(np.nan)
     last = stop if endpoint or num < 2 else tf.cast(stop, step.dtype) - step
-    made = tf.linspace(tf.cast(start, last.dtype), last, num, axis=axis)
-    made = tf.cast(made, dtype) if dtype else made
-    return (made, step) if retstep else made
+    samples = tf.linspace(tf.cast(start, last.dtype), last, num, axis=axis)
+    samples = tf.cast(samples, dtype) if dtype else samples
+    return (samples, step) if retstep else samples
 
 
 @numpy_like("logspace", shows="0., 1., 5")
@@ -133,12 +133,12 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     target = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
     working = tf.as_dtype(np.promote_types(target.as_numpy_dtype, np.float32))
     start, stop = to_tensor(start, working), to_tensor(stop, working)
-    below = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
-    flip = 1 - tf.cast(below[0] * below[1] // 2, working)  # 0 where one end is 0 and the other below, as TensorFlow's
+    signs = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
+    flip = 1 - tf.cast(signs[0] * signs[1] // 2, working)  # 0 where one end is 0 and the other below, as TensorFlow's
     ends = [tf.math.log(flip * end) / tf.cast(np.log(10), working) for end in (start, stop)]
-    made = flip * logspace(*ends, num, endpoint=endpoint)
-    made = made if axis == 0 else tf.experimental.numpy.moveaxis(made, 0, axis)
-    return tf.cast(made, target)
+    samples = flip * logspace(*ends, num, endpoint=endpoint)
+    samples = samples if axis == 0 else tf.experimental.numpy.moveaxis(samples, 0, axis)
+    return tf.cast(samples, target)
 
 
 @numpy_like("diag_indices", shows="3")
@@ -180,17 +180,19 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor: 
 
 
 def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
-    def keep(m: Any, k: int = 0) -> Tensor:
+    """Makes ``tril`` or ``triu``."""
+
+    def triangle(m: Any, k: int = 0) -> Tensor:
         m = to_tensor(m)
         if m.ndim < 2:
             raise ValueError(f"Argument to {name} must have rank at least 2")
         if None in m.shape[-2:].as_list():
             raise ValueError("Currently, the last two dimensions of the input array need to be known.")
-        below = tri(*m.shape[-2:].as_list(), k=k if of_lower else k - 1, dtype=bool)
+        in_lower = tri(*m.shape[-2:].as_list(), k=k if of_lower else k - 1, dtype=bool)
         zero = tf.zeros([], m.dtype)
-        return tf.where(below, *((m, zero) if of_lower else (zero, m)))
+        return tf.where(in_lower, *((m, zero) if of_lower else (zero, m)))
 
-    return keep
+    return triangle
 
 
 numpy_like("tril", shows="[[1, 2], [3, 4]]")(_triangle("tril", True))
@@ -220,7 +222,7 @@ def meshgrid(*xi: Any, **kwargs: Any) -> list[Tensor]:
 
 @numpy_like("ix_")
 def ix_(*args: Any) -> list[Tensor]:
-    """Indices of a grid, one tensor for each of its axes.
+    """Returns the indices of a grid, one tensor per axis.
 
     >>> import tvtf as tf
     >>> [index.shape for index in tf.experimental.numpy.ix_([0, 1], [2, 3, 4])]
@@ -232,6 +234,7 @@ def ix_(*args: Any) -> list[Tensor]:
 
 
 def _along(a: Tensor, axis: int, rank: int) -> Tensor:
+    """Returns one axis's indices, shaped to broadcast with the other axes."""
     if a.ndim != 1:
         raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")
     if not (a.dtype.is_bool or a.dtype.is_integer):

@@ -1,4 +1,4 @@
-"""NumPy's functions of each element alone, and of each pair of elements."""
+"""NumPy's elementwise functions of one or two arguments."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ IN_FLOATS = {
     "isfinite": "is_finite",
     "isnan": "is_nan",
 }
-"""NumPy's name -> that in ``tf.math``, of functions that compute in floats."""
+"""NumPy's names of functions that compute in floats, with their names in ``tf.math``."""
 
 
 def _unary(function: Function, convert: Callable[[Any], Tensor] = in_floats) -> Function:
+    """Wraps a function to convert its argument."""
     return lambda x: function(convert(x))
 
 
 def _declare_unary() -> None:
+    """Exports the elementwise functions of one argument."""
     for name, ours in IN_FLOATS.items():
         numpy_like(name, shows="[0.25, 0.5]")(_unary(getattr(tf.math, ours)))
     numpy_like("arccosh", shows="[1.25, 1.5]")(_unary(tf.math.acosh))
@@ -56,19 +58,22 @@ def _declare_unary() -> None:
 
 
 def _pairs(function: Function, convert: Function = together) -> Function:
+    """Wraps a function to convert both arguments to a common dtype."""
     return lambda x1, x2: function(*convert(x1, x2))
 
 
 def _bools(*xs: Any) -> Iterator[Tensor]:
+    """Converts arguments to bool tensors."""
     return (to_tensor(x, tf.bool) for x in xs)
 
 
 def _on_bools(of_numbers: Function, of_bools: Function) -> Function:
-    """Another function for bools."""
+    """Combines a function of numbers with another one for bools."""
     return lambda x, *more: (of_bools if x.dtype.is_bool else of_numbers)(x, *more)
 
 
 def _bools_as(dtype: Any, function: Function) -> Function:
+    """Wraps a function to cast bools to a dtype first."""
     return lambda *xs: function(*(tf.cast(x, dtype) if x.dtype.is_bool else x for x in xs))
 
 
@@ -77,15 +82,18 @@ def _divided(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _bits(function: Function) -> Function:
+    """Wraps a bitwise function, computed in int8 for bools."""
     return lambda x1, x2: tf.cast(_bools_as(tf.int8, function)(x1, x2), x1.dtype)
 
 
 def _step(x1: Tensor, x2: Tensor) -> Tensor:
+    """Heaviside's step function."""
     y = tf.where(x1 < 0, tf.zeros([], x2.dtype), tf.where(x1 > 0, tf.ones([], x2.dtype), x2))
     return y if is_inexact(y) else tf.cast(y, float_dtype())
 
 
 def _declare_binary() -> None:
+    """Exports the elementwise functions of two arguments."""
     for names, function in (
         (("add",), _on_bools(tf.add, tf.logical_or)),
         (("subtract",), tf.subtract),
@@ -162,11 +170,11 @@ def hypot(x1: Any, x2: Any) -> Tensor:
 
 
 def _sum_of_powers(x1: Any, x2: Any, power: Function, scale: float) -> Tensor:
-    """The logarithm of the sum, where the arguments are logarithms."""
+    """Returns the logarithm of a sum of powers; computed from the difference of the logarithms, so that it can't overflow."""
     x1, x2 = together(x1, x2)
     difference = x1 - x2
-    above = tf.maximum(x1, x2) + tf.math.log1p(in_floats(power(-tf.abs(difference)))) / scale
-    return tf.where(tf.math.is_nan(difference), x1 + x2, above)
+    stable = tf.maximum(x1, x2) + tf.math.log1p(in_floats(power(-tf.abs(difference)))) / scale
+    return tf.where(tf.math.is_nan(difference), x1 + x2, stable)
 
 
 @numpy_like("logaddexp", shows=A_PAIR)
@@ -204,7 +212,7 @@ def cbrt(x: Any) -> Tensor:
 
 @numpy_like("fix")
 def fix(x: Any) -> Tensor:
-    """NumPy's ``fix``, which NumPy 2.5 deprecates in favour of its ``trunc``: rounded towards zero, in floats.
+    """NumPy's ``fix``, which NumPy 2.5 deprecates in favor of ``trunc``: rounds towards zero, in floats.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.fix([-1.5, 1.5]).numpy()
@@ -219,8 +227,8 @@ def fix(x: Any) -> Tensor:
 @numpy_like("sinc", shows="[0., 0.5]")
 def sinc(x: Any) -> Tensor:
     x = in_floats(x)
-    turned = x * np.pi
-    return tf.where(tf.equal(x, 0), tf.ones_like(x), tf.sin(turned) / turned)
+    scaled = x * np.pi
+    return tf.where(tf.equal(x, 0), tf.ones_like(x), tf.sin(scaled) / scaled)
 
 
 @numpy_like("deg2rad", shows="[0., 90.]")
@@ -236,8 +244,8 @@ def rad2deg(x: Any) -> Any:
 @numpy_like("angle", shows="[1., 1j]")
 def angle(z: Any, deg: bool = False) -> Tensor:
     z = in_floats(z)
-    turned = tf.math.angle(z) if z.dtype.is_complex else tf.where(z < 0, np.pi, 0)
-    return rad2deg(turned) if deg else turned
+    angles = tf.math.angle(z) if z.dtype.is_complex else tf.where(z < 0, np.pi, 0)
+    return rad2deg(angles) if deg else angles
 
 
 @numpy_like("around", "round", shows="[1.25, -0.375], 1")
@@ -275,7 +283,7 @@ def isrealobj(x: Any) -> bool:
 
 
 def _infinite(test: Function) -> Function:
-    """Of floats only; tensors of other dtypes have none."""
+    """Restricts a test to floats; other dtypes have no infinities."""
     return lambda x: test(x) if x.dtype.is_floating else False
 
 
@@ -313,6 +321,7 @@ def array_equal(a1: Any, a2: Any) -> Tensor:
 
 
 def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
+    """Returns the greatest common divisors by Euclid's algorithm."""
     if not x1.dtype.is_integer:
         raise ValueError("Arguments to gcd must be integers.")
     zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
@@ -353,10 +362,10 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     if n < 0:
         raise ValueError(f"Argument `order` must be a non-negative integer. Received: axis={n}")
     lead = (slice(None),) * axis_of(axis, a.ndim)
-    later, earlier = (*lead, slice(1, None)), (*lead, slice(None, -1))
+    upper, lower = (*lead, slice(1, None)), (*lead, slice(None, -1))
     op = tf.not_equal if a.dtype.is_bool else tf.subtract
     for _ in range(n):
-        a = op(a[later], a[earlier])
+        a = op(a[upper], a[lower])
     return a
 
 

@@ -1,4 +1,4 @@
-"""``tensor[...]`` as NumPy has it: arrays among the indices, one by one or together."""
+"""``tensor[...]`` as in NumPy: arrays as indices, one or several."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ MSG_INDEX = (
 )
 
 
-class Many(NamedTuple):
-    """An array among the indices: which axis of what the others leave it picks from."""
+class ArrayIndex(NamedTuple):
+    """An array among the indices, and the axis from which it picks after basic indexing."""
 
     axis: int
-    picked: Tensor
+    indices: Tensor
     follows_ellipsis: bool
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
+    """Indexes a tensor: by a mask, or by basic indices first and arrays afterwards."""
     if _is_mask(key):
         return tf.boolean_mask(x, key)
     entries = [_entry(each) for each in _as_tuple(key)]
     basic = tuple(builtins.slice(None) if _is_array(each) else each for each in entries)
     rest = basic_getitem(x, basic)
-    picks = _picks(entries, rest.ndim)
-    return _picked(rest, picks) if picks else rest
+    picks = _array_indices(entries, rest.ndim)
+    return _gather_by(rest, picks) if picks else rest
 
 
 def _is_mask(key: Any) -> bool:
@@ -42,7 +43,7 @@ def _is_mask(key: Any) -> bool:
 
 
 def _as_tuple(key: Any) -> tuple[Any, ...]:
-    """A list of slices and arrays is as good as a tuple; one of numbers is an array."""
+    """Returns the indices as a tuple: a list that contains slices or arrays counts as a tuple, a list of numbers as an array."""
     if isinstance(key, tuple):
         return key
     parts = isinstance(key, list) and any(each is None or each is ... or _has_parts(each) for each in key)
@@ -55,6 +56,7 @@ def _has_parts(each: Any) -> bool:
 
 
 def _entry(each: Any) -> Any:
+    """Converts one index; a mask becomes the positions of its true elements."""
     if each is None or each is ... or isinstance(each, builtins.slice | numbers.Integral):
         return each
     index = to_tensor(each)
@@ -75,28 +77,29 @@ def _is_scalar(entry: Any) -> bool:
     return isinstance(entry, numbers.Integral) or (isinstance(entry, Tensor) and entry.ndim == 0)
 
 
-def _picks(entries: list[Any], rank: int) -> list[Many]:
-    """The arrays among the indices with the axes of what the others leave; after an ellipsis these count from the end."""
-    found = []
+def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
+    """Returns the arrays among the indices with their axes after basic indexing; after an ellipsis, axes count from the end."""
+    arrays = []
     for place, entry in enumerate(entries):
         if not _is_array(entry):
             continue
-        follows = any(each is ... for each in entries[:place])
-        behind = [each for each in entries[place:] if not _is_scalar(each)]
+        follows_ellipsis = any(each is ... for each in entries[:place])
+        rest = [each for each in entries[place:] if not _is_scalar(each)]
         before = [each for each in entries[:place] if not _is_scalar(each)]
-        found.append(Many(rank - len(behind) if follows else len(before), entry, follows))
-    return found
+        arrays.append(ArrayIndex(rank - len(rest) if follows_ellipsis else len(before), entry, follows_ellipsis))
+    return arrays
 
 
-def _picked(x: Tensor, picks: list[Many]) -> Tensor:
+def _gather_by(x: Tensor, picks: list[ArrayIndex]) -> Tensor:
+    """Gathers by the arrays together; as in NumPy, the new axes are in front unless the arrays are adjacent."""
     axes = [pick.axis for pick in picks]
     one_side = len({pick.follows_ellipsis for pick in picks}) == 1
     adjacent = one_side and axes == list(range(axes[0], axes[0] + len(axes)))
     x = moveaxis(x, axes, list(range(len(axes))))
-    index = tf.stack(broadcast(*together(*(pick.picked for pick in picks))), axis=-1)
+    index = tf.stack(broadcast(*together(*(pick.indices for pick in picks))), axis=-1)
     sizes = tf.shape(x, index.dtype)[: len(axes)]
-    found = tf.gather_nd(x, tf.where(index < 0, index + sizes, index))
+    gathered = tf.gather_nd(x, tf.where(index < 0, index + sizes, index))
     batch = index.ndim - 1
     if not adjacent:
-        return found
-    return moveaxis(found, list(range(batch)), [axis_of(axes[0], x.ndim) + i for i in range(batch)])
+        return gathered
+    return moveaxis(gathered, list(range(batch)), [axis_of(axes[0], x.ndim) + i for i in range(batch)])

@@ -17,7 +17,7 @@ VECTORS = "[1, 2, 3], [4, 5, 6]"
 
 
 def _contracted(axis_of_second: Callable[[int], int]) -> Callable[..., Tensor]:
-    """Along the first's last axis and one of the second's; a scalar scales."""
+    """Makes a product that contracts the last axis of the first argument with one of the second; a scalar multiplies."""
 
     def product(a: Any, b: Any) -> Tensor:
         a, b = together(a, b)
@@ -62,29 +62,29 @@ def vdot(a: Any, b: Any) -> Tensor:
 def kron(a: Any, b: Any) -> Tensor:
     a, b = together(a, b)
     rank = max(a.ndim, b.ndim)
-    ours, theirs = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
-    spread = tf.reshape(a, [d for each in ours for d in (each, 1)]) * tf.reshape(
-        b, [d for each in theirs for d in (1, each)]
+    first_dims, second_dims = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
+    products = tf.reshape(a, [d for each in first_dims for d in (each, 1)]) * tf.reshape(
+        b, [d for each in second_dims for d in (1, each)]
     )
-    return tf.reshape(spread, [m * n for m, n in zip(ours, theirs)])
+    return tf.reshape(products, [m * n for m, n in zip(first_dims, second_dims)])
 
 
-def _in_space(x: Tensor, axis: int) -> tuple[Tensor, bool]:
-    """Vectors along the last axis, those of a plane with a third coordinate 0; and whether they were of a plane."""
+def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
+    """Moves vectors to the last axis, appends a zero to vectors of two elements, and returns whether it did."""
     x = moveaxis(x, axis, -1)
     if x.shape[-1] is None:
         raise until_told(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
-    is_flat = x.shape[-1] == 2
-    return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_flat else x), is_flat
+    is_planar = x.shape[-1] == 2
+    return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_planar else x), is_planar
 
 
 @numpy_like("cross", shows=VECTORS)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
     a, b = together(a, b)
-    (a, a_is_flat), (b, b_is_flat) = _in_space(a, axisa), _in_space(b, axisb)
+    (a, a_is_planar), (b, b_is_planar) = _as_3d(a, axisa), _as_3d(b, axisb)
     c = tf.linalg.cross(*broadcast(a, b))
-    return c[..., 2] if a_is_flat and b_is_flat else moveaxis(c, -1, axisc)
+    return c[..., 2] if a_is_planar and b_is_planar else moveaxis(c, -1, axisc)
 
 
 @numpy_like("trace", shows="[[1, 2], [3, 4]]")
@@ -107,5 +107,5 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
             'Invalid value for argument `optimize`. Expected one of {True, "greedy", "optimal"}. '
             f"Received: optimize={optimize}"
         )
-    given = together(*operands) if casting == "safe" else map(to_tensor, operands)
-    return tf.einsum(subscripts, *given, optimize="optimal" if optimize == "optimal" else "greedy")
+    converted = together(*operands) if casting == "safe" else map(to_tensor, operands)
+    return tf.einsum(subscripts, *converted, optimize="optimal" if optimize == "optimal" else "greedy")

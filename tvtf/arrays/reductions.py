@@ -1,4 +1,4 @@
-"""NumPy's sums, means, extremes and running totals, in the dtypes that it gives them."""
+"""NumPy's sums, means, extremes and cumulative sums, in NumPy's dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ A_MATRIX = "[[1, 2], [3, 4]]"
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Integers narrower than NumPy's ``int`` as that, and bools."""
+    """Casts bools, and integers narrower than NumPy's ``int``, to 64 bits."""
     if x.dtype.is_bool:
         return tf.cast(x, tf.int64)
     if x.dtype.is_integer and x.dtype.size < tf.int64.size:
@@ -24,6 +24,8 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _summed(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
+    """Makes a sum or product, which for bools is another reduction."""
+
     def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
         dtype = wanted(dtype)
         a = to_tensor(a, dtype)
@@ -35,6 +37,8 @@ def _summed(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
 
 
 def _extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
+    """Makes a maximum or minimum under two names."""
+
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
         if out is not None:
             raise ValueError("Setting out is not supported.")
@@ -49,6 +53,8 @@ def _extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> 
 
 
 def _logical(name: str, reduce: Reduction) -> None:
+    """Makes ``all`` or ``any``."""
+
     def reduced(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
         return reduce(to_tensor(a, tf.bool), axis=axis, keepdims=bool(keepdims))
 
@@ -83,11 +89,11 @@ def var(
     if out is not None:
         raise ValueError("Setting out is not supported.")
     x = to_tensor(a, result_dtype(a, dtype)) if dtype else in_floats(a)
-    found = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
+    variance = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
     if ddof:
         count = tf.size(x) if axis is None else tf.reduce_prod(tf.gather(tf.shape(x), axis))
-        found = found * tf.cast(count, found.dtype) / tf.cast(count - ddof, found.dtype)
-    return tf.cast(found, wanted(dtype)) if dtype else found
+        variance = variance * tf.cast(count, variance.dtype) / tf.cast(count - ddof, variance.dtype)
+    return tf.cast(variance, wanted(dtype)) if dtype else variance
 
 
 @numpy_like("ptp", shows="[3, 1, 7]")
@@ -96,6 +102,8 @@ def ptp(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
 
 
 def _running(name: str, accumulate: Reduction) -> None:
+    """Makes a cumulative sum or product."""
+
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         a = to_tensor(a, wanted(dtype))
         a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int)) if dtype is None and a.dtype.is_integer else a
@@ -109,10 +117,12 @@ _running("cumprod", tf.math.cumprod)
 
 
 def _without_nan(name: str, reduce: Reduction, instead: int) -> Reduction:
+    """Makes a reduction that replaces NaN by ``instead``."""
+
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         a = to_tensor(a)
-        kept = tf.where(tf.math.is_nan(a), tf.constant(instead, a.dtype), a) if is_inexact(a) else a
-        return reduce(kept, axis, dtype, keepdims)
+        replaced = tf.where(tf.math.is_nan(a), tf.constant(instead, a.dtype), a) if is_inexact(a) else a
+        return reduce(replaced, axis, dtype, keepdims)
 
     return numpy_like(name, shows="[1., np.nan, 3.]")(reduced)
 
@@ -142,14 +152,15 @@ def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool
     a = to_tensor(a)
     if weights is None:
         a = a if is_inexact(a) else tf.cast(a, result_dtype(a.dtype, float_dtype()))
-        found = tf.reduce_mean(a, axis=axis)
+        mean_value = tf.reduce_mean(a, axis=axis)
         weight = tf.cast(tf.size(a) if axis is None else tf.shape(a)[axis], a.dtype)
     else:
-        found, weight = _weighted(a, axis, weights)
-    return (found, tf.broadcast_to(weight, tf.shape(found))) if returned else found
+        mean_value, weight = _weighted(a, axis, weights)
+    return (mean_value, tf.broadcast_to(weight, tf.shape(mean_value))) if returned else mean_value
 
 
 def _weighted(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
+    """Returns the weighted mean and the sum of the weights."""
     dtype = result_dtype(a.dtype, weights, *([] if is_inexact(a) else [float_dtype()]))
     a, weights = to_tensor(a, dtype), to_tensor(weights, dtype)
     if axis is not None and weights.ndim != a.ndim:

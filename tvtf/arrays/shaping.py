@@ -1,4 +1,4 @@
-"""What moves an array's elements: NumPy's reshaping, stacking, splitting, sorting and taking."""
+"""NumPy's functions that rearrange elements: reshape, stack, split, sort, take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ravel(a: Any) -> Tensor:
 
 @numpy_like("flatten")
 def flatten(a: Any, order: str = "C") -> Tensor:
-    """All elements in one row.
+    """Returns all elements as a vector.
 
     >>> import tvtf as tf
     >>> tf.experimental.numpy.flatten([[1, 2], [3, 4]], order="F").numpy()
@@ -137,7 +137,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
 @numpy_like("broadcast_arrays")
 def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
-    """The arrays in the one shape that all of them broadcast to.
+    """Broadcasts arrays to their common shape.
 
     >>> import tvtf as tf
     >>> [array.shape for array in tf.experimental.numpy.broadcast_arrays([[1], [2]], [3, 4, 5])]
@@ -153,9 +153,11 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 
 def _at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    """Makes a function that adds axes to each of its arguments."""
+
     def arrays(*arys: Any) -> Any:
-        made = [reshaped(to_tensor(each)) for each in arys]
-        return made[0] if len(made) == 1 else made
+        results = [reshaped(to_tensor(each)) for each in arys]
+        return results[0] if len(results) == 1 else results
 
     return numpy_like(name, shows="[1, 2]")(arrays)
 
@@ -199,6 +201,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def _sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
+    """Returns the sizes of the parts between boundaries."""
     if axis >= ary.ndim:
         raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
     total, previous = ary.shape[axis], 0
@@ -220,6 +223,8 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
 
 def _split_along(axis: int) -> Callable[..., list[Tensor]]:
+    """Makes a split along one axis."""
+
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
         ary = to_tensor(ary)
         along = 0 if axis == 1 and ary.ndim == 1 else axis
@@ -242,8 +247,8 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     if axis is None or a.ndim == 0:
         a, axis = ravel(a), 0
     axis = axis_of(axis, a.ndim)
-    lacking = max(a.shape[axis] - condition.shape[0], 0)
-    return tf.boolean_mask(a, tf.pad(condition, [[0, lacking]], constant_values=False), axis)
+    missing = max(a.shape[axis] - condition.shape[0], 0)
+    return tf.boolean_mask(a, tf.pad(condition, [[0, missing]], constant_values=False), axis)
 
 
 @numpy_like("take", shows="[10, 20, 30], [2, 0]")
@@ -257,8 +262,8 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     a, indices = to_tensor(a), to_tensor(indices)
     a, axis = (ravel(a), 0) if axis is None else (a, axis)
     size = tf.shape(a, indices.dtype)[axis]
-    within = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
-    return tf.gather(a, within, axis=axis)
+    valid = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
+    return tf.gather(a, valid, axis=axis)
 
 
 def _with_size(shape: Any, axis: int, size: Any) -> Any:
@@ -271,16 +276,17 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
     axis = axis + arr.ndim if axis < 0 else axis
-    own = [tf.shape(arr), tf.shape(indices)]
-    shape = tf.broadcast_dynamic_shape(*(_with_size(s, axis, 1) for s in own))
-    arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), own))
+    shapes = [tf.shape(arr), tf.shape(indices)]
+    shape = tf.broadcast_dynamic_shape(*(_with_size(s, axis, 1) for s in shapes))
+    arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), shapes))
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     size = tf.shape(arr, indices.dtype)[-1]
-    found = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
-    return moveaxis(found, -1, axis)
+    taken = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
+    return moveaxis(taken, -1, axis)
 
 
 def _quicksort_only(kinds: tuple[str, ...], kind: str, order: Any) -> None:
+    """Checks the arguments of sorting functions."""
     if kind not in kinds:
         listed = " and ".join(f'kind="{each}"' for each in kinds)
         verb = "is" if len(kinds) == 1 else "are"
@@ -309,6 +315,8 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
 
 
 def _extreme(name: str, function: Callable[..., Tensor]) -> None:
+    """Makes ``argmax`` or ``argmin``."""
+
     def position(a: Any, axis: int | None = None) -> Tensor:
         a = to_tensor(a)
         return function(tf.reshape(a, [-1]), 0) if axis is None else function(array(a, ndmin=1), axis)

@@ -1,4 +1,4 @@
-"""The ``tvtf`` command; each subcommand imports what it needs when it runs, so that ``tvtf --help`` answers at once."""
+"""The ``tvtf`` command. Each subcommand imports what it needs when it runs, so that ``tvtf --help`` is fast."""
 
 from __future__ import annotations
 

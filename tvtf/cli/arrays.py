@@ -1,4 +1,4 @@
-"""Arrays in files and pipes: NumPy's ``.npy``, CSV with an item of the first axis per row, ``-`` for CSV in a pipe."""
+"""Reads and writes arrays in files and pipes: NumPy's ``.npy``, CSV with a row per item of the first axis, ``-`` for a pipe."""
 
 from __future__ import annotations
 
@@ -20,45 +20,47 @@ PIPE = "-"
 SUFFIXES = (".npy", ".csv")
 
 
-def assigned(options: Sequence[str], wanted: Sequence[Value], kind: str, every: bool) -> dict[str, str]:
-    """The file of each input or output, from options of the form ``NAME=FILE``, or ``FILE`` where there is only one.
+def assign_files(options: Sequence[str], values: Sequence[Value], kind: str, every: bool) -> dict[str, str]:
+    """Returns the file of each input or output, from options ``NAME=FILE``, or ``FILE`` if there is only one value.
 
     Raises:
-      SavedModuleError: a name is unknown or given twice, or, with ``every``, missing; or a file's suffix is unknown.
+      SavedModuleError: a name is unknown or repeated, or, with ``every``, missing; or a file's suffix is unknown.
     """
-    named = ", ".join(value.name for value in wanted)
+    names = ", ".join(value.name for value in values)
     files: dict[str, str] = {}
     for option in options:
-        name, file = _named(option, wanted, kind, named)
+        name, file = _split_option(option, values, kind, names)
         if name in files:
             raise SavedModuleError(f"--{kind} {name} is given twice")
         files[name] = file
-    missing = [value.name for value in wanted if value.name not in files]
+    missing = [value.name for value in values if value.name not in files]
     if every and missing:
         raise SavedModuleError(f"--{kind} is missing for {', '.join(missing)}: give each as --{kind} NAME=FILE")
     return files
 
 
-def _named(option: str, wanted: Sequence[Value], kind: str, named: str) -> tuple[str, str]:
+def _split_option(option: str, values: Sequence[Value], kind: str, names: str) -> tuple[str, str]:
+    """Returns the name and file of one option."""
     name, equals, file = option.partition("=")
-    if equals and any(value.name == name for value in wanted):
-        return name, _known(file)
-    if len(wanted) == 1:
-        return wanted[0].name, _known(option)
-    raise SavedModuleError(f"--{kind} {option} doesn't name one of {named}: give it as --{kind} NAME=FILE")
+    if equals and any(value.name == name for value in values):
+        return name, _checked_suffix(file)
+    if len(values) == 1:
+        return values[0].name, _checked_suffix(option)
+    raise SavedModuleError(f"--{kind} {option} doesn't name one of {names}: give it as --{kind} NAME=FILE")
 
 
-def _known(file: str) -> str:
+def _checked_suffix(file: str) -> str:
+    """Checks a file's suffix."""
     if file != PIPE and Path(file).suffix not in SUFFIXES:
         raise SavedModuleError(f"{file} must be a {' or '.join(SUFFIXES)} file, or - for CSV in a pipe")
     return file
 
 
 def read(file: str, value: Value) -> np.ndarray:
-    """One input's array.
+    """Reads the array of one input.
 
     Raises:
-      SavedModuleError: the file is damaged, or doesn't hold what the input takes.
+      SavedModuleError: the file is damaged, or its content does not match the input.
     """
     if file.endswith(".npy"):
         return _read_npy(file)
@@ -70,16 +72,17 @@ def _read_npy(file: str) -> np.ndarray:
     try:
         return np.load(file, allow_pickle=False)  # type: ignore[no-any-return]
     except (ValueError, EOFError) as cause:
-        raise SavedModuleError(f"{file} is no array in NumPy's format: {cause}") from cause
+        raise SavedModuleError(f"{file} is not an array in NumPy's format: {cause}") from cause
 
 
 def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
+    """Parses CSV with the flattened items of the first axis as rows."""
     if not value.shape or not all(isinstance(d, int) for d in value.shape[1:]):
         raise SavedModuleError(f"{place}: CSV can't hold input {value}; give it as .npy")
     try:
         table = np.loadtxt(io.StringIO(text), delimiter=",", dtype=value.dtype.np, ndmin=2)
     except ValueError as cause:
-        raise SavedModuleError(f"{place} is no CSV of {value.dtype.name}: {cause}") from cause
+        raise SavedModuleError(f"{place} is not CSV of {value.dtype.name}: {cause}") from cause
     columns = math.prod(int(d) for d in value.shape[1:])
     if table.shape[1] != columns:
         raise SavedModuleError(
@@ -89,7 +92,7 @@ def _parse_csv(text: str, value: Value, place: str) -> np.ndarray:
 
 
 def write(file: str, array: np.ndarray) -> None:
-    """One output's array, whole or not at all."""
+    """Writes the array of one output atomically."""
     if file.endswith(".npy"):
         replace(file, _npy(array))
         return
@@ -107,14 +110,14 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def as_csv(array: np.ndarray) -> str:
-    """A row for each item of the first axis, with digits enough to read the same values again.
+    """Returns a row for each item of the first axis, with enough digits to restore the same values.
 
     >>> as_csv(np.array([[1.5, 2.0], [0.1, 3.0]], np.float32))
     '1.5,2.0\\n0.1,3.0\\n'
     """
     rows = array.reshape(len(array) if array.ndim else 1, -1)
-    return "".join(",".join(map(_shown, row)) + "\n" for row in rows)
+    return "".join(",".join(map(_cell, row)) + "\n" for row in rows)
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     return str(value.item() if value.dtype.kind in "iub" else value)

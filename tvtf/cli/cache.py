@@ -1,4 +1,4 @@
-"""``tvtf cache``: what compiled code is kept on disk, and its removal."""
+"""``tvtf cache``: shows or clears the cache of compiled code on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 from tvtf.core.thread_state import cache_folder
 from tvtf.runtime import bound, folder, store
 
@@ -15,7 +15,7 @@ from tvtf.runtime import bound, folder, store
 @click.command()
 @click.option("--show", is_flag=True, help="Show the folder, what it holds, and its bound.  [default]")
 @click.option("--clear", is_flag=True, help="Remove all compiled code; records of tuning stay.")
-@told
+@report_failures
 def cache(show: bool, clear: bool) -> None:
     """Show or clear the folder where compiled code is kept, so that later processes don't compile it again.
 

@@ -1,4 +1,4 @@
-"""``tvtf devices``: what compiled code will run on."""
+"""``tvtf devices``: shows the devices that compiled code runs on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 from tvtf.core.thread_count import available_cores
 from tvtf.core.thread_state import cache_folder
 from tvtf.runtime.target import host_target
@@ -18,7 +18,7 @@ MOST_GPUS = 16
 
 
 @click.command()
-@told
+@report_failures
 def devices() -> None:
     """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
     target = host_target()
@@ -34,7 +34,7 @@ def devices() -> None:
 
 
 def processor_name() -> str:
-    """The processor's name as the system gives it.
+    """Returns the processor's name according to the system.
 
     >>> bool(processor_name())
     True
@@ -43,26 +43,26 @@ def processor_name() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
 
 
 def vector_bits(target: Any) -> int:
-    """The width of the vectors that kernels are compiled for."""
+    """Returns the width of the vectors that kernels are compiled for."""
     from tvtf.passes.schedule.cpu.target import CpuTarget
 
     return CpuTarget.of(target).vector_bits
 
 
 def gpus() -> list[str]:
-    """Every GPU that TVM's runtimes can open, as ``kind:index name``."""
+    """Returns every GPU that TVM's runtimes can open, as ``kind:index name``."""
     import tvm
 
-    found = []
+    devices_found = []
     for kind in GPU_KINDS:
         for index in range(MOST_GPUS):
             device = tvm.device(kind, index)
             if not device.exist:
                 break
-            found.append(f"{kind}:{index} {device.device_name}")
-    return found
+            devices_found.append(f"{kind}:{index} {device.device_name}")
+    return devices_found

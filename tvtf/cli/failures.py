@@ -1,4 +1,4 @@
-"""Failures as one line on stderr: what a user can mend ends the command with exit code 1 and no traceback."""
+"""Reports errors that a user can fix as one line on stderr, with exit code 1 and no traceback."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tvtf.errors import OpError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def told(command: Command) -> Command:
-    """Decorates a command so that bad input, full disks, missing files and missing extras are told, not traced."""
+def report_failures(command: Command) -> Command:
+    """Decorates a command to report bad input, full disks, missing files and missing extras without a traceback."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -28,7 +28,7 @@ def told(command: Command) -> Command:
 
 
 def message(failure: Exception) -> str:
-    """The failure's text; the system's errors with their path.
+    """Returns an error's text; an error of the system includes the path.
 
     >>> message(FileNotFoundError(2, "No such file or directory", "x.npy"))
     'x.npy: No such file or directory'
@@ -39,7 +39,7 @@ def message(failure: Exception) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks.
+    """Replaces line breaks by spaces.
 
     >>> one_line("a\\n  b")
     'a b'

@@ -1,4 +1,4 @@
-"""``tvtf gallery``: the short programs of ``tvtf.models.gallery``."""
+"""``tvtf gallery``: runs the short programs of ``tvtf.models.gallery``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 
 
 @click.command()
@@ -20,7 +20,7 @@ from tvtf.cli.failures import told
     show_default=True,
     help="Folder for the picture.",
 )
-@told
+@report_failures
 def gallery(name: str | None, steps: int | None, seed: int, out: Path) -> None:
     """Run one of the gallery's short programs; without NAME, list them.
 

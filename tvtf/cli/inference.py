@@ -1,4 +1,4 @@
-"""``tvtf compile``, ``tvtf run`` and ``tvtf export``: saved modules at work, without the code that trained them."""
+"""``tvtf compile``, ``tvtf run`` and ``tvtf export``: use saved modules without the code that trained them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 from tvtf.cli.models import is_of_keras, loaded_from
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.saved.batched_run import run_batched
@@ -18,6 +18,7 @@ A_FILE = "A .npy or .csv file, or -."
 
 
 def output(default: str) -> Any:
+    """Returns the option for the output file."""
     return click.option(
         "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=default, show_default=True
     )
@@ -28,7 +29,7 @@ def output(default: str) -> Any:
 @output("lib.so")
 @click.option("--target", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="What runs it.")
 @click.option("--arch", default="sm_80", show_default=True, help="The GPU's architecture; later ones run it, too.")
-@told
+@report_failures
 def compile_(model: Path, output: Path, target: str, arch: str) -> None:
     """Compile MODEL, a folder such as runs/digits/model or a file of Keras's, into one library.
 
@@ -46,7 +47,7 @@ def compile_(model: Path, output: Path, target: str, arch: str) -> None:
 @click.command()
 @MODEL
 @output("model.onnx")
-@told
+@report_failures
 def export(model: Path, output: Path) -> None:
     """Write MODEL, a folder such as runs/digits/model or a file of Keras's, as an ONNX model."""
     from tvtf import onnx
@@ -65,7 +66,7 @@ def export(model: Path, output: Path) -> None:
     "--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="A .npy or .csv file, or -.  [default: -]"
 )
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help=f"Rows at a time.  [default: {DEFAULT_BATCH}]")
-@told
+@report_failures
 def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int | None) -> None:
     """Run MODEL, a library, a saved module's folder or a file of Keras's, on arrays.
 
@@ -77,19 +78,19 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     program = opened(model)
     description = program.description
     if not outputs and len(description.outputs) > 1:
-        named = ", ".join(value.name for value in description.outputs)
-        raise SavedModuleError(f"{model} has several outputs ({named}); name their files: --output NAME=FILE")
-    targets = arrays.assigned(outputs or ("-",), description.outputs, "output", every=False)
-    sources = arrays.assigned(inputs, description.inputs, "input", every=True)
-    given = [arrays.read(sources[value.name], value) for value in description.inputs]
-    results = run_batched(program, given, batch or DEFAULT_BATCH, asked=batch is not None)
+        names = ", ".join(value.name for value in description.outputs)
+        raise SavedModuleError(f"{model} has several outputs ({names}); name their files: --output NAME=FILE")
+    targets = arrays.assign_files(outputs or ("-",), description.outputs, "output", every=False)
+    sources = arrays.assign_files(inputs, description.inputs, "input", every=True)
+    input_arrays = [arrays.read(sources[value.name], value) for value in description.inputs]
+    results = run_batched(program, input_arrays, batch or DEFAULT_BATCH, require=batch is not None)
     for value, result in zip(description.outputs, results):
         if value.name in targets:
             arrays.write(targets[value.name], result)
 
 
 def opened(model: Path) -> Any:
-    """A library, a saved module's folder or a file of Keras's, as something with a ``description`` and ``run``."""
+    """Returns a library, a saved module or a Keras file as an object with ``description`` and ``run``."""
     if model.is_dir() or is_of_keras(model):
         return loaded_from(model)
     from tvtf.saved.library import Library

@@ -1,4 +1,4 @@
-"""What commands take as MODEL: a saved module's folder, or a file of Keras's."""
+"""Loads the argument MODEL of commands: a saved module's folder, or a file of Keras."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_of_keras(model: Path) -> bool:
 
 
 def loaded_from(model: Path) -> Any:
-    """The saved module, with a ``description`` and a ``function``; a model of Keras as it predicts.
+    """Returns the saved module, or a Keras model's inference function, with ``description`` and ``function``.
 
     Raises:
-      SavedModuleError: there is none, or it is damaged.
-      ValueError: Keras can't load the file: it isn't there, is no model, or holds classes that aren't here.
-      ImportError: Keras isn't installed.
+      SavedModuleError: the module does not exist or is damaged.
+      ValueError: Keras can't load the file: it does not exist, is not a model, or its classes are missing.
+      ImportError: Keras is not installed.
     """
     from tvtf import saved
 

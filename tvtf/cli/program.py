@@ -21,7 +21,7 @@ BY_SIGNAL = 128 + 2
 
 
 class _Program(click.Command):
-    """A command whose own options end where the program's name is."""
+    """A command whose own options end at the program's name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args[:1] == ["-m"]:
@@ -52,21 +52,21 @@ def exec_(module: str | None, program: tuple[str, ...]) -> None:
 
     tvtf.as_tensorflow()
     if module is not None:
-        spec = _of_module(module)
+        spec = _module_spec(module)
         _run(spec, spec.parent, [str(spec.origin), *program], os.getcwd())
     else:
         path = program[0]
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.realpath(path))
-        _run(_of_script(path), None, list(program), folder)
+        _run(_script_spec(path), None, list(program), folder)
 
 
-def _of_module(name: str) -> ModuleSpec:
-    """The module that ``python -m`` would run.
+def _module_spec(name: str) -> ModuleSpec:
+    """Returns the spec of the module that ``python -m`` would run.
 
     Raises:
-      ClickException: there is none.
+      ClickException: the module does not exist.
     """
-    _begin_path(os.getcwd())
+    _prepend_path(os.getcwd())
     try:
         spec = find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -78,11 +78,11 @@ def _of_module(name: str) -> ModuleSpec:
     return spec
 
 
-def _of_script(path: str) -> ModuleSpec:
-    """A script's code, or that of a folder or archive with a `__main__`.
+def _script_spec(path: str) -> ModuleSpec:
+    """Returns the spec of a script, or of a folder or archive with a `__main__`.
 
     Raises:
-      ClickException: there is no such file.
+      ClickException: the file does not exist.
     """
     if not os.path.exists(path):
         raise click.ClickException(f"can't open file {os.path.abspath(path)!r}: No such file or directory")
@@ -94,14 +94,14 @@ def _of_script(path: str) -> ModuleSpec:
     )
 
 
-def _begin_path(folder: str) -> None:
-    """Has imports look in a folder first, unless Python was told not to."""
+def _prepend_path(folder: str) -> None:
+    """Puts a folder first in the import path, unless Python runs in safe-path mode."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = folder
 
 
 def _run(spec: ModuleSpec, package: str | None, argv: list[str], folder: str) -> None:
-    """Runs code as the program of this process; ends it as Python would, where an error does."""
+    """Runs code as the process's main program; an error ends the process as it would under Python."""
     main = ModuleType("__main__")
     is_script = package is None
     vars(main).update(
@@ -112,18 +112,19 @@ def _run(spec: ModuleSpec, package: str | None, argv: list[str], folder: str) ->
         __spec__=None if is_script else spec,
     )
     sys.modules["__main__"], sys.argv = main, argv
-    _begin_path(folder)
+    _prepend_path(folder)
     try:
         exec(_code(spec), vars(main))
     except SystemExit:
         raise
     except BaseException as error:
-        told = error.with_traceback(_of_program(error.__traceback__))
-        sys.excepthook(type(told), told, told.__traceback__)
+        program_error = error.with_traceback(_without_own_frames(error.__traceback__))
+        sys.excepthook(type(program_error), program_error, program_error.__traceback__)
         raise SystemExit(BY_SIGNAL if isinstance(error, KeyboardInterrupt) else 1) from None
 
 
 def _code(spec: ModuleSpec) -> CodeType:
+    """Returns the code of a script or module."""
     loader: Any = spec.loader
     if spec.name == "__main__" and isinstance(loader, SourceFileLoader):
         return compile(Path(loader.path).read_bytes(), loader.path, "exec", dont_inherit=True)
@@ -131,11 +132,11 @@ def _code(spec: ModuleSpec) -> CodeType:
     return code
 
 
-def _of_program(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames that called the program."""
-    while trace is not None and trace.tb_frame.f_code.co_filename in OURS:
+def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Removes the frames that called the program from a traceback."""
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
         trace = trace.tb_next
     return trace
 
 
-OURS = {__file__}
+_OWN_FILES = {__file__}

@@ -1,4 +1,4 @@
-"""``tvtf saved-model``: TensorFlow's ``saved_model_cli`` for models that tvtf saved."""
+"""``tvtf saved-model``: TensorFlow's ``saved_model_cli`` for models saved by tvtf."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 from tvtf.fileio.atomic_file import replace
 
 DIR = click.option("--dir", "folder", required=True, type=click.Path(path_type=Path), help="The saved model's folder.")
@@ -26,7 +26,7 @@ def saved_model() -> None:
 @click.option("--tag_set", help="Tags, separated by commas: serve.")
 @SIGNATURE
 @click.option("--list_ops", is_flag=True, help="The ops of the tag set.")
-@told
+@report_failures
 def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
     from tvtf.saved.layout import damage_named
@@ -66,7 +66,7 @@ def _check_tags(tag_set: str) -> None:
     "--outdir", type=click.Path(file_okay=False, path_type=Path), help="Where to write OUTPUT.npy for each output."
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that are there.")
-@told
+@report_failures
 def run(
     folder: Path,
     tag_set: str,
@@ -86,9 +86,9 @@ def run(
     name = signature_def or models.DEFAULT_SERVING_SIGNATURE_DEF_KEY
     if name not in signatures:
         raise ValueError(f'Could not find signature "{name}". Please choose from: {", ".join(signatures)}')
-    given = _from_files(inputs) | _from_literals(input_exprs)
-    _check_keys(given, signatures[name])
-    for key, result in sorted(signatures[name](**given).items()):
+    arguments = _from_files(inputs) | _from_literals(input_exprs)
+    _check_keys(arguments, signatures[name])
+    for key, result in sorted(signatures[name](**arguments).items()):
         click.echo(f"Result for output key {key}:\n{result.numpy()}")
         if outdir is not None:
             _write(outdir / f"{key}.npy", result.numpy(), overwrite)
@@ -98,26 +98,28 @@ def _from_files(text: str) -> dict[str, Any]:
     return {key: _array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
 
 
-def _pairs(text: str, option: str, wanted: str) -> list[tuple[str, str]]:
+def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
+    """Splits ``KEY=VALUE;...`` into pairs."""
     pairs = [part.split("=", 1) for part in text.split(";") if part]
     if any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f'{option} "{text}" format is incorrect. Please follow "<input_key>={wanted}"')
+        raise ValueError(f'{option} "{text}" format is incorrect. Please follow "<input_key>={value_form}"')
     return [(key, value) for key, value in pairs]
 
 
 def _array(file: str) -> Any:
+    """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``."""
     import numpy as np
 
     path, bracket, name = file.removesuffix("]").partition("[")
-    found = np.load(path, allow_pickle=False)
-    if not hasattr(found, "files"):
-        return found
-    names = found.files
+    loaded = np.load(path, allow_pickle=False)
+    if not hasattr(loaded, "files"):
+        return loaded
+    names = loaded.files
     if bracket and name not in names or not bracket and len(names) != 1:
         raise ValueError(
             f"{path} holds {', '.join(names)}: name one of them, as {path}[{names[0] if names else 'name'}]"
         )
-    return found[name or names[0]]
+    return loaded[name or names[0]]
 
 
 def _from_literals(text: str) -> dict[str, Any]:
@@ -131,11 +133,12 @@ def _literal(text: str) -> Any:
         raise ValueError(f'Expression "{text}" is not a valid python literal.') from cause
 
 
-def _check_keys(given: dict[str, Any], signature: Any) -> None:
-    named = signature.arguments.names
-    for key in given:
-        if key not in named:
-            choices = '", "'.join(named)
+def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
+    """Checks that arguments are inputs of the signature."""
+    names = signature.arguments.names
+    for key in arguments:
+        if key not in names:
+            choices = '", "'.join(names)
             raise ValueError(f'"{key}" is not a valid input key. Please choose from "{choices}", or use --show option.')
 
 

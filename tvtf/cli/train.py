@@ -1,4 +1,4 @@
-"""``tvtf train``: the models of ``tvtf.models`` on real data."""
+"""``tvtf train``: trains the models of ``tvtf.models`` on real data."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C ended: 128 and the signal's number."""
+"""The exit code of a command that Ctrl-C ended: 128 plus the signal's number."""
 
 
 @click.group()
@@ -20,7 +20,7 @@ def train() -> None:
 
 
 def shared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every training command."""
+    """Adds the options that all training commands share."""
     for option in reversed(
         [
             click.option("--epochs", type=click.IntRange(min=1), help="How long to train.  [default: the model's own]"),
@@ -32,7 +32,7 @@ def shared(command: Callable[..., Any]) -> Callable[..., Any]:
         ]
     ):
         command = option(command)
-    return told(command)
+    return report_failures(command)
 
 
 @train.command()
@@ -67,7 +67,7 @@ def text(seed: int, out: Path | None, **plan: Any) -> None:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides all that is random.")
 @click.option("--resume", is_flag=True, help="Go on after the last whole epoch in the folder.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for everything written.")
-@told
+@report_failures
 def keras(seed: int, out: Path | None, **plan: Any) -> None:
     """The scanned digits with a model of Keras.
 
@@ -81,7 +81,7 @@ def keras(seed: int, out: Path | None, **plan: Any) -> None:
 
 
 def interruptible(action: Callable[[], object]) -> None:
-    """Ctrl-C ends the command with one line; what the last whole epoch left on disk is the state to resume from."""
+    """Ends the command with one line on Ctrl-C; training resumes from the last complete epoch on disk."""
     try:
         action()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""``tvtf tune``: quicker schedules for a saved module's kernels, measured on this machine."""
+"""``tvtf tune``: searches faster schedules for a saved module's kernels by measuring them on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from tvtf.cli.failures import told
+from tvtf.cli.failures import report_failures
 from tvtf.cli.inference import MODEL
 from tvtf.cli.models import loaded_from
 from tvtf.core.tensor import EagerTensor
@@ -26,7 +26,7 @@ DEFAULT_ROWS = 32
 )
 @click.option("--batch", type=click.IntRange(min=1), default=DEFAULT_ROWS, show_default=True, help="For unknown sizes.")
 @click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="A .npy file.  [default: random numbers]")
-@told
+@report_failures
 def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tuple[str, ...]) -> None:
     """Search quicker schedules for the kernels of MODEL, a saved module's folder or a file of Keras's, and record them.
 
@@ -40,28 +40,28 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
 
     loaded = loaded_from(model)
     description = loaded.description
-    files = arrays.assigned(inputs, description.inputs, "input", every=False)
-    given = [
-        arrays.read(files[value.name], value) if value.name in files else some_numbers(value, batch)
+    files = arrays.assign_files(inputs, description.inputs, "input", every=False)
+    input_arrays = [
+        arrays.read(files[value.name], value) if value.name in files else example_array(value, batch)
         for value in description.inputs
     ]
-    description.check(given)
+    description.check(input_arrays)
     with Console(stderr=True).status(f"tuning {model} for up to {seconds:g} seconds"):
-        tuning = loaded.function.tune(*map(EagerTensor, given), seconds=seconds, trials=trials)
+        tuning = loaded.function.tune(*map(EagerTensor, input_arrays), seconds=seconds, trials=trials)
     Console().print(table_of(tuning))
     if tuning.records is not None:
         click.echo(f"recorded in {tuning.records}")
 
 
-def some_numbers(value: Any, rows: int) -> np.ndarray:
-    """Random floats, and zeros of other types, which are valid indices; unknown dims are ``rows``."""
+def example_array(value: Any, rows: int) -> np.ndarray:
+    """Returns random floats, or zeros of other dtypes, which are valid indices; unknown dims are ``rows``."""
     shape = [dim if isinstance(dim, int) else rows for dim in value.shape]
     random = np.random.default_rng(0).standard_normal(shape) if value.dtype.is_floating else np.zeros(shape)
     return random.astype(value.dtype.np)
 
 
 def table_of(tuning: Any) -> Any:
-    """What tuning found, as a table."""
+    """Returns the results of tuning as a table."""
     from rich.table import Table
 
     from tvtf.frontend.tuning.tune import format_choices

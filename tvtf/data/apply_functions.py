@@ -1,4 +1,4 @@
-"""``tf.data.experimental``: older functions for ``Dataset.apply``, and transformations that are no methods."""
+"""Defines ``tf.data.experimental``: functions for ``Dataset.apply``, and transformations that are not methods of Dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import UNKNOWN, Dataset
-from tvtf.data.batching import Batch, Given
+from tvtf.data.batching import Batch, ElementList
 from tvtf.data.element_order import Concatenate
 from tvtf.data.mapped import Map, Traced
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
@@ -34,30 +34,30 @@ APPLIED = {
     "take_while": ("lambda x: x < 1", "[0]"),
     "unique": ("", "[0, 1, 2]"),
 }
-"""By name the arguments of an example on ``range(3)``, and what it gives."""
+"""For each function, the arguments of its docstring's example on ``range(3)`` and the expected elements."""
 RENAMED = {"enumerate_dataset": "enumerate"}
 
 
 def _applied(name: str) -> Callable[..., Transformation]:
-    """The function for ``apply`` that does what a method does."""
+    """Makes the function for ``Dataset.apply`` that calls a method of Dataset, with a generated example in its docstring."""
     method = getattr(Dataset, RENAMED.get(name, name))
-    arguments, shown = APPLIED[name]
+    arguments, expected = APPLIED[name]
 
-    def made(*args: Any, **kwargs: Any) -> Transformation:
+    def transformation(*args: Any, **kwargs: Any) -> Transformation:
         return lambda dataset: method(dataset, *args, **kwargs)
 
-    made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"""For ``apply``: as ``Dataset.{method.__name__}``.
+    transformation.__name__ = transformation.__qualname__ = name
+    transformation.__doc__ = f"""For ``apply``: as ``Dataset.{method.__name__}``.
 
     >>> import numpy as np
     >>> import tvtf as tf
-    >>> found = tf.data.Dataset.range(3).apply(tf.data.experimental.{name}({arguments}))
-    >>> [x.tolist() if hasattr(x, "tolist") else x for x in found.as_numpy_iterator()]
-    {shown}
+    >>> result = tf.data.Dataset.range(3).apply(tf.data.experimental.{name}({arguments}))
+    >>> [x.tolist() if hasattr(x, "tolist") else x for x in result.as_numpy_iterator()]
+    {expected}
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/{name}
     """
-    return made
+    return transformation
 
 
 exports.update({f"data.experimental.{name}": _applied(name) for name in APPLIED})
@@ -134,11 +134,11 @@ def map_and_batch(
     """For ``apply``: ``map``, then ``batch``.
 
     Raises:
-      ValueError: both numbers are given.
+      ValueError: both ``num_parallel_batches`` and ``num_parallel_calls`` are set.
 
     >>> import tvtf as tf
-    >>> found = tf.data.Dataset.range(3).apply(tf.data.experimental.map_and_batch(lambda x: x * 2, 2))
-    >>> [x.tolist() for x in found.as_numpy_iterator()]
+    >>> doubled = tf.data.Dataset.range(3).apply(tf.data.experimental.map_and_batch(lambda x: x * 2, 2))
+    >>> [x.tolist() for x in doubled.as_numpy_iterator()]
     [[0, 2], [4]]
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/map_and_batch
@@ -152,9 +152,9 @@ def map_and_batch(
     calls = num_parallel_calls if num_parallel_batches is None else batch_size * num_parallel_batches
 
     def batched(dataset: Any) -> Dataset:
-        made = Batch(dataset.map(map_func, calls), number(batch_size), flag(drop_remainder))
-        made.shown = "_MapAndBatchDataset"
-        return made
+        batches = Batch(dataset.map(map_func, calls), number(batch_size), flag(drop_remainder))
+        batches.repr_name = "_MapAndBatchDataset"
+        return batches
 
     return batched
 
@@ -182,7 +182,7 @@ def parallel_interleave(
 
 @export("data.experimental.prefetch_to_device")
 def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
-    """For ``apply``: as ``Dataset.prefetch``; tensors go to a device with the function that uses them.
+    """For ``apply``: as ``Dataset.prefetch``; the function that uses the tensors moves them to its device.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(2).apply(tf.data.experimental.prefetch_to_device("/cpu:0"))
@@ -196,7 +196,7 @@ def prefetch_to_device(device: str, buffer_size: Any = None) -> Transformation:
 
 @export("data.experimental.copy_to_device")
 def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transformation:
-    """For ``apply``: the same dataset; tensors go to a device with the function that uses them.
+    """For ``apply``: returns the same dataset; the function that uses the tensors moves them to its device.
 
     >>> import tvtf as tf
     >>> found = tf.data.Dataset.range(2).apply(tf.data.experimental.copy_to_device("/cpu:0"))
@@ -257,10 +257,10 @@ def load(path: str, element_spec: Any = None, compression: str | None = None, re
 
 @export("data.experimental.at")
 def at(dataset: Dataset, index: Any) -> Element:
-    """The element of a number.
+    """Returns the element at ``index``.
 
     Raises:
-      OutOfRangeError: there are not so many.
+      OutOfRangeError: the dataset has no element at ``index``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.at(tf.data.Dataset.range(5), 3))
@@ -277,17 +277,19 @@ def at(dataset: Dataset, index: Any) -> Element:
     return dataset.value(handles[0])
 
 
-class Listed(Given):
-    shown = "_ListDataset"
+class Listed(ElementList):
+    """The dataset of ``from_list``."""
+
+    repr_name = "_ListDataset"
 
 
 @export("data.experimental.from_list")
 def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
-    """Elements that are given one by one; their sizes may differ.
+    """Makes a dataset of a list of elements, whose sizes may differ.
 
     Raises:
-      ValueError: there are none, they are no list, or their forms differ.
-      TypeError: their dtypes differ.
+      ValueError: ``elements`` is empty or not a list, or the structures of elements differ.
+      TypeError: the dtypes of elements differ.
 
     >>> import tvtf as tf
     >>> [x.tolist() for x in tf.data.experimental.from_list([[1], [2, 3]]).as_numpy_iterator()]
@@ -301,20 +303,20 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
         raise ValueError(
             "Invalid `elements`. `elements` should not be empty. If you want an empty dataset, use `tf.data.Dataset.range(0)`."
         )
-    made = [tensors_of(each) for each in elements]
-    spec = spec_of(made[0])
-    for each in made[1:]:
+    converted = [tensors_of(each) for each in elements]
+    spec = spec_of(converted[0])
+    for each in converted[1:]:
         nest.assert_same_structure(spec, each)
         spec = relaxed(spec, spec_of(each))
-    return Listed(made, spec)
+    return Listed(converted, spec)
 
 
 @export("data.experimental.pad_to_cardinality")
 def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformation:
-    """For ``apply``: dicts that tell under ``mask_key`` whether they are of the dataset, and zeros up to a number of them.
+    """For ``apply``: adds a bool under ``mask_key`` to each dict, and appends zeros up to ``cardinality`` elements.
 
     Raises:
-      ValueError: elements are no dicts; their number is not known, or greater.
+      ValueError: elements are not dicts, or their number is unknown or above ``cardinality``.
 
     >>> import tvtf as tf
     >>> rows = tf.data.Dataset.from_tensor_slices({"x": [1, 2]})
@@ -338,8 +340,8 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
             raise ValueError("`pad_to_cardinality` requires its input dataset to be a dictionary.")
         empty = nest.map_structure(lambda s: EagerTensor(np.zeros(s.shape.as_list(), s.dtype.np)), dataset.element_spec)
         filler = {**empty, mask_key: convert_to_tensor(False)}
-        own = Map(dataset, lambda element: {**element, mask_key: convert_to_tensor(True)})
-        return Concatenate(own, Given([filler] * (cardinality - dataset.size), spec_of(filler)))
+        valid = Map(dataset, lambda element: {**element, mask_key: convert_to_tensor(True)})
+        return Concatenate(valid, ElementList([filler] * (cardinality - dataset.size), spec_of(filler)))
 
     return padded
 
@@ -349,7 +351,7 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
 
 @export("data.experimental.Reducer")
 class Reducer:
-    """How elements of one key become one: a state for a key, a new state for a state and an element, a result for a state.
+    """Combines the elements of one key: an initial state for the key, a step for each element, and a final result.
 
     >>> import numpy as np
     >>> import tvtf as tf
@@ -368,6 +370,8 @@ class Reducer:
 
 
 class GroupByReducer(Dataset):
+    """The reduced values of groups of elements with equal keys, in the order of the keys."""
+
     def __init__(self, source: Dataset, key: Callable[..., Any], reducer: Reducer) -> None:
         self.source, self.key = source, Traced(key, source)
         if self.key.spec != TensorSpec([], int64):
@@ -375,10 +379,10 @@ class GroupByReducer(Dataset):
                 "Invalid `key_func`. Expected `key_func` to return a scalar tf.int64 tensor, but instead "
                 f"{self.key.spec} was returned."
             )
-        zero: Dataset = Given([EagerTensor(np.array(0, np.int64))], TensorSpec([], int64))
+        zero: Dataset = ElementList([EagerTensor(np.array(0, np.int64))], TensorSpec([], int64))
         self.first = Traced(reducer.init_func, zero)
         self.step = Traced(reducer.reduce_func, source, self.first.spec)
-        self.last = Traced(reducer.finalize_func, Given([], self.first.spec))
+        self.last = Traced(reducer.finalize_func, ElementList([], self.first.spec))
         super().__init__(self.last.spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
@@ -392,10 +396,10 @@ class GroupByReducer(Dataset):
 
 @export("data.experimental.group_by_reducer")
 def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> Transformation:
-    """For ``apply``: one element for each int64 key; see :class:`Reducer`.
+    """For ``apply``: reduces the elements of each int64 key to one; see :class:`Reducer`.
 
     Raises:
-      ValueError: the key is no int64 scalar.
+      ValueError: ``key_func`` returns something other than an int64 scalar.
 
     >>> import tvtf as tf
     >>> count = tf.data.experimental.Reducer(lambda key: 0, lambda state, x: state + 1, lambda state: state)

@@ -1,4 +1,4 @@
-"""Sizes, counts and flags of pipelines, as TensorFlow converts them."""
+"""Converts the sizes, counts and flags of input pipelines as TensorFlow does."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tvtf.ops.rules import static_int, static_value
 
 
 def number(value: Any, what: str = "count") -> int:
-    """An integer argument: a Python number or a scalar tensor of int64.
+    """Returns an integer argument, given as a Python number or as a scalar int64 tensor.
 
     Raises:
-      ArgumentError: it is no scalar.
+      ArgumentError: it is not a scalar.
     """
     if type(value) is int and -(2**63) <= value < 2**63:
         return value
-    found = convert_to_tensor(value, int64, name=what)
-    if found.ndim:
+    tensor = convert_to_tensor(value, int64, name=what)
+    if tensor.ndim:
         raise ArgumentError(f"{what} must be a scalar").told_by("Dataset")
-    return static_int(found, what)
+    return static_int(tensor, what)
 
 
 def flag(value: Any, what: str = "drop_remainder") -> bool:
-    """A bool argument, or a scalar tensor of bool."""
+    """Returns a bool argument, given as a Python bool or as a scalar bool tensor."""
     if type(value) is bool:
         return value
     return bool(static_value(convert_to_tensor(value, bool_dtype, name=what), what))

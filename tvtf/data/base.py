@@ -1,4 +1,4 @@
-"""The dataset and its iterator; transformations add themselves as methods (``@method``)."""
+"""Defines Dataset and its iterator; other files add transformations as methods with ``@method``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
-from tvtf.data.dataset_arguments import Held, in_traces
+from tvtf.data.dataset_arguments import NumberedObject, in_traces
 from tvtf.data.random import SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
@@ -28,10 +28,11 @@ UNKNOWN: Final = -2
 
 
 @export("data.Dataset")
-class Dataset(Held, abc.ABC):
-    """A sequence of elements, each a nest of tensors, made anew whenever it is iterated.
+class Dataset(NumberedObject, abc.ABC):
+    """A sequence of elements, each a nest of tensors; every iteration computes them anew.
 
-    Subclasses give ``handles``, and ``value`` where a handle is not the element itself.
+    Subclasses define ``handles``, and ``value`` if a handle is not the element itself. Handles are cheap to move: shuffling
+    and batching work on row numbers, and ``batch_value`` gathers a whole batch in one step.
 
     >>> import tvtf as tf
     >>> numbers = tf.data.Dataset.range(10).shuffle(10, seed=1).batch(4)
@@ -41,36 +42,37 @@ class Dataset(Held, abc.ABC):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset
     """
 
-    held_kind = "dataset"
-    shown = ""
-    """The name in ``repr``, TensorFlow's; the class's own where empty."""
+    number_kind = "dataset"
+    repr_name = ""
+    """TensorFlow's class name, which ``repr`` prints; if empty, it is derived from this class's name."""
 
     def __init__(self, element_spec: Any, size: int) -> None:
         self._element_spec = element_spec
         self.size = size
-        """How many elements: a number, INFINITE or UNKNOWN."""
+        """The number of elements, or INFINITE or UNKNOWN."""
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]
         """The specs of an element's tensors."""
         return self._element_spec
 
-    def held_spec(self) -> Any:
+    def argument_spec(self) -> Any:
         return DatasetSpec(self.element_spec)
 
     @abc.abstractmethod
     def handles(self) -> Iterator[Any]:
-        """One iteration: what ``value`` turns into elements."""
+        """Starts an iteration over handles, which ``value`` turns into elements."""
 
     def value(self, handle: Any) -> Element:
+        """Returns the element of a handle; by default the handle is the element."""
         return handle
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
-        """The elements of several handles, stacked."""
+        """Returns the elements of several handles, stacked."""
         return stacked([*self._values(handles)], self.element_spec)
 
     def elements(self) -> Iterator[Element]:
-        """One iteration over elements."""
+        """Starts an iteration over elements."""
         return self._values(self.handles())
 
     def _values(self, handles: Iterable[Any]) -> Iterator[Element]:
@@ -82,7 +84,7 @@ class Dataset(Held, abc.ABC):
         return OwnedIterator(self)
 
     def _traced_steps(self) -> Any:
-        """What a loop of a traced function runs over."""
+        """Returns the iteration that a ``for`` loop of a traced function runs."""
         return in_traces.steps(self)
 
     def __bool__(self) -> bool:
@@ -96,21 +98,21 @@ class Dataset(Held, abc.ABC):
         return self.size
 
     def size_of_batches(self) -> int | None:
-        """How many elements the batches have that it gives, but for the last; None where it gives none, or several sizes."""
+        """Returns the size of all batches but the last; None if elements are no batches or their sizes differ."""
         return None
 
     def __repr__(self) -> str:
-        return f"<{self.shown or f'_{type(self).__name__}Dataset'} element_spec={self.element_spec}>"
+        return f"<{self.repr_name or f'_{type(self).__name__}Dataset'} element_spec={self.element_spec}>"
 
     def cardinality(self, name: str | None = None) -> Tensor:
-        """The number of elements as an int64 scalar, ``tf.data.INFINITE_CARDINALITY`` or ``tf.data.UNKNOWN_CARDINALITY``.
+        """Returns the number of elements as an int64 scalar, or ``tf.data.INFINITE_CARDINALITY`` or ``UNKNOWN_CARDINALITY``.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#cardinality
         """
         return EagerTensor(np.array(self.size, int64.np))
 
     def as_numpy_iterator(self) -> Iterator[Any]:
-        """Elements with NumPy arrays for tensors.
+        """Returns an iterator over the elements with NumPy arrays in place of tensors.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#as_numpy_iterator
         """
@@ -132,7 +134,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def method(function: Method) -> Method:
-    """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
+    """Adds a function to Dataset as a method, without the trailing underscore that keeps it from hiding a builtin."""
     function.__name__ = function.__name__.rstrip("_")
     setattr(Dataset, function.__name__, defer_unknown_rank(function))
     methods.append(function.__name__)
@@ -140,11 +142,11 @@ def method(function: Method) -> Method:
 
 
 methods: list[str] = []
-"""What `method` has added."""
+"""The names of the methods that `method` has added."""
 
 
-class Through(Dataset):
-    """A dataset of another's elements, in another order or choice: handles stay what they are."""
+class PassThrough(Dataset):
+    """A dataset that selects or reorders elements of ``source`` and passes its handles on unchanged."""
 
     def __init__(self, source: Dataset, size: int, element_spec: Any = None) -> None:
         super().__init__(source.element_spec if element_spec is None else element_spec, size)
@@ -161,8 +163,8 @@ class Through(Dataset):
 
 
 @export("data.Iterator")
-class OwnedIterator(Held, Trackable):
-    """One iteration over a dataset; a checkpoint keeps where it is, and what its random choices came from.
+class OwnedIterator(NumberedObject, Trackable):
+    """An iteration over a dataset; checkpoints store its position and the seeds of its random choices.
 
     >>> import tvtf as tf
     >>> iterator = iter(tf.data.Dataset.range(2))
@@ -172,7 +174,7 @@ class OwnedIterator(Held, Trackable):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator
     """
 
-    held_kind = "iterator"
+    number_kind = "iterator"
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -180,13 +182,13 @@ class OwnedIterator(Held, Trackable):
         self._start = [number for g in self._generators for number in (*g.pair, g.drawn)]
         self._elements = dataset.elements()
         self.position = 0
-        """Elements given so far."""
+        """The number of elements returned so far."""
 
     def _serialize_to_tensors(self) -> dict[str, Any]:
         return {_STATE: np.array([self.position, *self._start], np.int64)}
 
     def _restore_from_tensors(self, tensors: Mapping[str, Any]) -> None:
-        """The same iteration again, without what was given before: handles are skipped, not computed."""
+        """Moves to the saved position, skipping handles instead of computing their elements."""
         self.position, *self._start = (int(n) for n in tensors[_STATE])
         for at, generator in enumerate(self._generators):
             first, second, drawn = self._start[3 * at : 3 * at + 3]
@@ -198,7 +200,7 @@ class OwnedIterator(Held, Trackable):
     def element_spec(self) -> Any:  # type: ignore[override]
         return self._dataset.element_spec
 
-    def held_spec(self) -> Any:
+    def argument_spec(self) -> Any:
         return IteratorSpec(self.element_spec)
 
     def __iter__(self) -> OwnedIterator:
@@ -212,19 +214,20 @@ class OwnedIterator(Held, Trackable):
         try:
             element = next(self._elements)
         except OpError as error:
+            # TensorFlow's errors name the op that asked for the element.
             raise type(error)(error.node_def, error.op, f"{error.message} [Op:IteratorGetNext] name: ") from None
         self.position += 1
         return element
 
     def next(self) -> Element:
-        """The next element; see `get_next`."""
+        """Returns the next element; see `get_next`."""
         return self.__next__()
 
     def get_next(self) -> Element:
-        """The next element.
+        """Returns the next element.
 
         Raises:
-          OutOfRangeError: there is none.
+          OutOfRangeError: the iterator is at its end.
         """
         try:
             return next(self)
@@ -233,7 +236,7 @@ class OwnedIterator(Held, Trackable):
 
 
 class NumpyIterator:
-    """One iteration over a dataset, with NumPy arrays for tensors.
+    """An iteration over a dataset, with NumPy arrays in place of tensors.
 
     >>> import tvtf as tf
     >>> iterator = tf.data.Dataset.from_tensors([1, 2]).as_numpy_iterator()
@@ -256,11 +259,12 @@ class NumpyIterator:
         return nest.map_structure(_as_numpy, next(self._iterator))
 
     def next(self) -> Any:
-        """The next element."""
+        """Returns the next element."""
         return self.__next__()
 
 
 def _as_numpy(leaf: Any) -> Any:
+    """Returns a tensor as a read-only NumPy array; a sparse one is made dense."""
     if hasattr(leaf, "dense_shape"):
         leaf = to_dense(leaf)
     array = leaf.numpy() if hasattr(leaf, "numpy") else leaf
@@ -274,9 +278,9 @@ _STATE: Final = "ITERATOR_STATE"
 
 
 def _generators(dataset: Any) -> Iterator[SeedGenerator]:
-    """Where the datasets of a pipeline draw their seeds, from the last one back."""
-    for held in vars(dataset).values():
-        for each in held if isinstance(held, (tuple, list)) else (held,):
+    """Yields the seed generators of a pipeline's datasets, from the last dataset to the sources."""
+    for attribute in vars(dataset).values():
+        for each in attribute if isinstance(attribute, (tuple, list)) else (attribute,):
             if isinstance(each, SeedGenerator):
                 yield each
             elif isinstance(each, Dataset):
@@ -288,5 +292,5 @@ IteratorSpec.value_type = OwnedIterator
 
 
 def scaled(size: int, change: Callable[[int], int]) -> int:
-    """A size after ``change``; an unknown or infinite one stays what it is."""
+    """Returns ``change(size)``, or ``size`` if it is UNKNOWN or INFINITE."""
     return size if size < 0 else change(size)

@@ -1,4 +1,4 @@
-"""Elements put together and taken apart: batch, padded_batch, unbatch, window, groups."""
+"""Combines elements and splits them: batch, padded_batch, unbatch, window, group_by_window, bucket_by_sequence_length."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ from tvtf.ops.rules import bind
 
 
 class Groups(Iterator[list[Any]]):
-    """Items, ``size`` at a time; after a failure it goes on with the items behind."""
+    """An iterator over lists of ``size`` items; after an error it goes on with the items that follow."""
 
     def __init__(self, items: Iterator[Any], size: int, drop_remainder: bool) -> None:
         self.items, self.size, self.drop_remainder = items, size, drop_remainder
 
     def __next__(self) -> list[Any]:
-        part = list(itertools.islice(self.items, self.size))
-        if not part or (self.drop_remainder and len(part) < self.size):
+        group = list(itertools.islice(self.items, self.size))
+        if not group or (self.drop_remainder and len(group) < self.size):
             raise StopIteration
-        return part
+        return group
 
 
 class Batch(Dataset):
+    """Stacked batches of ``count`` elements."""
+
     def __init__(self, source: Dataset, count: int, drop_remainder: bool) -> None:
         if count < 1:
             raise InvalidArgumentError(
@@ -50,6 +52,7 @@ class Batch(Dataset):
         super().__init__(self._spec(), size)
 
     def _spec(self) -> Any:
+        # Only without a smaller last batch is the leading dim static.
         return leading(self.source.element_spec, self.count if self.drop_remainder else None)
 
     def size_of_batches(self) -> int | None:
@@ -59,19 +62,19 @@ class Batch(Dataset):
         return Groups(self.source.handles(), self.count, self.drop_remainder)
 
     def value(self, handle: list[Any]) -> Element:
-        found = self.source.batch_value(handle)
-        return with_spec_fields(self.element_spec, found) if self.drop_remainder else found
+        stacked_batch = self.source.batch_value(handle)
+        return with_spec_fields(self.element_spec, stacked_batch) if self.drop_remainder else stacked_batch
 
 
-class BatchesInTurn(Dataset):
-    """Batches of several sizes, one after the other and again."""
+class CyclingBatches(Dataset):
+    """Batches whose sizes cycle through ``counts``."""
 
-    shown = "_RebatchDataset"
+    repr_name = "_RebatchDataset"
 
     def __init__(self, source: Dataset, counts: Sequence[int], drop_remainder: bool) -> None:
         self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
-        known = counts[0] if drop_remainder and len(set(counts)) == 1 else None
-        super().__init__(leading(source.element_spec, known), UNKNOWN)
+        static_size = counts[0] if drop_remainder and len(set(counts)) == 1 else None
+        super().__init__(leading(source.element_spec, static_size), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
         source = self.source.handles()
@@ -86,6 +89,8 @@ class BatchesInTurn(Dataset):
 
 
 class ParallelBatch(Batch):
+    """Batches that several threads stack at the same time."""
+
     def __init__(self, source: Dataset, count: int, drop_remainder: bool, workers: Workers) -> None:
         super().__init__(source, count, drop_remainder)
         self.workers = workers
@@ -106,14 +111,14 @@ def batch(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Stacks each ``batch_size`` elements; the last batch may be smaller, unless ``drop_remainder`` leaves it out.
+    """Stacks every ``batch_size`` elements; ``drop_remainder`` leaves out a smaller last batch.
 
     Args:
-      num_parallel_calls, deterministic: how many batches are put together at once, and whether they keep their order; see
-        ``map``.
+      num_parallel_calls, deterministic: how many batches are stacked at the same time, and whether they keep their order;
+        see ``map``.
 
     Raises:
-      InvalidArgumentError: the size is not positive; or, when iterated, elements differ in shape.
+      InvalidArgumentError: ``batch_size`` is not positive; or, during iteration, the shapes of elements differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#batch
     """
@@ -125,6 +130,8 @@ def batch(
 
 
 class PaddedBatch(Batch):
+    """Batches of elements padded to a common shape."""
+
     def __init__(self, source: Dataset, count: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
         flat = nest.flatten(source.element_spec)
         for spec in flat:
@@ -147,8 +154,8 @@ class PaddedBatch(Batch):
         flat = [
             TensorSpec(shape, spec.dtype) for shape, spec in zip(self.shapes, nest.flatten(self.source.element_spec))
         ]
-        own = nest.pack_sequence_as(self.source.element_spec, flat)
-        return leading(own, self.count if self.drop_remainder else None)
+        padded_spec = nest.pack_sequence_as(self.source.element_spec, flat)
+        return leading(padded_spec, self.count if self.drop_remainder else None)
 
     def value(self, handle: list[Any]) -> Element:
         elements = [self.source.value(h) for h in handle]
@@ -163,6 +170,7 @@ def _flat_values(spec: Any, values: Any) -> list[Any]:
 
 
 def _padding(spec: Any, value: Any) -> np.ndarray:
+    """Returns the padding value of a component as an array: zero or an empty string by default."""
     if value is None:
         return np.array(b"" if spec.dtype.name == "string" else 0, spec.dtype.np)
     tensor = convert_to_tensor(value)
@@ -175,9 +183,10 @@ def _padding(spec: Any, value: Any) -> np.ndarray:
 
 
 def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray) -> np.ndarray:
+    """Copies the arrays of a batch into one array filled with the padding value."""
     largest = [max(sizes) for sizes in zip(*(a.shape for a in column))]
-    dims = [own if own is not None else widest for own, widest in zip(shape, largest)]
-    made = np.full((len(column), *dims), value, column[0].dtype)
+    dims = [requested if requested is not None else widest for requested, widest in zip(shape, largest)]
+    batch = np.full((len(column), *dims), value, column[0].dtype)
     for i, array in enumerate(column):
         if any(n > m for n, m in zip(array.shape, dims)):
             raise DataLossError(
@@ -186,8 +195,8 @@ def _padded(column: Sequence[np.ndarray], shape: TensorShape, value: np.ndarray)
                 f"Attempted to pad to a smaller size than the input element: {list(array.shape)} to {dims}",
             )
         place: Any = (i, *(slice(n) for n in array.shape))
-        made[place] = array
-    return made
+        batch[place] = array
+    return batch
 
 
 @method
@@ -199,15 +208,15 @@ def padded_batch(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Batches of elements padded to a common shape.
+    """Returns batches of elements padded to a common shape.
 
     Args:
-      padded_shapes: in the form of an element; unknown dims become those of the batch's largest element.
-      padding_values: zeros, or empty strings, by default.
+      padded_shapes: in the structure of an element; an unknown dim becomes that of the batch's largest element.
+      padding_values: zeros or empty strings by default.
 
     Raises:
-      ValueError: a rank is not the element's.
-      DataLossError: when iterated, an element is larger than its padded shape.
+      ValueError: the rank of a padded shape differs from the element's.
+      DataLossError: during iteration, an element is larger than its padded shape.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#padded_batch
     """
@@ -215,14 +224,17 @@ def padded_batch(
 
 
 class Unbatch(Dataset):
+    """The rows of a dataset's elements, as elements of their own."""
+
     def __init__(self, source: Dataset) -> None:
         self.source = source
         if any(s.shape.rank == 0 for s in encoding(source.element_spec)):
             raise ValueError("Cannot unbatch an input with scalar components.")
         sizes = {s.shape.as_list()[0] if s.shape.rank else None for s in encoding(source.element_spec)}
-        known = sizes.pop() if len(sizes) == 1 else None
+        row_count = sizes.pop() if len(sizes) == 1 else None
         super().__init__(
-            without_leading(source.element_spec), UNKNOWN if known is None else scaled(source.size, lambda n: n * known)
+            without_leading(source.element_spec),
+            UNKNOWN if row_count is None else scaled(source.size, lambda n: n * row_count),
         )
 
     def handles(self) -> Iterator[Any]:
@@ -231,10 +243,10 @@ class Unbatch(Dataset):
 
 @method
 def unbatch(self: Dataset, name: str | None = None) -> Dataset:
-    """The rows of the elements.
+    """Splits each element into its rows.
 
     Raises:
-      ValueError: an element is a scalar.
+      ValueError: an element has a scalar component.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#unbatch
     """
@@ -242,29 +254,34 @@ def unbatch(self: Dataset, name: str | None = None) -> Dataset:
 
 
 class Rows(Unbatch):
-    """The rows of one element, of composite tensors too."""
+    """The rows of one element, which may hold composite tensors."""
 
-    shown = "_TensorSliceDataset"
+    repr_name = "_TensorSliceDataset"
 
-    def __init__(self, whole: Element) -> None:
-        super().__init__(Tensors(whole))
+    def __init__(self, element: Element) -> None:
+        super().__init__(Tensors(element))
         self.size = len(list(self.handles()))
 
 
-class Given(Dataset):
-    """Elements that are there already."""
+class ElementList(Dataset):
+    """A dataset of elements that are already computed."""
 
-    shown = "_VariantDataset"
+    repr_name = "_VariantDataset"
 
     def __init__(self, elements: Sequence[Element], spec: Any) -> None:
-        self.given = elements
+        self.listed = elements
         super().__init__(spec, len(elements))
 
     def handles(self) -> Iterator[Any]:
-        return iter(self.given)
+        return iter(self.listed)
 
 
 class Window(Dataset):
+    """Windows over a dataset's elements; each window is a dataset.
+
+    With several components a window is a nest of datasets, one for each component.
+    """
+
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
@@ -275,24 +292,28 @@ class Window(Dataset):
         super().__init__(spec, scaled(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
     def handles(self) -> Iterator[Any]:
-        source, kept = self.source.elements(), list[Element]()
+        source, buffered = self.source.elements(), list[Element]()
         reach = (self.length - 1) * self.stride + 1
         while True:
-            kept += itertools.islice(source, max(reach - len(kept), 0))
-            chosen = kept[: reach : self.stride]
-            if not chosen or (self.drop and len(chosen) < self.length):
+            buffered += itertools.islice(source, max(reach - len(buffered), 0))
+            window = buffered[: reach : self.stride]
+            if not window or (self.drop and len(window) < self.length):
                 return
-            yield self._window(chosen)
-            missing = self.shift - len(kept)
-            kept = kept[self.shift :]
+            yield self._window(window)
+            # With shift > reach, elements between two windows have not been read yet and are skipped.
+            missing = self.shift - len(buffered)
+            buffered = buffered[self.shift :]
             if missing > 0:
                 next(itertools.islice(source, missing, missing), None)
 
-    def _window(self, chosen: list[Element]) -> Any:
+    def _window(self, elements: list[Element]) -> Any:
+        """Returns the dataset of a window's elements, or a nest of datasets."""
         spec = self.source.element_spec
         if type(spec) is TensorSpec:
-            return Given(chosen, spec)
-        columns = [Given(list(column), s) for column, s in zip(zip(*map(nest.flatten, chosen)), nest.flatten(spec))]
+            return ElementList(elements, spec)
+        columns = [
+            ElementList(list(column), s) for column, s in zip(zip(*map(nest.flatten, elements)), nest.flatten(spec))
+        ]
         return nest.pack_sequence_as(spec, columns)
 
 
@@ -300,10 +321,10 @@ class Window(Dataset):
 def window(
     self: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: bool = False, name: str | None = None
 ) -> Dataset:
-    """Datasets of ``size`` elements ``stride`` apart, each window ``shift`` elements after the one before.
+    """Returns datasets of ``size`` elements ``stride`` apart; each window starts ``shift`` elements after the previous one.
 
     Raises:
-      InvalidArgumentError: one of the numbers is not positive.
+      InvalidArgumentError: ``size``, ``shift`` or ``stride`` is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#window
     """
@@ -312,6 +333,8 @@ def window(
 
 
 class GroupByWindow(Dataset):
+    """The elements of the datasets that ``reduce`` returns for groups of elements with equal keys."""
+
     def __init__(
         self, source: Dataset, key: Callable[..., Any], reduce: Callable[..., Any], size: Callable[[int], int]
     ) -> None:
@@ -322,7 +345,8 @@ class GroupByWindow(Dataset):
                 f"Invalid `key_func`. `key_func` must return a single `tf.int64` scalar tensor but its return type is "
                 f"{self.key.spec}."
             )
-        probe = reduce(EagerTensor(np.array(0, np.int64)), Given([], source.element_spec))
+        # The element spec comes from a call on an empty group.
+        probe = reduce(EagerTensor(np.array(0, np.int64)), ElementList([], source.element_spec))
         if not isinstance(probe, Dataset):
             raise TypeError(
                 "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
@@ -331,19 +355,21 @@ class GroupByWindow(Dataset):
         super().__init__(probe.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        waiting: dict[int, list[Element]] = {}
+        open_groups: dict[int, list[Element]] = {}
         for element in self.source.elements():
             key = int(self.key(element).numpy())
-            group = waiting.setdefault(key, [])
+            group = open_groups.setdefault(key, [])
             group.append(element)
             if len(group) == self.length(key):
-                yield from self._reduced(key, waiting.pop(key))
-        for key in sorted(waiting):
-            yield from self._reduced(key, waiting[key])
+                yield from self._reduced(key, open_groups.pop(key))
+        for key in sorted(open_groups):
+            yield from self._reduced(key, open_groups[key])
 
     def _reduced(self, key: int, group: list[Element]) -> Iterator[Element]:
-        made: Dataset = self.reduce(EagerTensor(np.array(key, np.int64)), Given(group, self.source.element_spec))
-        return made.elements()
+        reduced: Dataset = self.reduce(
+            EagerTensor(np.array(key, np.int64)), ElementList(group, self.source.element_spec)
+        )
+        return reduced.elements()
 
 
 @method
@@ -355,13 +381,13 @@ def group_by_window(
     window_size_func: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Groups elements by an int64 key; each full group becomes what ``reduce_func(key, dataset)`` makes of it.
+    """Groups elements by an int64 key and replaces each full group by the dataset ``reduce_func(key, group)``.
 
     Args:
-      window_size, window_size_func: elements in a group, the same for all or by key; one of the two.
+      window_size, window_size_func: the number of elements in a group, for all keys or by key; exactly one of the two.
 
     Raises:
-      ValueError: both or none of them are given.
+      ValueError: both or neither of ``window_size`` and ``window_size_func`` are set.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#group_by_window
     """
@@ -390,10 +416,10 @@ def bucket_by_sequence_length(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Batches elements of similar length together, padded; one batch size for each bucket.
+    """Batches elements of similar length together, padded, with one batch size for each bucket.
 
     Raises:
-      ValueError: there is not one batch size more than boundaries.
+      ValueError: the number of batch sizes is not the number of boundaries plus one.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#bucket_by_sequence_length
     """
@@ -409,22 +435,22 @@ def bucket_by_sequence_length(
         below = bind.less_equal(convert_to_tensor(boundaries.astype(length.dtype.np)), length)
         return bind.reduce_sum(bind.cast(below, dtype=int64), axis=(0,), keepdims=False)
 
-    def together(key: Any, group: Dataset) -> Dataset:
+    def batched_bucket(key: Any, group: Dataset) -> Dataset:
         size = bucket_batch_sizes[int(key.numpy())]
         if no_padding:
             return Batch(group, size, drop_remainder)
-        return PaddedBatch(group, size, _shapes(int(key.numpy())), padding_values, drop_remainder)
+        return PaddedBatch(group, size, bucket_shapes(int(key.numpy())), padding_values, drop_remainder)
 
-    def _shapes(key: int) -> Any:
+    def bucket_shapes(key: int) -> Any:
         if not pad_to_bucket_boundary:
             return padded_shapes
         if key == len(boundaries):
             raise ValueError("When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries).")
-        filled = [
+        shapes = [
             TensorShape([boundaries[key] - 1 if d is None else d for d in s.shape])
             for s in nest.flatten(self.element_spec)
         ]
-        return nest.pack_sequence_as(self.element_spec, filled)
+        return nest.pack_sequence_as(self.element_spec, shapes)
 
     sizes = list(bucket_batch_sizes)
-    return GroupByWindow(self, bucket_of, together, lambda key: sizes[key])
+    return GroupByWindow(self, bucket_of, batched_bucket, lambda key: sizes[key])

@@ -1,4 +1,4 @@
-"""Tensors of a trace that functions given to datasets have captured: found, and replaced by what a run finds there."""
+"""Finds the symbolic tensors that functions capture, and replaces them by the values of a run."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from tvtf.frontend.function.polymorphic_function import Function
 
 
 def is_function(value: Any) -> bool:
-    """Whether a value is of the kinds of functions that are looked into."""
+    """Whether a value is a kind of function whose captures are searched."""
     return isinstance(value, (FunctionType, Function, partial, MethodType))
 
 
 def captured_tensors(value: Any) -> list[SymbolicTensor]:
-    """The tensors in the cells and defaults of a function, and of the functions and containers there, each once."""
+    """Returns the tensors in the cells and defaults of a function, and in functions and containers there, each once."""
     return list({id(tensor): tensor for tensor in _tensors(value, set())}.values())
 
 
 def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
     if isinstance(value, SymbolicTensor):
         yield value
-    elif id(value) not in seen:  # functions and containers may hold themselves
+    elif id(value) not in seen:  # functions and containers may refer to themselves
         seen.add(id(value))
         for part in _parts(value):
             yield from _tensors(part, seen)
 
 
 def _parts(value: Any) -> Iterator[Any]:
+    """Yields the values that a function or container refers to."""
     if isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             if _is_filled(cell):
@@ -50,6 +51,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_filled(cell: CellType) -> bool:
+    """Whether a closure's cell has a value; reading an empty one raises ValueError."""
     try:
         return cell.cell_contents is cell.cell_contents
     except ValueError:
@@ -57,17 +59,19 @@ def _is_filled(cell: CellType) -> bool:
 
 
 def with_values(function: Any, values: dict[int, Any]) -> Any:
-    """A function with other values for the tensors that it has captured, given by their identity.
+    """Returns a function that has ``values``, keyed by the identity of tensors, in place of the tensors it captures.
 
-    What holds none of them stays the same object: what the function changes there is changed.
+    Objects that refer to none of these tensors are shared, not copied, so that the function's side effects on them last.
     """
-    return _Replacing(values).replaced(function)
+    return _CaptureReplacer(values).replaced(function)
 
 
-class _Replacing:
+class _CaptureReplacer:
+    """Copies functions and containers with other values for tensors."""
+
     def __init__(self, values: dict[int, Any]) -> None:
         self.values = values
-        self.made: dict[int, FunctionType] = {}
+        self.copies: dict[int, FunctionType] = {}
 
     def replaced(self, value: Any) -> Any:
         if isinstance(value, SymbolicTensor):
@@ -87,13 +91,13 @@ class _Replacing:
         return type(value)(map(self.replaced, value))
 
     def function(self, function: FunctionType) -> FunctionType:
-        """A copy, which functions that it holds and that hold it know, too."""
-        if id(function) not in self.made:
+        """Returns a copy of the function; functions that refer to each other get copies that refer to each other."""
+        if id(function) not in self.copies:
             closure = function.__closure__ or ()
             changed = [_is_filled(cell) and bool(captured_tensors(cell.cell_contents)) for cell in closure]
             cells = tuple(CellType() if new else cell for cell, new in zip(closure, changed))
             copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-            self.made[id(function)] = copy
+            self.copies[id(function)] = copy
             for cell, old, new in zip(cells, closure, changed):
                 if new:
                     cell.cell_contents = self.replaced(old.cell_contents)
@@ -101,4 +105,4 @@ class _Replacing:
             copy.__kwdefaults__ = self.replaced(function.__kwdefaults__)
             copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
             vars(copy).update(vars(function))
-        return self.made[id(function)]
+        return self.copies[id(function)]

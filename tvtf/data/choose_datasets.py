@@ -1,4 +1,4 @@
-"""Elements of several datasets, chosen one by one: by numbers that are given, or drawn."""
+"""Chooses elements from several datasets, by given or random numbers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tvtf.ops.rules import bind
 
 
 class Choose(Dataset):
-    """Elements of several datasets; ``choices`` is one of their numbers."""
+    """Elements of several datasets; each of ``choices`` is the number of the dataset that the next element comes from."""
 
-    shown = "_DirectedInterleaveDataset"
+    repr_name = "_DirectedInterleaveDataset"
 
     def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
         spec = _common_spec(datasets)
@@ -33,7 +33,7 @@ class Choose(Dataset):
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        open_ones: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
+        open_iterators: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
         for choice in (int(c.numpy()) for c in self.choices.elements()):
             if not 0 <= choice < len(self.datasets):
                 raise InvalidArgumentError(
@@ -41,34 +41,35 @@ class Choose(Dataset):
                     "DirectedInterleaveDataset",
                     f"Selector index out of range: {choice} >= {len(self.datasets)}",
                 )
-            if choice not in open_ones:
+            if choice not in open_iterators:
                 continue
             try:
-                yield next(open_ones[choice])
+                yield next(open_iterators[choice])
             except StopIteration:
-                del open_ones[choice]
-            if len(open_ones) < len(self.datasets) and (self.stop_on_empty or not open_ones):
+                del open_iterators[choice]
+            if len(open_iterators) < len(self.datasets) and (self.stop_on_empty or not open_iterators):
                 return
 
 
 def _common_spec(datasets: Sequence[Dataset]) -> Any:
+    """Returns the spec that covers the elements of all datasets."""
     spec = datasets[0].element_spec
     try:
         for other in datasets[1:]:
             spec = relaxed(spec, other.element_spec)
     except TypeError as error:
-        told = "\n".join(f"Dataset {i} element_spec={d.element_spec}." for i, d in enumerate(datasets))
-        raise TypeError(f"Invalid `datasets`. `datasets` must have compatible element specs.\n {told}") from error
+        specs = "\n".join(f"Dataset {i} element_spec={d.element_spec}." for i, d in enumerate(datasets))
+        raise TypeError(f"Invalid `datasets`. `datasets` must have compatible element specs.\n {specs}") from error
     return spec
 
 
 def choose_from_datasets(
     datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
 ) -> Dataset:
-    """Elements of the dataset that each number of ``choice_dataset`` names.
+    """Takes each element from the dataset whose number is the next element of ``choice_dataset``.
 
     Raises:
-      TypeError: the choices are no int64 scalars, or elements don't go together.
+      TypeError: the choices are not int64 scalars, or the datasets' elements differ in structure or dtype.
 
     >>> import tvtf as tf
     >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
@@ -93,26 +94,30 @@ def choose_from_datasets(
 
 
 class Resampled(Dataset):
-    """Elements with their classes, some of them left out so that classes come as often as is wanted."""
+    """Pairs of a class and an element, with elements dropped at random to reach a target distribution of classes.
 
-    shown = "_MapDataset"
+    An element of a class is accepted with a probability proportional to target over initial frequency (rejection sampling).
+    Without ``initial`` the frequencies are counted during the iteration, starting with one of each class.
+    """
+
+    repr_name = "_MapDataset"
 
     def __init__(
-        self, source: Dataset, class_of: Callable[..., Any], wanted: Any, given: Any, seed: int | None
+        self, source: Dataset, class_of: Callable[..., Any], target: Any, initial: Any, seed: int | None
     ) -> None:
         self.classes = Zip((Map(source, class_of), source))
         self.draws = Random(seed, None)
-        self.wanted = np.asarray(convert_to_tensor(wanted).numpy(), np.float64)
-        self.given = None if given is None else np.asarray(convert_to_tensor(given).numpy(), np.float64)
+        self.target = np.asarray(convert_to_tensor(target).numpy(), np.float64)
+        self.initial = None if initial is None else np.asarray(convert_to_tensor(initial).numpy(), np.float64)
         super().__init__(self.classes.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        seen = np.ones_like(self.wanted)
+        seen = np.ones_like(self.target)
         for (kind, element), draw in zip(self.classes.elements(), self.draws.elements()):
             place = int(kind)
             seen[place] += 1
-            share = seen / seen.sum() if self.given is None else self.given
-            chance = np.divide(self.wanted, share, out=np.zeros_like(share), where=share > 0)
+            share = seen / seen.sum() if self.initial is None else self.initial
+            chance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
             if int(draw) < (1 << 32) * chance[place] / chance.max():
                 yield kind, element
 
@@ -126,12 +131,12 @@ def rejection_resample(
     seed: int | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Elements with their classes, ``(class, element)``, so chosen that classes have another distribution.
+    """Returns ``(class, element)`` pairs, dropped at random so that classes have the distribution ``target_dist``.
 
     Args:
-      class_func: an element's class, an integer scalar.
-      target_dist: how often each class is wanted.
-      initial_dist: how often each comes; counted on the way where None.
+      class_func: returns an element's class, an integer scalar.
+      target_dist: the wanted frequency of each class.
+      initial_dist: the frequency of each class in the dataset; counted during iteration if None.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rejection_resample
     """
@@ -161,15 +166,15 @@ def sample_from_datasets(
     stop_on_empty_dataset: bool = False,
     rerandomize_each_iteration: bool | None = None,
 ) -> Dataset:
-    """Elements of datasets chosen at random; the same ones as TensorFlow's where there are seeds.
+    """Takes each element from a random dataset; with seeds the choices are TensorFlow's.
 
     Args:
-      weights: how likely each dataset is, or a dataset of such tensors; equal by default.
-      rerandomize_each_iteration: whether each iteration draws anew.
+      weights: the probability of each dataset, or a dataset of such tensors; equal by default.
+      rerandomize_each_iteration: whether each iteration makes different choices.
 
     Raises:
-      ValueError: there are no datasets, or not as many weights.
-      TypeError: the weights are no float32 or float64.
+      ValueError: there are no datasets, or their number is not that of the weights.
+      TypeError: the weights are not float32 or float64.
 
     >>> import tvtf as tf
     >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
@@ -192,7 +197,7 @@ def sample_from_datasets(
 
 
 def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
-    """The datasets that can be drawn, and the logarithms of their chances."""
+    """Returns the datasets of nonzero weight and the logarithms of their weights."""
     if weights is None:
         return datasets, convert_to_tensor([[1.0] * len(datasets)])
     if isinstance(weights, Tensor):

@@ -1,4 +1,4 @@
-"""Batches of rows of different lengths, as ragged and sparse tensors."""
+"""Batches rows of different lengths as ragged and sparse tensors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from tvtf.errors import DataLossError
 
 
 class AsRagged(Dataset):
-    """Tensors of unknown sizes as ragged ones."""
+    """Elements whose tensors of unknown sizes are converted to ragged tensors."""
 
     def __init__(self, source: Dataset, row_splits_dtype: Any) -> None:
         self.source, self.row_splits_dtype = source, as_dtype(row_splits_dtype)
         super().__init__(nest.map_structure(self._ragged_spec, source.element_spec), source.size)
 
     def _ragged_spec(self, spec: Any) -> Any:
+        """Returns the spec of a ragged tensor whose ragged dims reach to the last unknown one; static shapes stay dense."""
         if not isinstance(spec, TensorSpec) or spec.shape.rank is None or spec.shape.is_fully_defined():
             return spec
         last = max(axis for axis, size in enumerate(spec.shape) if size is None)
@@ -50,7 +51,7 @@ def _as_ragged(spec: Any, value: Any) -> Any:
 def ragged_batch(
     self: Dataset, batch_size: Any, drop_remainder: bool = False, row_splits_dtype: Any = int64, name: str | None = None
 ) -> Dataset:
-    """Batches of elements whose sizes differ, as ragged tensors.
+    """Returns batches of elements of different sizes as ragged tensors.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ragged_batch
     """
@@ -58,9 +59,9 @@ def ragged_batch(
 
 
 class SparseBatch(Batch):
-    """Every element of the rows is kept, zeros too."""
+    """Batches of dense rows as sparse tensors, which store every element of a row, zeros too."""
 
-    shown = "_DenseToSparseBatchDataset"
+    repr_name = "_DenseToSparseBatchDataset"
 
     def __init__(self, source: Dataset, count: int, row_shape: TensorShape) -> None:
         if not isinstance(source.element_spec, TensorSpec):
@@ -76,15 +77,18 @@ class SparseBatch(Batch):
         return SparseTensorSpec(TensorShape([None]).concatenate(self.row_shape), self.source.element_spec.dtype)
 
     def value(self, handle: list[Any]) -> SparseTensor:
-        rows = [self.source.value(h).eager_array() for h in handle]
-        for row in rows:
+        arrays = [self.source.value(h).eager_array() for h in handle]
+        for row in arrays:
             self._require_room(row.shape)
-        largest = np.max([row.shape for row in rows], axis=0)
-        shape = [int(most) if own is None else own for own, most in zip(self.row_shape, largest)]
-        places = [np.insert(np.argwhere(np.ones(row.shape)), 0, i, axis=1) for i, row in enumerate(rows)]
-        return SparseTensor(np.concatenate(places), np.concatenate([r.ravel() for r in rows]), [len(rows), *shape])
+        largest = np.max([row.shape for row in arrays], axis=0)
+        shape = [
+            int(longest) if requested is None else requested for requested, longest in zip(self.row_shape, largest)
+        ]
+        indices = [np.insert(np.argwhere(np.ones(row.shape)), 0, i, axis=1) for i, row in enumerate(arrays)]
+        return SparseTensor(np.concatenate(indices), np.concatenate([r.ravel() for r in arrays]), [len(arrays), *shape])
 
     def _require_room(self, shape: Sequence[int]) -> None:
+        """Checks that an element fits into ``row_shape``."""
         if len(shape) != self.row_shape.rank or any(o is not None and n > o for n, o in zip(shape, self.row_shape)):
             raise DataLossError(
                 None,
@@ -100,14 +104,14 @@ def _brackets(shape: Sequence[int]) -> str:
 
 @method
 def sparse_batch(self: Dataset, batch_size: Any, row_shape: Any, name: str | None = None) -> Dataset:
-    """Batches of elements whose sizes differ, as sparse tensors with rows of ``row_shape``.
+    """Returns batches of elements of different sizes as sparse tensors with rows of ``row_shape``.
 
     Args:
-      row_shape: of one row; the largest element's size where it is None.
+      row_shape: the shape of one row; a dim that is None becomes that of the batch's largest element.
 
     Raises:
-      TypeError: an element is more than a tensor.
-      DataLossError: when iterated, an element is larger than ``row_shape``.
+      TypeError: an element has several components.
+      DataLossError: during iteration, an element is larger than ``row_shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#sparse_batch
     """

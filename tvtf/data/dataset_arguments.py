@@ -1,4 +1,4 @@
-"""Datasets and iterators as arguments of traced functions: numbers that tell running code which of them a call was given."""
+"""Passes datasets and iterators to traced functions as numbers, by which running code finds the object of the call."""
 
 from __future__ import annotations
 
@@ -22,69 +22,75 @@ _objects: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class InTraces:
-    """What datasets and iterators are in a trace; ``traced_iteration``, which builds on them, fills it in."""
+    """What datasets and iterators do in a trace; ``traced_iteration``, which imports them, sets these functions."""
 
     dataset: Callable[[Tensor, Any], Any]
-    """The dataset that a number stands for."""
+    """Returns the symbolic dataset of a number."""
     iterator: Callable[[Tensor, Any], Any]
-    """The iterator that a number stands for."""
+    """Returns the symbolic iterator of a number."""
     steps: Callable[[Any], Any]
-    """The iteration of a loop over a dataset or iterator."""
+    """Starts the iteration of a traced loop over a dataset or iterator."""
     begin: Callable[[Any], Any]
-    """A new iterator of a dataset, at each run."""
+    """Returns a symbolic iterator of a dataset that starts anew in each run."""
     next: Callable[[Any], Any]
-    """The next element of an iterator, at each run."""
+    """Returns the next element of an iterator, which each run asks for."""
 
 
 in_traces = InTraces()
 
 
-class Held:
-    """What a traced function takes as a number: one trace serves all datasets, or all iterators, of an element spec."""
+class NumberedObject:
+    """An object that is passed to a traced function as a number, so that one trace serves all objects of an element spec."""
 
-    held_kind: ClassVar[str]
+    number_kind: ClassVar[str]
     element_spec: Any
 
     def held_as(self) -> tuple[Tensor, Any]:
-        """The number, and what a trace must know of the object."""
-        return EagerTensor(np.array(number_of(self), int64.np)), self._held_type()
+        """Returns the object's number, and what a trace depends on: its kind and element spec."""
+        return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
-    def _held_type(self) -> Any:
+    def _number_type(self) -> Any:
+        """Returns the part of a trace's key that depends on this object, cached by the identity of its element spec."""
         spec = self.element_spec
-        known = self.__dict__.get("_type_held")
-        if known is None or known[0] is not spec:
-            known = self.__dict__["_type_held"] = spec, (self.held_kind, structure_key(spec), tuple(nest.flatten(spec)))
-        return known[1]
+        cached = self.__dict__.get("_cached_number_type")
+        if cached is None or cached[0] is not spec:
+            cached = self.__dict__["_cached_number_type"] = (
+                spec,
+                (self.number_kind, structure_key(spec), tuple(nest.flatten(spec))),
+            )
+        return cached[1]
 
     def held_by(self, number: Tensor) -> Any:
-        """The object of a number; while tracing, what stands for all objects of this one's type."""
+        """Returns the object of a number; during tracing, a symbolic object that stands for all of this type."""
         if isinstance(number, EagerTensor):
             return object_of(number.eager_array())
-        return (in_traces.dataset if self.held_kind == "dataset" else in_traces.iterator)(number, self.element_spec)
+        return (in_traces.dataset if self.number_kind == "dataset" else in_traces.iterator)(number, self.element_spec)
 
-    def held_spec(self) -> Any:
-        """How signatures show it."""
+    def argument_spec(self) -> Any:
+        """Returns the type spec that signatures show."""
         return self
 
     @property
     def _type_spec(self) -> Any:
-        return self.held_spec()
+        return self.argument_spec()
 
     def needs_itself(self) -> None:
-        """Raises NeedsItself where the object is one of many."""
+        """Raises NeedsItself if the object is symbolic and stands for many."""
 
 
-def number_of(held: Any) -> int:
-    number = _numbers.get(held)
+def number_of(value: Any) -> int:
+    """Returns an object's number; a new object gets the next one. Only weak references to objects are stored."""
+    number = _numbers.get(value)
     if number is not None:
         return number
     with _lock:
-        number = _numbers.get(held)
+        number = _numbers.get(value)
         if number is None:
-            number = _numbers[held] = next(_count)
-            _objects[number] = held
+            number = _numbers[value] = next(_count)
+            _objects[number] = value
         return number
 
 
 def object_of(number: np.ndarray) -> Any:
+    """Returns the object of a number."""
     return _objects[int(number)]

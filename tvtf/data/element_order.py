@@ -1,4 +1,4 @@
-"""Which elements come, and in what order: take, skip, repeat, shuffle, zip, interleave ..."""
+"""Selects and orders elements: take, skip, shard, repeat, shuffle, concatenate, zip, prefetch, unique."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.argument_conversion import number
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
-from tvtf.data.parallel import Ahead, Ready, debug
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, PassThrough, method, scaled
+from tvtf.data.parallel import ComputedElements, PrefetchingIterator, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import DType, int32, int64, string
 from tvtf.errors import InvalidArgumentError
 
 
-class Take(Through):
+class Take(PassThrough):
+    """The first ``count`` elements of a dataset."""
+
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         endless = count if source.size == INFINITE and count >= 0 else source.size
@@ -34,14 +36,16 @@ class Take(Through):
 
 @method
 def take(self: Dataset, count: Any, name: str | None = None) -> Dataset:
-    """The first ``count`` elements; all where it is -1.
+    """Returns the first ``count`` elements; all of them if it is -1.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#take
     """
     return Take(self, number(count))
 
 
-class Skip(Through):
+class Skip(PassThrough):
+    """All but the first ``count`` elements of a dataset."""
+
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         super().__init__(source, 0 if count < 0 else scaled(source.size, lambda n: max(n - count, 0)))
@@ -52,14 +56,16 @@ class Skip(Through):
 
 @method
 def skip(self: Dataset, count: Any, name: str | None = None) -> Dataset:
-    """All but the first ``count`` elements; none where it is -1.
+    """Returns all but the first ``count`` elements; none if it is -1.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#skip
     """
     return Skip(self, number(count))
 
 
-class Shard(Through):
+class Shard(PassThrough):
+    """Every ``count``-th element of a dataset, starting at ``index``."""
+
     def __init__(self, source: Dataset, count: int, index: int) -> None:
         if count < 1:
             raise InvalidArgumentError(
@@ -82,17 +88,19 @@ class Shard(Through):
 
 @method
 def shard(self: Dataset, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
-    """Every ``num_shards``-th element from the one at ``index`` on.
+    """Returns every ``num_shards``-th element, starting with the one at ``index``.
 
     Raises:
-      InvalidArgumentError: no shards, or no such index.
+      InvalidArgumentError: ``num_shards`` is not positive, or ``index`` is not below it.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shard
     """
     return Shard(self, number(num_shards), number(index))
 
 
-class Repeat(Through):
+class Repeat(PassThrough):
+    """The elements of a dataset ``count`` times; without end if it is negative."""
+
     def __init__(self, source: Dataset, count: int) -> None:
         self.count = count
         endless = INFINITE if source.size else 0
@@ -106,21 +114,26 @@ class Repeat(Through):
             for handle in self.source.handles():
                 empty = False
                 yield handle
-            if empty and self.count < 0:
+            if empty and self.count < 0:  # repeating nothing without end would never return
                 return
 
 
 @method
 def repeat(self: Dataset, count: Any = None, name: str | None = None) -> Dataset:
-    """The elements ``count`` times over; without end where it is None or -1.
+    """Repeats the elements ``count`` times; without end if it is None or -1.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#repeat
     """
     return Repeat(self, -1 if count is None else number(count))
 
 
-class Shuffle(Through):
-    """``slices`` are the stretches of the ring buffer; only one source is open, so there is one."""
+class Shuffle(PassThrough):
+    """The elements of a dataset in TensorFlow's random order for the same seeds.
+
+    Each element is swapped with the buffer's first one and taken from there, as in TensorFlow's ring buffer: a different
+    way to fill the gap would give another order. TensorFlow splits the buffer into slices, one per epoch in it; here one
+    iteration of the source is open, so there is a single slice.
+    """
 
     def __init__(self, source: Dataset, buffer_size: int, seed: Any, new_each_time: bool) -> None:
         if buffer_size < 1 and buffer_size != UNKNOWN:
@@ -138,8 +151,8 @@ class Shuffle(Through):
         source = self.source.handles()
         buffer: deque[Any] = deque()
         while True:
-            wanted = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
-            buffer.extend(itertools.islice(source, wanted))
+            missing = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
+            buffer.extend(itertools.islice(source, missing))
             if not buffer:
                 return
             chosen = next(random) % len(buffer)
@@ -155,15 +168,15 @@ def shuffle(
     reshuffle_each_iteration: bool | None = True,
     name: str | None = None,
 ) -> Dataset:
-    """Elements in random order: each is drawn from a buffer of ``buffer_size``.
+    """Returns the elements in random order, each drawn from a buffer of ``buffer_size`` elements.
 
     Args:
-      buffer_size: at least 1; ``UNKNOWN_CARDINALITY`` for all elements.
-      seed: with it, or a global seed, the order is TensorFlow's for the same seeds.
-      reshuffle_each_iteration: whether each iteration has an order of its own.
+      buffer_size: at least 1; ``UNKNOWN_CARDINALITY`` buffers all elements.
+      seed: with this or a global seed, the order is TensorFlow's for the same seeds.
+      reshuffle_each_iteration: whether each iteration has a different order.
 
     Raises:
-      InvalidArgumentError: the buffer holds nothing.
+      InvalidArgumentError: ``buffer_size`` is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shuffle
     """
@@ -176,6 +189,8 @@ def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
 
 
 class Concatenate(Dataset):
+    """The elements of one dataset followed by those of another."""
+
     def __init__(self, first: Dataset, second: Dataset) -> None:
         self.parts = first, second
         unknown = UNKNOWN if UNKNOWN in (first.size, second.size) else None
@@ -192,10 +207,10 @@ class Concatenate(Dataset):
 
 @method
 def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
-    """These elements, then those of ``dataset``.
+    """Appends the elements of ``dataset``.
 
     Raises:
-      TypeError: their forms or dtypes differ.
+      TypeError: the elements' structures or dtypes differ.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#concatenate
     """
@@ -203,6 +218,8 @@ def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dat
 
 
 class Zip(Dataset):
+    """The elements of several datasets side by side, in the nested structure of ``datasets``."""
+
     def __init__(self, datasets: Any) -> None:
         self.datasets = datasets
         self.flat = _flat(datasets)
@@ -219,7 +236,7 @@ class Zip(Dataset):
                 )
         finite = [d.size for d in self.flat if d.size != INFINITE]
         size = UNKNOWN if UNKNOWN in finite else min(finite, default=INFINITE)
-        self.pack = nest.packer(_places(datasets))
+        self.pack = nest.packer(_skeleton(datasets))
         super().__init__(self.pack(iter([d.element_spec for d in self.flat])), size)
 
     def size_of_batches(self) -> int | None:
@@ -237,21 +254,22 @@ class Zip(Dataset):
 
 
 def _flat(datasets: Any) -> list[Any]:
+    """Returns the datasets in a nest of tuples and dicts, with sorted keys."""
     if isinstance(datasets, dict):
         return [d for key in sorted(datasets) for d in _flat(datasets[key])]
     return [d for each in datasets for d in _flat(each)] if isinstance(datasets, tuple) else [datasets]
 
 
-def _places(datasets: Any) -> Any:
-    """Zeros in the form of nested tuples and dicts of datasets, with sorted keys."""
+def _skeleton(datasets: Any) -> Any:
+    """Returns the structure of nested tuples and dicts of datasets, with zeros as leaves and sorted keys."""
     if isinstance(datasets, dict):
-        return {key: _places(datasets[key]) for key in sorted(datasets)}
-    return tuple(map(_places, datasets)) if isinstance(datasets, tuple) else 0
+        return {key: _skeleton(datasets[key]) for key in sorted(datasets)}
+    return tuple(map(_skeleton, datasets)) if isinstance(datasets, tuple) else 0
 
 
 @method
 def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Dataset:
-    """Pairs of an int64 number, from ``start`` on, and an element.
+    """Pairs each element with its int64 number, counted from ``start``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#enumerate
     """
@@ -259,7 +277,9 @@ def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Datase
 
 
 class Counter(Dataset):
-    shown = "_ScanDataset"
+    """Numbers from ``start`` on, without end."""
+
+    repr_name = "_ScanDataset"
 
     def __init__(self, start: Any, step: Any, dtype: DType) -> None:
         self.start, self.step, self.dtype = start, step, dtype
@@ -275,8 +295,8 @@ class Counter(Dataset):
         return EagerTensor(np.array(handles, self.dtype.np))
 
 
-class Prefetch(Ready):
-    """A thread works ahead by a few elements."""
+class Prefetch(ComputedElements):
+    """A dataset whose next few elements a thread computes ahead of time."""
 
     def __init__(self, source: Dataset, buffer_size: int) -> None:
         if buffer_size < -1:
@@ -293,12 +313,12 @@ class Prefetch(Ready):
 
     def handles(self) -> Iterator[Any]:
         elements = self.source.elements()
-        return Ahead(elements, self.buffer_size) if self.buffer_size and not debug.on else elements
+        return PrefetchingIterator(elements, self.buffer_size) if self.buffer_size and not debug.on else elements
 
 
 @method
 def prefetch(self: Dataset, buffer_size: Any, name: str | None = None) -> Dataset:
-    """A thread prepares up to ``buffer_size`` elements ahead.
+    """Computes up to ``buffer_size`` elements ahead of time in a thread.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#prefetch
     """
@@ -306,6 +326,8 @@ def prefetch(self: Dataset, buffer_size: Any, name: str | None = None) -> Datase
 
 
 class Unique(Dataset):
+    """The distinct elements of a dataset, in the order of their first occurrence."""
+
     def __init__(self, source: Dataset) -> None:
         self.source = source
         for spec in nest.flatten(source.element_spec):
@@ -331,11 +353,11 @@ class Unique(Dataset):
 
 @method
 def unique(self: Dataset, name: str | None = None) -> Dataset:
-    """Each element once.
+    """Returns each distinct element once.
 
     Raises:
-      TypeError: elements are no int32, int64 or strings.
-      InvalidArgumentError: they have several parts.
+      TypeError: elements are not int32, int64 or strings.
+      InvalidArgumentError: an element has several components.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#unique
     """

@@ -1,4 +1,4 @@
-"""Datasets of ``tf.train.Example``: parsed, read in batches, written.
+"""Parses, reads and writes datasets of ``tf.train.Example``.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/make_batched_features_dataset
 """
@@ -21,11 +21,11 @@ from tvtf.fileio.tfrecord import TFRecordWriter as RecordWriter
 def parse_example_dataset(
     features: Any, num_parallel_calls: Any = 1, deterministic: bool | None = None
 ) -> Callable[[Dataset], Dataset]:
-    """For ``apply``: ``tf.io.parse_example`` of batches of serialized examples.
+    """For ``apply``: parses batches of serialized examples as ``tf.io.parse_example`` does.
 
     Raises:
-      ValueError: no ``features``.
-      TypeError: the dataset's elements are no vectors of strings.
+      ValueError: ``features`` is None.
+      TypeError: the dataset's elements are not vectors of strings.
 
     >>> import tvtf as tf
     >>> one = tf.train.Example(features=tf.train.Features(feature={
@@ -54,12 +54,12 @@ def parse_example_dataset(
 
 
 def _parsed(texts: Any, features: Any) -> Any:
-    """The features, of which sparse ones know how many examples there are."""
-    found = public_names()["io.parse_example"](texts, features)
-    for each in found.values():
+    """Parses a batch of examples; sparse features get the static batch size."""
+    parsed = public_names()["io.parse_example"](texts, features)
+    for each in parsed.values():
         if isinstance(each, SparseTensor):
             each.set_shape(texts.shape.concatenate(each.shape[1:]))
-    return found
+    return parsed
 
 
 @export("data.experimental.make_batched_features_dataset")
@@ -80,20 +80,21 @@ def make_batched_features_dataset(
     sloppy_ordering: bool = False,
     drop_final_batch: bool = False,
 ) -> Dataset:
-    """Batches of the features of the ``tf.train.Example`` in files: dicts, or pairs of one and a label.
+    """Reads batches of the features of ``tf.train.Example`` from files: dicts, or pairs of a dict and labels.
 
     Args:
-      file_pattern: names of files, or patterns of such.
+      file_pattern: file names or glob patterns.
       features: as for ``tf.io.parse_example``.
-      reader, reader_args: what makes a dataset of serialized examples of a file's name; ``tf.data.TFRecordDataset``.
-      label_key: which feature is the label.
-      num_epochs: how often the files are read; without end by default.
-      shuffle, shuffle_buffer_size, shuffle_seed: whether files and examples come in random order.
-      prefetch_buffer_size, reader_num_threads, parser_num_threads, sloppy_ordering: how much happens at once.
-      drop_final_batch: whether a last batch of fewer is left out.
+      reader, reader_args: a function that returns a dataset of serialized examples for a file name, and its further
+        arguments; ``tf.data.TFRecordDataset`` by default.
+      label_key: the feature that is the label.
+      num_epochs: how many times the files are read; without end by default.
+      shuffle, shuffle_buffer_size, shuffle_seed: whether files and examples are shuffled, and how.
+      prefetch_buffer_size, reader_num_threads, parser_num_threads, sloppy_ordering: how much is done in parallel.
+      drop_final_batch: whether a smaller last batch is left out.
 
     Raises:
-      ValueError: ``label_key`` is no feature.
+      ValueError: ``label_key`` is not one of ``features``.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -123,14 +124,14 @@ def make_batched_features_dataset(
     if num_epochs != 1:
         examples = examples.repeat(num_epochs)
     batches = examples.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
-    found: Any = parse_example_dataset(features, parser_num_threads or 2)(batches)
+    parsed: Any = parse_example_dataset(features, parser_num_threads or 2)(batches)
     if label_key:
         if label_key not in features:
             raise ValueError(
                 f"The `label_key` provided ({label_key}) must be one of the `features` keys: {features.keys()}."
             )
-        found = found.map(lambda parts: (parts, parts.pop(label_key)))
-    return found.prefetch(-1 if prefetch_buffer_size is None else prefetch_buffer_size)  # type: ignore[no-any-return]
+        parsed = parsed.map(lambda parts: (parts, parts.pop(label_key)))
+    return parsed.prefetch(-1 if prefetch_buffer_size is None else prefetch_buffer_size)  # type: ignore[no-any-return]
 
 
 @export("data.experimental.TFRecordWriter")
@@ -152,10 +153,10 @@ class TFRecordWriter:
         self._path, self._compression = filename, compression_type
 
     def write(self, dataset: Any) -> None:
-        """Writes the elements, a record each.
+        """Writes each element as a record.
 
         Raises:
-          TypeError: it is no dataset, or its elements are no scalar strings.
+          TypeError: ``dataset`` is not a dataset of scalar strings.
         """
         if not isinstance(dataset, Dataset):
             raise TypeError(f"Invalid `dataset.` Expected a `tf.data.Dataset` object but got {type(dataset)}.")

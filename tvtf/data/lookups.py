@@ -1,4 +1,4 @@
-"""Lookup tables filled by a dataset of keys and values.
+"""Fills lookup tables from a dataset of keys and values.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/table_from_dataset
 """
@@ -22,10 +22,10 @@ from tvtf.lookup.tables import StaticHashTable, StaticVocabularyTable
 
 @export("data.experimental.DatasetInitializer")
 class DatasetInitializer(Initializer):
-    """Pairs from a dataset of a key and a value, two scalars.
+    """The keys and values of a lookup table, from a dataset of pairs of scalars.
 
     Raises:
-      ValueError: its elements are something else.
+      ValueError: the dataset's elements are not pairs of scalars.
 
     >>> import tvtf as tf
     >>> pairs = tf.data.Dataset.range(3).map(lambda x: (x, tf.strings.as_string(x * 2)))
@@ -51,20 +51,21 @@ def _vector(column: Any, dtype: Any) -> np.ndarray:
 
 
 def _checked(spec: Any) -> Any:
-    told = (
+    """Checks that elements are pairs of scalars, and returns their specs."""
+    prefix = (
         "Datasets used to initialize lookup tables must produce elements in the form (key, value), where the keys and values "
         "are scalar tensors. However, the given dataset produces "
     )
     if not isinstance(spec, tuple) or len(spec) != 2:
         count = len(spec) if nest.is_nested(spec) else 1
         raise ValueError(
-            f"{told}{count} components instead of two (key, value) components. Full dataset element spec: {spec}."
+            f"{prefix}{count} components instead of two (key, value) components. Full dataset element spec: {spec}."
         )
     for what, each in zip(("key", "value"), spec):
         if not isinstance(each, TensorSpec):
-            raise ValueError(f"{told}non-Tensor {what}s of type {type(each)}.")
+            raise ValueError(f"{prefix}non-Tensor {what}s of type {type(each)}.")
         if each.shape.rank not in (None, 0):
-            raise ValueError(f"{told}non-scalar {what} Tensors of rank {each.shape.rank}.")
+            raise ValueError(f"{prefix}non-scalar {what} Tensors of rank {each.shape.rank}.")
     return spec
 
 
@@ -78,16 +79,17 @@ def table_from_dataset(
     key_dtype: Any = string,
     name: str | None = None,
 ) -> Any:
-    """A lookup table of the keys and values of a dataset.
+    """Returns a lookup table of the keys and values of a dataset.
 
     Args:
-      num_oov_buckets: how many ids behind the values other keys get by their hash; of int64 values alone.
-      vocab_size: how many elements there are.
-      default_value: of other keys, where there are no buckets.
+      num_oov_buckets: the number of ids after the last value that missing keys are hashed to; int64 values only.
+      vocab_size: the number of elements.
+      default_value: the value of missing keys if there are no buckets.
 
     Raises:
-      ValueError: a negative ``num_oov_buckets``, a ``vocab_size`` below one, or no default for values that are no numbers.
-      TypeError: keys that are neither integers nor strings.
+      ValueError: ``num_oov_buckets`` is negative, ``vocab_size`` is not positive, or values that are not numbers have no
+        default.
+      TypeError: keys are neither integers nor strings.
 
     >>> import tvtf as tf
     >>> pairs = tf.data.Dataset.range(3).map(lambda x: (x, tf.strings.as_string(x * 2)))
@@ -115,6 +117,7 @@ def table_from_dataset(
 
 
 def _check(num_oov_buckets: int, vocab_size: Any, key_dtype: Any) -> None:
+    """Checks the arguments of `table_from_dataset`."""
     if num_oov_buckets < 0:
         raise ValueError(f"`num_oov_buckets` must be greater than or equal to 0, got {num_oov_buckets}.")
     if isinstance(vocab_size, int) and vocab_size < 1:
@@ -133,7 +136,7 @@ def index_table_from_dataset(
     key_dtype: Any = string,
     name: str | None = None,
 ) -> Any:
-    """A lookup table from the keys of a dataset to their places in it; see ``table_from_dataset``.
+    """Returns a lookup table from the keys of a dataset to their positions in it; see ``table_from_dataset``.
 
     >>> import tvtf as tf
     >>> keys = tf.data.Dataset.from_tensor_slices(["a", "b", "c"])

@@ -1,4 +1,4 @@
-"""Functions of elements: map, filter, flat_map, interleave, scan, reduce ..."""
+"""Applies users' functions to elements: map, filter, flat_map, interleave, scan, reduce, cache."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tvtf.core.log import logger
 from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.data.argument_conversion import number
 from tvtf.data.base import UNKNOWN, Dataset, method
-from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_unused
-from tvtf.data.specs import HeldSpec
+from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
+from tvtf.data.specs import NumberedSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import OpError
@@ -24,7 +24,7 @@ from tvtf.frontend.function.polymorphic_function import function
 
 
 class Eager:
-    """A user's function of elements, run as Python; a tuple is passed as several arguments."""
+    """A user's function of elements, run as Python; a tuple element is passed as several arguments."""
 
     def __init__(self, user: Callable[..., Any]) -> None:
         if not callable(user):
@@ -32,58 +32,61 @@ class Eager:
         self.user = user
 
     def __call__(self, *elements: Element) -> Any:
-        found = self.user(*_arguments(elements))
-        return found if isinstance(found, Dataset) else result_of(found)
+        result = self.user(*_arguments(elements))
+        return result if isinstance(result, Dataset) else result_of(result)
 
 
 class Traced(Eager):
-    """A user's function of elements, traced once for their spec; what can't be compiled runs as Python, which is logged."""
+    """A user's function of elements, traced once for their spec.
+
+    A function that cannot be traced or compiled runs as Python for each element, with a warning.
+    """
 
     def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
         super().__init__(user)
         specs = (*state, source.element_spec)
-        plain = all(type(spec) is TensorSpec for spec in nest.flatten(specs))
-        self._flatten = nest.flattener(specs) if plain else None
+        all_dense = all(type(spec) is TensorSpec for spec in nest.flatten(specs))
+        self._flatten = nest.flattener(specs) if all_dense else None
         try:
             self._traced = None if debug.on or _needs_values(specs) else self._trace(specs)
-        except (TypeError, ValueError, NotImplementedError) as refusal:
+        except (TypeError, ValueError, NotImplementedError) as error:
             self._traced = None
-            self.spec = self._first(source, refusal)
+            self.spec = self._eager_spec(source, error)
         else:
-            self.spec = self._first(source) if self._traced is None else _result_spec(self._traced)
+            self.spec = self._eager_spec(source) if self._traced is None else _result_spec(self._traced)
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
-        traced = function(lambda *element: result_of(self.user(*_with_own_containers(element))))
+        traced = function(lambda *element: result_of(self.user(*_with_new_containers(element))))
         return traced.get_concrete_function(*_arguments(specs))
 
-    def _first(self, source: Dataset, refusal: Exception | None = None) -> Any:
-        """The specs of what it makes of the first element, any dim of which may be another for the next.
+    def _eager_spec(self, source: Dataset, trace_error: Exception | None = None) -> Any:
+        """Returns the spec of the function's result on the first element, with all dims unknown: they may change.
 
-        Raises the refusal to trace it where it fails on the element, too.
+        Raises the error of tracing if the function fails on the element, too.
         """
         for element in source.elements():
             try:
-                found = nest.map_structure(_of_rank, spec_of(super().__call__(element)))
+                result_spec = nest.map_structure(_with_unknown_dims, spec_of(super().__call__(element)))
             except Exception as error:
-                raise refusal or error from None
-            if refusal is not None:
+                raise trace_error or error from None
+            if trace_error is not None:
                 logger.warning(
-                    "tf.data runs %r as Python for each element: it can't be compiled: %s", self.user, refusal
+                    "tf.data runs %r as Python for each element: it can't be compiled: %s", self.user, trace_error
                 )
-            return found
-        if refusal is not None:
-            raise refusal
+            return result_spec
+        if trace_error is not None:
+            raise trace_error
         return source.element_spec
 
     @property
     def is_brief(self) -> bool:
-        """Whether Python alone runs it, and threads gain nothing."""
+        """Whether a Python plan without compiled code runs it, so that threads gain nothing."""
         plan = self._traced.plan() if self._traced is not None else None
         return plan is not None and plan.is_brief
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it runs without Python, which could wait for something."""
+        """Whether it runs without calling Python, which could block."""
         return self._traced is not None and not self._traced.graph.root.python.is_called
 
     def __call__(self, *elements: Element) -> Any:
@@ -95,8 +98,8 @@ class Traced(Eager):
         return self._traced.call_flat([t for t in flat if t is not None])
 
 
-def _with_own_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The element in dicts and lists that the user's function may change: ``features.pop("label")``."""
+def _with_new_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copies the element's dicts and lists, which the user's function may change: ``features.pop("label")``."""
     return nest.map_structure(lambda leaf: leaf, element)  # type: ignore[no-any-return]
 
 
@@ -104,18 +107,20 @@ def _result_spec(traced: Any) -> Any:
     return nest.map_structure(_spec, traced.structured_outputs)
 
 
-def _of_rank(spec: Any) -> Any:
+def _with_unknown_dims(spec: Any) -> Any:
+    """Returns a tensor spec of the same rank without static dims; other specs unchanged."""
     return TensorSpec([None] * (spec.shape.rank or 0), spec.dtype) if isinstance(spec, TensorSpec) else spec
 
 
 def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """One element that is a tuple is spread; an accumulator beside an element isn't."""
+    """Spreads a single tuple element into arguments; an accumulator and an element stay two arguments."""
     return (
         values[0] if len(values) == 1 and isinstance(values[0], tuple) and not hasattr(values[0], "_fields") else values
     )
 
 
 def _spec(leaf: Any) -> Any:
+    """Returns the spec of a leaf of a traced function's structured outputs."""
     if leaf is None:
         return NoneTensorSpec()
     if isinstance(leaf, CompositeTensor):
@@ -124,11 +129,13 @@ def _spec(leaf: Any) -> Any:
 
 
 def _needs_values(specs: Any) -> bool:
-    """Whether elements are no tensors: datasets are not."""
-    return not all(isinstance(s, TypeSpec) and not isinstance(s, HeldSpec) for s in nest.flatten(specs))
+    """Whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
+    return not all(isinstance(s, TypeSpec) and not isinstance(s, NumberedSpec) for s in nest.flatten(specs))
 
 
 class Map(Dataset):
+    """A function of each element of a dataset."""
+
     def __init__(self, source: Dataset, user: Callable[..., Any]) -> None:
         self.source = source
         self.function = Traced(user, source)
@@ -140,7 +147,9 @@ class Map(Dataset):
         return map(self.function, self.source.elements())
 
 
-class ParallelMap(Ready):
+class ParallelMap(ComputedElements):
+    """A function of each element, computed by several threads."""
+
     def __init__(self, source: Dataset, user: Callable[..., Any], workers: Workers) -> None:
         self.source, self.workers = source, workers
         self.function = Traced(user, source)
@@ -149,8 +158,8 @@ class ParallelMap(Ready):
     def handles(self) -> Iterator[Any]:
         if self.function.is_brief:
             return map(self.function, self.source.elements())
-        waits = not self.function.is_compiled
-        return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles(), waits)
+        may_block = not self.function.is_compiled
+        return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles(), may_block)
 
 
 @method
@@ -163,15 +172,15 @@ def map_(
     use_unbounded_threadpool: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """``map_func`` of each element; it is traced once and compiled.
+    """Applies ``map_func``, which is traced and compiled once, to each element.
 
     Args:
-      map_func: takes the parts of a tuple as arguments; returns a nest of tensors, of which lists become tensors.
-      num_parallel_calls: how many elements are computed at once, by threads; ``tf.data.AUTOTUNE`` for one per core.
-      deterministic: whether they come in order all the same; they do by default.
+      map_func: takes the components of a tuple as arguments; returns a nest of tensors, in which lists become tensors.
+      num_parallel_calls: the number of threads that compute elements; ``tf.data.AUTOTUNE`` for one per core.
+      deterministic: whether the threads' results keep the order of the elements, as they do by default.
 
     Raises:
-      ValueError: ``synchronous`` with parallel calls.
+      ValueError: ``synchronous`` is set together with ``num_parallel_calls``.
       InvalidArgumentError: ``num_parallel_calls`` is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#map
@@ -192,6 +201,8 @@ def _may_be_a_bool(spec: Any) -> bool:
 
 
 class Filter(Dataset):
+    """The elements of a dataset for which a predicate is true."""
+
     def __init__(self, source: Dataset, predicate: Callable[..., Any]) -> None:
         self.source = source
         self.function = Traced(predicate, source)
@@ -211,10 +222,10 @@ class Filter(Dataset):
 
 @method
 def filter_(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-    """The elements for which ``predicate`` gives true.
+    """Returns the elements for which ``predicate`` is true.
 
     Raises:
-      ValueError: it gives no bool scalar.
+      ValueError: ``predicate`` returns something other than a bool scalar.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#filter
     """
@@ -222,6 +233,8 @@ def filter_(self: Dataset, predicate: Callable[..., Any], name: str | None = Non
 
 
 class TakeWhile(Filter):
+    """The elements before the first one for which a predicate is false."""
+
     def size_of_batches(self) -> int | None:
         return None
 
@@ -234,7 +247,7 @@ class TakeWhile(Filter):
 
 @method
 def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-    """The elements before the first for which ``predicate`` gives false.
+    """Returns the elements before the first one for which ``predicate`` is false.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#take_while
     """
@@ -243,11 +256,11 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
 
 AUTOTUNE = -1
 AHEAD = 8
-"""Elements by which the threads of datasets that are open at once are ahead."""
+"""The least number of elements that the thread of each open dataset of a parallel interleave computes ahead."""
 
 
 class Interleave(Dataset):
-    """``cycle`` datasets are open at once, each gives ``block`` elements in turn; flat_map is a cycle of one.
+    """Elements of ``cycle`` datasets that are open at the same time, ``block`` of each in turn; flat_map is a cycle of one.
 
     Source: ``tensorflow/core/kernels/data/interleave_dataset_op.cc``.
     """
@@ -263,47 +276,47 @@ class Interleave(Dataset):
         return self.source.element_spec
 
     def _inner(self, element: Element) -> Dataset:
-        found = self.function(element)
-        if not isinstance(found, Dataset):
-            raise TypeError(f"The `map_func` argument must return a `Dataset` object. Got {type(found).__name__}.")
-        return found
+        dataset = self.function(element)
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"The `map_func` argument must return a `Dataset` object. Got {type(dataset).__name__}.")
+        return dataset
 
     def handles(self) -> Iterator[Any]:
         source = self.source.elements()
-        open_ones = self._opened_at_once(source)
+        open_iterators = self._initial_iterators(source)
         exhausted, at = False, 0
-        while not exhausted or any(o is not None for o in open_ones):
-            if open_ones[at] is None and not exhausted:
+        while not exhausted or any(o is not None for o in open_iterators):
+            if open_iterators[at] is None and not exhausted:
                 element = next(source, None)
                 exhausted = element is None
-                open_ones[at] = None if exhausted else self._opened(element)
-            yield from self._block(open_ones, at)
+                open_iterators[at] = None if exhausted else self._open(element)
+            yield from self._block(open_iterators, at)
             at = (at + 1) % self.cycle
 
-    def _opened_at_once(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
+    def _initial_iterators(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
         return [None] * self.cycle
 
-    def _opened(self, element: Element) -> Iterator[Element]:
+    def _open(self, element: Element) -> Iterator[Element]:
         return self._inner(element).elements()
 
-    def _block(self, open_ones: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
-        current = open_ones[at]
+    def _block(self, open_iterators: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
+        current = open_iterators[at]
         if current is None:
             return
         for _ in range(self.block):
             try:
                 yield next(current)
             except StopIteration:
-                open_ones[at] = None
+                open_iterators[at] = None
                 return
 
 
 @method
 def flat_map(self: Dataset, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
-    """The elements of the datasets that ``map_func`` makes of the elements, one after the other.
+    """Concatenates the datasets that ``map_func`` returns for the elements.
 
     Raises:
-      TypeError: it makes no dataset.
+      TypeError: ``map_func`` returns something other than a dataset.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#flat_map
     """
@@ -311,6 +324,8 @@ def flat_map(self: Dataset, map_func: Callable[..., Any], name: str | None = Non
 
 
 class FlatMap(Interleave):
+    """The concatenated datasets that a function returns for the elements."""
+
     def __init__(self, source: Dataset, user: Callable[..., Any]) -> None:
         super().__init__(source, user, 1, 1)
 
@@ -328,17 +343,17 @@ def interleave(
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """``block_length`` elements in turn of each of ``cycle_length`` datasets that ``map_func`` makes of elements.
+    """Returns ``block_length`` elements in turn from each of ``cycle_length`` open datasets that ``map_func`` returns.
 
     Args:
-      cycle_length: one for each core where it is None or ``tf.data.AUTOTUNE``, but no more than ``num_parallel_calls``.
-      num_parallel_calls: where given, each of the datasets that are open is iterated ahead by a thread of its own;
-        ``tf.data.AUTOTUNE`` or a positive number.
-      deterministic: whether elements come in the order that they have without threads; they do by default. Where False,
-        they come as threads have them.
+      cycle_length: None or ``tf.data.AUTOTUNE`` open one dataset per core, but no more than ``num_parallel_calls``.
+      num_parallel_calls: if set, to ``tf.data.AUTOTUNE`` or a positive number, each open dataset has a thread that
+        computes its elements ahead of time.
+      deterministic: whether elements keep the order that they have without threads, as they do by default. If False, they
+        come in the order in which threads finish them.
 
     Raises:
-      InvalidArgumentError: a length or a number of calls is not positive.
+      InvalidArgumentError: ``cycle_length``, ``block_length`` or ``num_parallel_calls`` is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#interleave
     """
@@ -357,6 +372,8 @@ def interleave(
 
 
 class ParallelInterleave(Interleave):
+    """An interleave whose open datasets are iterated by threads."""
+
     def __init__(self, source: Dataset, user: Callable[..., Any], cycle: int, block: int, in_order: bool) -> None:
         super().__init__(source, user, cycle, block)
         self.in_order = in_order
@@ -365,30 +382,32 @@ class ParallelInterleave(Interleave):
         if self.in_order:
             return super().handles()
         sources = (self._inner(element).elements() for element in self.source.elements())
-        return AsTheyCome(sources, self.cycle, self.cycle * self.block)
+        return UnorderedMerge(sources, self.cycle, self.cycle * self.block)
 
-    def _opened_at_once(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
-        first = [self._opened(element) for element in itertools.islice(source, self.cycle)]
+    def _initial_iterators(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
+        first = [self._open(element) for element in itertools.islice(source, self.cycle)]
         return [*first, *[None] * (self.cycle - len(first))]
 
-    def _opened(self, element: Element) -> Iterator[Element]:
-        return Ahead(super()._opened(element), max(self.block, AHEAD), waits=True)
+    def _open(self, element: Element) -> Iterator[Element]:
+        return PrefetchingIterator(super()._open(element), max(self.block, AHEAD), may_block=True)
 
 
 class Scan(Dataset):
+    """The outputs of a function of a running state and each element."""
+
     def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
         self.source, self.initial = source, tensors_of(initial)
-        self.function, _ = _settled(user, source, spec_of(self.initial), _state_of_two)
+        self.function, _ = _trace_with_stable_state(user, source, spec_of(self.initial), _scan_state)
         super().__init__(self.function.spec[1], source.size)
 
     def handles(self) -> Iterator[Any]:
         state = self.initial
         for element in self.source.elements():
-            state, found = self.function(state, element)
-            yield found
+            state, output = self.function(state, element)
+            yield output
 
 
-def _state_of_two(results: Any) -> Any:
+def _scan_state(results: Any) -> Any:
     if not isinstance(results, tuple) or len(results) != 2:
         raise TypeError(
             "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
@@ -397,18 +416,22 @@ def _state_of_two(results: Any) -> Any:
     return results[0]
 
 
-def _settled(
+def _trace_with_stable_state(
     user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]
 ) -> tuple[Traced, Any]:
-    """A function of a state and an element, traced for all shapes that its states take, and the specs of these."""
+    """Traces a function of a state and an element, and returns it with the spec of the state.
+
+    Where a step changes a dim of the state, the spec is relaxed to cover both shapes and the function traced again, until
+    the spec covers the state after every step.
+    """
     while True:
         step = Traced(user, source, spec)
         new = state_of(step.spec)
-        for was, found in zip(nest.flatten(spec), nest.flatten(new)):
-            if isinstance(was, TensorSpec) and isinstance(found, TensorSpec) and was.dtype is not found.dtype:
+        for old, changed in zip(nest.flatten(spec), nest.flatten(new)):
+            if isinstance(old, TensorSpec) and isinstance(changed, TensorSpec) and old.dtype is not changed.dtype:
                 raise TypeError(
                     "The element types for the new state must match the initial state. Expected "
-                    f"{was.dtype} but got {found.dtype}."
+                    f"{old.dtype} but got {changed.dtype}."
                 )
         wider = relaxed(spec, new)
         if wider == spec:
@@ -418,7 +441,7 @@ def _settled(
 
 @method
 def scan(self: Dataset, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
-    """``scan_func(state, element)`` gives the next state and an element, from ``initial_state`` on.
+    """Returns the outputs of ``scan_func(state, element)``, which returns a new state and an output.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#scan
     """
@@ -427,47 +450,50 @@ def scan(self: Dataset, initial_state: Any, scan_func: Callable[..., Any], name:
 
 @method
 def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
-    """The last state of ``reduce_func(state, element)``, from ``initial_state`` on.
+    """Returns the last state of ``reduce_func(state, element)``, starting with ``initial_state``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#reduce
     """
-    start = tensors_of(initial_state)
+    accumulator = tensors_of(initial_state)
     if thread_state.state.trace is not None:
-        return _reduced_when_run(self, start, reduce_func)
-    step, _ = _settled(reduce_func, self, spec_of(start), lambda result: result)
+        return _traced_reduce(self, accumulator, reduce_func)
+    step, _ = _trace_with_stable_state(reduce_func, self, spec_of(accumulator), lambda result: result)
     for element in self.elements():
-        start = step(start, element)
-    return start
+        accumulator = step(accumulator, element)
+    return accumulator
 
 
-def _reduced_when_run(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
+def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
+    """Reduces a dataset in a traced function: a while loop that asks the host for each element when it runs."""
     step, steps = Eager(function(reduce_func)), source._traced_steps()
-    _, spec = _settled(reduce_func, source, spec_of(start), lambda result: result)
+    _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 
-    def body(more: Any, *held: Any) -> Any:
-        new = step(nest.pack_sequence_as(start, held), steps.element())
+    def body(more: Any, *accumulator: Any) -> Any:
+        new = step(nest.pack_sequence_as(start, accumulator), steps.element())
         steps.advance()
         return (steps.more(), *nest.flatten(new))
 
-    given, shapes = [steps.more(), *nest.flatten(start)], [TensorSpec([], bool_), *nest.flatten(spec)]
-    _, *final = while_loop(lambda more, *_: more, body, given, shape_invariants=shapes)
+    loop_vars, shapes = [steps.more(), *nest.flatten(start)], [TensorSpec([], bool_), *nest.flatten(spec)]
+    _, *final = while_loop(lambda more, *_: more, body, loop_vars, shape_invariants=shapes)
     steps.end()
     return nest.pack_sequence_as(start, final)
 
 
 @method
 def apply(self: Dataset, transformation_func: Callable[[Dataset], Any], name: str | None = None) -> Any:
-    """``transformation_func`` of this dataset.
+    """Returns ``transformation_func(self)``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#apply
     """
-    found = transformation_func(self)
-    if not isinstance(found, Dataset):
-        raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
-    return found
+    result = transformation_func(self)
+    if not isinstance(result, Dataset):
+        raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(result)}.")
+    return result
 
 
 class IgnoreErrors(Dataset):
+    """The elements of a dataset that are computed without an error."""
+
     def __init__(self, source: Dataset, log_warning: bool) -> None:
         self.source, self.log_warning = source, log_warning
         super().__init__(source.element_spec, UNKNOWN)
@@ -486,7 +512,7 @@ class IgnoreErrors(Dataset):
 
 @method
 def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
-    """Leaves out the elements whose computation fails.
+    """Skips the elements whose computation fails.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ignore_errors
     """
@@ -494,31 +520,31 @@ def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = N
 
 
 class Cache(Dataset):
-    """Elements are kept by the first iteration that comes to the end; in a file where one is named."""
+    """Elements stored by the first complete iteration, in memory or in a file, and reused by later ones."""
 
-    shown = "CacheDataset"
+    repr_name = "CacheDataset"
 
     def __init__(self, source: Dataset, path: str) -> None:
         self.source, self.path = source, path
-        self.kept: list[Element] | None = None
+        self.cached: list[Element] | None = None
         super().__init__(source.element_spec, source.size)
 
     def size_of_batches(self) -> int | None:
         return self.source.size_of_batches()
 
     def handles(self) -> Iterator[Any]:
-        if self.kept is None and self.path:
+        if self.cached is None and self.path:
             from tvtf.data.saved_elements import load
 
-            self.kept = load(self.path, self.element_spec)
-        return self._first() if self.kept is None else iter(self.kept)
+            self.cached = load(self.path, self.element_spec)
+        return self._compute_and_store() if self.cached is None else iter(self.cached)
 
-    def _first(self) -> Iterator[Any]:
+    def _compute_and_store(self) -> Iterator[Any]:
         seen = []
         for element in self.source.elements():
             seen.append(element)
             yield element
-        self.kept = seen
+        self.cached = seen
         if self.path:
             from tvtf.data.saved_elements import store
 
@@ -527,7 +553,7 @@ class Cache(Dataset):
 
 @method
 def cache(self: Dataset, filename: Any = "", name: str | None = None) -> Dataset:
-    """Computes each element once: they are kept in memory, or below the path ``filename``.
+    """Computes each element once and stores it in memory, or in a file at the path ``filename``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#cache
     """

@@ -1,4 +1,4 @@
-"""``tf.experimental.Optional``: an element that may not be there, as iterators give at their end."""
+"""Defines ``tf.experimental.Optional``: an element that may be missing, as at the end of an iterator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tvtf.frontend.host.python_call import traced
 
 @export("OptionalSpec")
 class OptionalSpec(TypeSpec):
-    """The type of an optional: what it holds, where it holds something.
+    """The type of an optional: the spec of its element, or None if that is not known.
 
     >>> import tvtf as tf
     >>> tf.OptionalSpec(tf.TensorSpec([], tf.int32))
@@ -42,18 +42,18 @@ class OptionalSpec(TypeSpec):
 
     @staticmethod
     def from_value(value: Optional) -> OptionalSpec:
-        """The spec of an optional."""
+        """Returns the spec of an optional."""
         return OptionalSpec(value.element_spec)
 
     @property
     def _component_specs(self) -> Any:
-        return TensorSpec([], bool_), self._held(self.element_spec)
+        return TensorSpec([], bool_), self._element_component(self.element_spec)
 
     def _to_components(self, value: Any) -> Any:
-        return value._present, self._held(value._element)
+        return value._present, self._element_component(value._element)
 
-    def _held(self, element: Any) -> Any:
-        """What stands for the element: nothing where its type is not known."""
+    def _element_component(self, element: Any) -> Any:
+        """Returns the element as a component; an optional of unknown type has none."""
         return () if self.element_spec is None else element
 
     def _from_components(self, components: Any) -> Optional:
@@ -66,11 +66,11 @@ class OptionalSpec(TypeSpec):
 
 @export("experimental.Optional", "data.experimental.Optional")
 class Optional(CompositeTensor):
-    """An element, or none: a tensor that tells which, and the element or what stands for it.
+    """An element or nothing: a bool tensor that tells which, and the element or a placeholder of its type.
 
     >>> import tvtf as tf
-    >>> made = tf.experimental.Optional.from_value(3)
-    >>> bool(made.has_value()), int(made.get_value())
+    >>> three = tf.experimental.Optional.from_value(3)
+    >>> bool(three.has_value()), int(three.get_value())
     (True, 3)
     >>> bool(tf.experimental.Optional.empty(tf.TensorSpec([], tf.int32)).has_value())
     False
@@ -80,15 +80,16 @@ class Optional(CompositeTensor):
 
     @staticmethod
     def from_value(value: Any) -> Optional:
-        """One that holds ``value``, a nest of tensors."""
+        """Returns an optional with the element ``value``, a nest of tensors."""
         element = tensors_of(value)
         return _Optional(spec_of(element), convert_to_tensor(True), element)
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
-        """One that holds nothing.
+        """Returns an optional without an element.
 
-        With None for ``element_spec`` it takes that of the optional which it meets in a ``tf.cond`` or ``tf.while_loop``.
+        If ``element_spec`` is None, ``tf.cond`` and ``tf.while_loop`` give it that of the optional in its place in other
+        branches or iterations.
         """
         if element_spec is None:
             return _Untyped(None, convert_to_tensor(False), None)
@@ -96,20 +97,20 @@ class Optional(CompositeTensor):
 
     @abc.abstractmethod
     def has_value(self, name: str | None = None) -> Tensor:
-        """Whether it holds something: a bool scalar."""
+        """Returns a bool scalar: whether there is an element."""
 
     @abc.abstractmethod
     def get_value(self, name: str | None = None) -> Element:
-        """What it holds.
+        """Returns the element.
 
         Raises:
-          InvalidArgumentError: nothing.
+          InvalidArgumentError: there is no element.
         """
 
     @property
     @abc.abstractmethod
     def element_spec(self) -> Any:
-        """The specs of what it holds, or would hold."""
+        """The spec of the element, present or not."""
 
     @property
     def _type_spec(self) -> OptionalSpec:
@@ -136,7 +137,7 @@ class _Optional(Optional):
 
 
 class _Untyped(_Optional):
-    """One that holds nothing, of a type that nobody knows yet; Keras sets the spec when it does."""
+    """An empty optional whose element spec is not known yet; Keras sets it later."""
 
     _is_untyped = True
 
@@ -148,14 +149,15 @@ class _Untyped(_Optional):
         return Optional.empty(other.element_spec)
 
 
-def _require(present: np.ndarray, by: str = "") -> tuple[()]:
+def _require(present: np.ndarray, suffix: str = "") -> tuple[()]:
+    """Raises an error if there is no element."""
     if not present:
-        raise InvalidArgumentError(None, "OptionalGetValue", f"The given optional does not have a value.{by}")
+        raise InvalidArgumentError(None, "OptionalGetValue", f"The given optional does not have a value.{suffix}")
     return ()
 
 
 def blanks(element_spec: Any) -> list[np.ndarray]:
-    """Arrays in the place of an element's: unknown dims are empty."""
+    """Returns placeholder arrays for an element; unknown dims become 0."""
     return [array for spec in nest.flatten(element_spec) for array in _blanks(spec)]
 
 
@@ -166,20 +168,21 @@ def _blanks(spec: Any) -> list[np.ndarray]:
 
 
 def _blank(spec: TensorSpec) -> np.ndarray:
+    """Returns zeros or empty strings in the shape of a spec, with unknown dims as 0."""
     dims = [0] if spec.shape.rank is None else [d or 0 for d in spec.shape.as_list()]
     return np.full(dims, b"", object) if spec.dtype is string else np.zeros(dims, spec.dtype.np)
 
 
 def get_next_as_optional(self: OwnedIterator) -> Optional:
-    """The next element, or nothing at the end.
+    """Returns the next element, or an empty optional at the end.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator#get_next_as_optional
     """
     spec = self.element_spec
     if state.trace is not None:
         return _Optional(spec, *next_or(self, blanks(spec)))
-    found = next(self, _END)
-    return Optional.empty(spec) if found is _END else _Optional(spec, convert_to_tensor(True), found)
+    element = next(self, _END)
+    return Optional.empty(spec) if element is _END else _Optional(spec, convert_to_tensor(True), element)
 
 
 @export("data.experimental.get_next_as_optional")

@@ -1,4 +1,4 @@
-"""``tf.data.Options``: how pipelines are run elsewhere. They are kept and checked; here they change nothing."""
+"""Defines ``tf.data.Options``, which are checked and stored but have no effect: pipelines run as they are written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AutoShardPolicy(enum.IntEnum):
 
 @export("data.experimental.ExternalStatePolicy")
 class ExternalStatePolicy(enum.Enum):
-    """What is done about state outside a pipeline when it is saved.
+    """What saving a pipeline does about state outside of it.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.ExternalStatePolicy.FAIL.value
@@ -47,7 +47,7 @@ class ExternalStatePolicy(enum.Enum):
 
 @export("data.experimental.AutotuneAlgorithm")
 class AutotuneAlgorithm(enum.Enum):
-    """How TensorFlow finds buffer sizes and numbers of threads.
+    """The algorithms by which TensorFlow tunes buffer sizes and numbers of threads.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.AutotuneAlgorithm.HILL_CLIMB.value
@@ -66,13 +66,13 @@ class AutotuneAlgorithm(enum.Enum):
 S = TypeVar("S", bound="Settings")
 
 
-def _another_name(name: str) -> Any:
-    """An attribute that is another one's."""
+def _alias(name: str) -> Any:
+    """Returns a property that is an alias of another attribute."""
     return property(attrgetter(name), lambda self, value: setattr(self, name, value))
 
 
 class Settings:
-    """Attributes with defaults: those of the class, and no others."""
+    """A set of attributes declared in the class with types and defaults; setting any other raises AttributeError."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(self, name):
@@ -90,16 +90,16 @@ class Settings:
     @classmethod
     @functools.cache
     def kinds(cls) -> dict[str, type]:
-        """What each attribute must be; what may be anything is not among them."""
-        told = {
+        """Returns the type of each attribute; those annotated ``Any`` are not checked."""
+        hints = {
             name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls, globals()).items() if hint is not Any
         }
-        return {name: get_origin(first) or first for name, (first, *_) in told.items()}
+        return {name: get_origin(first) or first for name, (first, *_) in hints.items()}
 
 
 @export("data.experimental.AutotuneOptions")
 class AutotuneOptions(Settings):
-    """Kept, without effect: threads and buffers are as many as the pipeline asks for.
+    """Options of autotuning; without effect: pipelines use the threads and buffers that they ask for.
 
     >>> import tvtf as tf
     >>> options = tf.data.experimental.AutotuneOptions()
@@ -118,7 +118,7 @@ class AutotuneOptions(Settings):
 
 @export("data.experimental.DistributeOptions")
 class DistributeOptions(Settings):
-    """Kept, without effect: there is one process.
+    """Options of distribution; without effect: there is one process.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.DistributeOptions().auto_shard_policy
@@ -133,7 +133,7 @@ class DistributeOptions(Settings):
 
 @export("data.experimental.OptimizationOptions")
 class OptimizationOptions(Settings):
-    """Kept, without effect: pipelines run as they are written.
+    """Options of graph rewrites; without effect: pipelines run as they are written.
 
     >>> import tvtf as tf
     >>> options = tf.data.experimental.OptimizationOptions()
@@ -158,7 +158,7 @@ class OptimizationOptions(Settings):
 
 @export("data.ThreadingOptions", "data.experimental.ThreadingOptions")
 class ThreadingOptions(Settings):
-    """Kept, without effect: compiled functions use the cores they are given.
+    """Options of threading; without effect: compiled functions use all cores available to them.
 
     >>> import tvtf as tf
     >>> options = tf.data.ThreadingOptions()
@@ -173,7 +173,7 @@ class ThreadingOptions(Settings):
 
 @export("data.Options")
 class Options(Settings):
-    """How pipelines are run elsewhere: kept, without effect here.
+    """Options of a pipeline: stored and checked, without effect.
 
     Raises:
       AttributeError: for an attribute that TensorFlow's options don't have.
@@ -198,8 +198,8 @@ class Options(Settings):
     experimental_distribute: Any = None
     experimental_optimization: Any = None
     threading: Any = None
-    experimental_deterministic = _another_name("deterministic")
-    experimental_threading = _another_name("threading")
+    experimental_deterministic = _alias("deterministic")
+    experimental_threading = _alias("threading")
 
     def __init__(self) -> None:
         self.autotune = AutotuneOptions()
@@ -208,13 +208,13 @@ class Options(Settings):
         self.threading = ThreadingOptions()
 
     def merge(self, options: Options) -> Options:
-        """These, and what ``options`` says."""
+        """Returns these options, overridden by those set in ``options``."""
         return _merged(self, options)
 
 
 def _merged(one: S, other: S) -> S:
-    made = copy.copy(one)
+    merged = copy.copy(one)
     for name, value in vars(other).items():
         before = getattr(one, name)
-        setattr(made, name, _merged(before, value) if isinstance(before, Settings) else value)
-    return made
+        setattr(merged, name, _merged(before, value) if isinstance(before, Settings) else value)
+    return merged

@@ -1,4 +1,4 @@
-"""Work done by threads: elements computed ahead of time, and several at once."""
+"""Computes elements in threads: ahead of time, and several in parallel."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from tvtf.data.base import Dataset
 from tvtf.errors import InvalidArgumentError
 
 BRIEF = 1e-4
-"""Seconds: an element that is computed in less costs more to hand over from another thread (30 to 70 us on two cores)."""
-TRIED = 8
-"""So many elements in a row that are brief, or are not, decide who computes those that follow: the consumer, or threads."""
+"""Seconds. Handing an element over from another thread costs 30 to 70 us (measured on two cores), so that shorter elements
+are computed by the consumer."""
+STREAK = 8
+"""After this many brief elements in a row the consumer computes those that follow; after as many long ones, threads do."""
 LONG = 1e-3
-"""Seconds: one element that takes so long has threads compute those that follow."""
+"""Seconds. A single element that takes longer switches to threads at once."""
 
 
 class Debug:
-    """Whether users' functions run eagerly, and all elements one after the other (``tf.data.experimental.enable_debug_mode``)."""
+    """Whether users' functions run eagerly and elements one after the other (``tf.data.experimental.enable_debug_mode``)."""
 
     on = False
 
@@ -34,7 +35,7 @@ debug = Debug()
 
 
 class Workers:
-    """Threads that compute elements, ``calls`` at once; the system's cores tell how many where that is -1."""
+    """A pool of ``calls`` threads that compute elements; -1 means one thread per core."""
 
     def __init__(self, calls: Any, deterministic: bool | None, op: str) -> None:
         count = number(calls, "num_parallel_calls")
@@ -46,18 +47,23 @@ class Workers:
 
     @property
     def pool(self) -> ThreadPoolExecutor:
-        """Kept for all iterations: each thread has a machine of its own for the code it runs. A forked child has its own."""
+        """The thread pool of this process, shared by all iterations.
+
+        Threads are reused because each has a virtual machine for the compiled code that it runs. Threads don't survive a
+        fork, so that a child process makes a pool of its own.
+        """
         process = os.getpid()
         if process not in self._pools:
             self._pools[process] = ThreadPoolExecutor(self.count, "tvtf.data")
         return self._pools[process]
 
-    def results(self, function: Callable[[Any], Any], items: Iterator[Any], waits: bool = True) -> Iterator[Any]:
-        """``function`` of each item; one that never ``waits`` for others is called by who asks, where that is quicker."""
-        return _Results(self, function, items, waits)
+    def results(self, function: Callable[[Any], Any], items: Iterator[Any], may_block: bool = True) -> Iterator[Any]:
+        """Returns an iterator over ``function(item)``; if no item ``may_block``, the consumer may compute brief ones."""
+        return _Results(self, function, items, may_block)
 
 
 def warn_unused(deterministic: bool | None) -> None:
+    """Warns that ``deterministic`` has no effect without ``num_parallel_calls``."""
     if deterministic is not None and not debug.on:
         warnings.warn(
             "The `deterministic` argument has no effect unless the `num_parallel_calls` argument is specified.",
@@ -66,50 +72,52 @@ def warn_unused(deterministic: bool | None) -> None:
 
 
 class Pace:
-    """Who computes the next element of an iteration, by how long the last ones took.
+    """Decides whether the consumer or threads compute the next element, by the times of the last ones.
 
-    Starting a thread takes as long as many brief elements, so the consumer begins, unless elements may wait for something.
+    Starting a thread takes as long as many brief elements, so the consumer computes the first ones. If elements may block
+    (``may_block``), threads compute all of them.
     """
 
-    def __init__(self, waits: bool) -> None:
-        self.waits = waits
-        self.is_threaded = waits
-        self._others = 0
+    def __init__(self, may_block: bool) -> None:
+        self.may_block = may_block
+        self.is_threaded = may_block
+        self._streak = 0
 
     def note(self, elapsed: float) -> None:
-        """Counts an element that took so many seconds."""
-        if self.waits or (elapsed < BRIEF) is not self.is_threaded:
-            self._others = 0
+        """Records the seconds that an element took."""
+        if self.may_block or (elapsed < BRIEF) is not self.is_threaded:
+            self._streak = 0
             return
-        self._others += 1
-        if self._others == TRIED or (elapsed > LONG and not self.is_threaded):
-            self.is_threaded, self._others = not self.is_threaded, 0
+        self._streak += 1
+        if self._streak == STREAK or (elapsed > LONG and not self.is_threaded):
+            self.is_threaded, self._streak = not self.is_threaded, 0
 
 
 class _Results(Iterator[Any]):
-    """A function of each item, in their order or as they come; a failure is told where its element would stand."""
+    """The results of a function for each item, in order or as they finish; an error is raised in place of its element."""
 
-    def __init__(self, workers: Workers, function: Callable[[Any], Any], items: Iterator[Any], waits: bool) -> None:
+    def __init__(self, workers: Workers, function: Callable[[Any], Any], items: Iterator[Any], may_block: bool) -> None:
         self.workers, self.function, self.items = workers, function, items
-        self.pace = Pace(waits)
+        self.pace = Pace(may_block)
         self.running: deque[Future[Any]] = deque()
 
     def __next__(self) -> Any:
         if not (self.pace.is_threaded or self.running):
-            elapsed, found = _timed(self.function, next(self.items))
+            elapsed, result = _timed(self.function, next(self.items))
             self.pace.note(elapsed)
-            return found
-        self._fill()
+            return result
+        self._submit()
         if not self.running:
             raise StopIteration
         done = self.running[0] if self.workers.in_order else _first_done(self.running)
         self.running.remove(done)
-        self._fill()
-        elapsed, found = done.result()
+        self._submit()
+        elapsed, result = done.result()
         self.pace.note(elapsed)
-        return found
+        return result
 
-    def _fill(self) -> None:
+    def _submit(self) -> None:
+        """Submits items to the pool until every thread has one; an error of the source takes an element's place."""
         while self.pace.is_threaded and len(self.running) < self.workers.count:
             try:
                 self.running.append(self.workers.pool.submit(_timed, self.function, next(self.items)))
@@ -125,27 +133,28 @@ class _Results(Iterator[Any]):
             future.cancel()
 
 
-def _timed(function: Callable[..., Any], *given: Any) -> tuple[float, Any]:
-    """The seconds that a call takes, and its result."""
+def _timed(function: Callable[..., Any], *args: Any) -> tuple[float, Any]:
+    """Calls a function and returns the seconds that it took, and its result."""
     began = time.perf_counter()
-    result = function(*given)
+    result = function(*args)
     return time.perf_counter() - began, result
 
 
 def _first_done(running: deque[Future[Any]]) -> Future[Any]:
+    """Waits for any of the futures and returns it."""
     done = wait(running, return_when=FIRST_COMPLETED).done
     return next(future for future in running if future in done)
 
 
-class Ready(Dataset):
+class ComputedElements(Dataset):
     """A dataset whose handles are the elements, computed by threads."""
 
     value = Dataset.value
     batch_value = Dataset.batch_value
 
 
-class AsTheyCome(Iterator[Any]):
-    """The elements of several iterators as threads, one for each, have them; ``count`` are open at once."""
+class UnorderedMerge(Iterator[Any]):
+    """The elements of several iterators in the order in which threads compute them; ``count`` iterators are open at once."""
 
     def __init__(self, sources: Iterator[Iterator[Any]], count: int, ahead: int) -> None:
         self._sources = sources
@@ -156,18 +165,19 @@ class AsTheyCome(Iterator[Any]):
             self._start()
 
     def _start(self) -> None:
+        """Starts the thread of the next iterator, if there is one."""
         source = next(self._sources, None)
         if source is not None:
             self._open += 1
-            threading.Thread(target=_fill, args=(source, self._queue, self._stop), daemon=True).start()
+            threading.Thread(target=_fill_queue, args=(source, self._queue, self._stop), daemon=True).start()
 
     def __next__(self) -> Any:
         while self._open:
-            kind, what = self._queue.get()
+            kind, payload = self._queue.get()
             if kind == "element":
-                return what
+                return payload
             if kind == "failure":
-                raise what
+                raise payload
             self._open -= 1
             self._start()
         raise StopIteration
@@ -176,23 +186,25 @@ class AsTheyCome(Iterator[Any]):
         self._stop.set()
 
 
-class Ahead(Iterator[Any]):
-    """An iterator whose elements a thread computes ahead of time; it ends with the iterator.
+class PrefetchingIterator(Iterator[Any]):
+    """An iterator whose elements a thread computes ahead of time; the thread ends when the iterator is deleted.
 
-    Where they are brief the thread ends, and who asks for an element computes it; if it ``waits`` for something, a thread begins.
+    If elements turn out to be brief the thread ends, and the consumer computes those that follow. A thread computes the
+    first elements only if they may block (``may_block``).
     """
 
-    def __init__(self, source: Iterator[Any], count: int, waits: bool = False) -> None:
+    def __init__(self, source: Iterator[Any], count: int, may_block: bool = False) -> None:
         self._source, self._count = source, count
         self._stop = threading.Event()
         self._done = False
         self._pace = Pace(False)
-        self._queue: Queue[tuple[str, Any]] | None = self._started() if waits else None
+        self._queue: Queue[tuple[str, Any]] | None = self._start_thread() if may_block else None
 
-    def _started(self) -> Queue[tuple[str, Any]]:
+    def _start_thread(self) -> Queue[tuple[str, Any]]:
+        """Starts the thread and returns the queue that it fills."""
         queue: Queue[tuple[str, Any]] = Queue(self._count)
-        given = (self._source, queue, self._stop, TRIED)
-        threading.Thread(target=_fill, args=given, daemon=True).start()
+        args = (self._source, queue, self._stop, STREAK)
+        threading.Thread(target=_fill_queue, args=args, daemon=True).start()
         return queue
 
     def __next__(self) -> Any:
@@ -200,32 +212,38 @@ class Ahead(Iterator[Any]):
             raise StopIteration
         if self._queue is None:
             return self._computed()
-        kind, what = self._queue.get()
+        kind, payload = self._queue.get()
         if kind == "element":
-            return what
+            return payload
         if kind == "brief":
             self._queue, self._pace = None, Pace(False)
             return self._computed()
         if kind == "end":
             self._done = True
             raise StopIteration
-        raise what
+        raise payload
 
     def _computed(self) -> Any:
-        elapsed, found = _timed(next, self._source)
+        """Computes the next element in the consumer's thread, and starts a thread if elements have become long."""
+        elapsed, element = _timed(next, self._source)
         self._pace.note(elapsed)
         if self._pace.is_threaded:
-            self._queue = self._started()
-        return found
+            self._queue = self._start_thread()
+        return element
 
     def __del__(self) -> None:
         self._stop.set()
 
 
-def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, tried: int = 0) -> None:
-    """Goes on after a failure: what comes after it may be wanted, too. Ends after ``tried`` brief elements in a row."""
+def _fill_queue(
+    source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event, brief_limit: int = 0
+) -> None:
+    """Fills a queue from an iterator, until its end, ``stop``, or ``brief_limit`` brief elements in a row.
+
+    It goes on after an error, because the consumer may skip it (``ignore_errors``) and ask for the elements that follow.
+    """
     brief = 0
-    while not tried or brief < tried:
+    while not brief_limit or brief < brief_limit:
         began = time.perf_counter()
         try:
             item = "element", next(source)
@@ -240,6 +258,7 @@ def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.
 
 
 def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
+    """Puts an item into a queue, waiting for space until ``stop`` is set; returns whether it did."""
     while not stop.is_set():
         try:
             queue.put(item, timeout=0.1)

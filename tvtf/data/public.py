@@ -1,4 +1,4 @@
-"""How datasets are made, and what else ``tf.data`` has."""
+"""Defines how datasets are made (``from_tensors``, ``from_generator``, ``zip``, ...) and other names of ``tf.data``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ exports.update({"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": NumpyIte
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
-    """One element: ``tensors``.
+    """Makes a dataset of one element.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensors
     """
@@ -41,10 +41,10 @@ def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
 
 
 def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
-    """The rows of tensors that have as many of them.
+    """Makes a dataset of the rows of tensors with equal first dims.
 
     Raises:
-      ValueError: they don't, or one is a scalar.
+      ValueError: the first dims differ, or a tensor is a scalar.
 
     >>> import tvtf as tf
     >>> for x, y in tf.data.Dataset.from_tensor_slices(([1, 2], [[3.], [4.]])):
@@ -54,8 +54,8 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensor_slices
     """
-    whole = tensors_of(tensors)
-    return batching.Rows(whole) if any(map(nest.is_composite, nest.flatten(whole))) else sources.Slices(whole)
+    element = tensors_of(tensors)
+    return batching.Rows(element) if any(map(nest.is_composite, nest.flatten(element))) else sources.Slices(element)
 
 
 def from_generator(
@@ -66,14 +66,14 @@ def from_generator(
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """What the Python generator that ``generator(*args)`` gives yields, anew in each iteration.
+    """Makes a dataset of the elements that a Python generator yields; each iteration calls ``generator(*args)`` anew.
 
     Args:
-      output_signature: the specs of an element; or its dtypes and shapes in ``output_types`` and ``output_shapes``.
+      output_signature: the specs of an element; or pass its dtypes and shapes as ``output_types`` and ``output_shapes``.
 
     Raises:
-      TypeError: no signature, or ``generator`` is not callable.
-      InvalidArgumentError: when iterated, for an element that does not fit.
+      TypeError: there is no signature, or ``generator`` is not callable.
+      InvalidArgumentError: during iteration, an element does not match the signature.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_generator
     """
@@ -82,13 +82,13 @@ def from_generator(
 
 
 def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
-    """Elements of several datasets side by side; as many as the shortest has.
+    """Combines the elements of several datasets side by side, as many as the shortest has.
 
     Args:
       *args: datasets, or one nest of them.
 
     Raises:
-      TypeError: something in it is no dataset.
+      TypeError: an argument is not a nest of datasets.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#zip
     """
@@ -96,12 +96,12 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
         raise TypeError("Must pass at least one dataset to `zip`.")
     if args and datasets is not None:
         raise TypeError("Both `*args` and `datasets` cannot be set.")
-    given = datasets if datasets is not None else args[0] if len(args) == 1 else args
-    return element_order.Zip(given)
+    nested = datasets if datasets is not None else args[0] if len(args) == 1 else args
+    return element_order.Zip(nested)
 
 
 def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:
-    """Numbers without end.
+    """Makes a dataset of numbers without end.
 
     >>> import tvtf as tf
     >>> [int(n) for n in tf.data.Dataset.counter(start=2, step=3).take(3).as_numpy_iterator()]
@@ -115,7 +115,7 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None 
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
-    """Random int64 numbers below 2**32, without end.
+    """Makes a dataset of random int64 numbers below 2**32, without end.
 
     >>> import tvtf as tf
     >>> numbers = tf.data.Dataset.random(seed=4).take(2)
@@ -130,18 +130,18 @@ def random(seed: int | None = None, rerandomize_each_iteration: bool | None = No
 def load(
     path: str, element_spec: Any = None, compression: str | None = None, reader_func: Any = None, wait: bool = False
 ) -> Dataset:
-    """What ``Dataset.save`` wrote to the folder ``path``.
+    """Loads the dataset that ``Dataset.save`` wrote to the folder ``path``.
 
     Raises:
-      NotFoundError: nothing was saved there.
-      DataLossError: it is damaged.
+      NotFoundError: the folder holds no dataset.
+      DataLossError: its files are damaged.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#load
     """
-    found = saved_elements.load_dataset(os.fspath(path), element_spec)
-    if found is None:
+    saved = saved_elements.load_dataset(os.fspath(path), element_spec)
+    if saved is None:
         raise NotFoundError(None, None, f"Could not find a saved dataset in {path}")
-    return batching.Given(*found)
+    return batching.ElementList(*saved)
 
 
 for _function in (
@@ -173,28 +173,28 @@ def save(
 
 @method
 def get_single_element(self: Dataset, name: str | None = None) -> Element:
-    """The one element.
+    """Returns the only element.
 
     Raises:
-      InvalidArgumentError: there is none, or more than one.
+      InvalidArgumentError: there is no element, or more than one.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#get_single_element
     """
     if state.trace is not None:
         return single_of(self, get_single_element)
-    found = list(element_order.Take(self, 2).elements())
-    if len(found) != 1:
-        many = "had more than one element" if found else "was empty"
+    elements = list(element_order.Take(self, 2).elements())
+    if len(elements) != 1:
+        many = "had more than one element" if elements else "was empty"
         raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {many}. [Op:DatasetToSingleElement]")
-    return found[0]
+    return elements[0]
 
 
 @method
 def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: str | None = None) -> Dataset:
-    """The rows of the batches in batches of another size, or of several sizes in turn.
+    """Regroups the rows of batches into batches of another size, or of several sizes in turn.
 
     Raises:
-      ValueError: an element is a scalar.
+      ValueError: elements are scalars.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rebatch
     """
@@ -203,12 +203,12 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
             "Invalid `batch_sizes`. Expected dataset with rank of >= 1 but found a dataset with scalar elements. Fix the "
             "issue by adding the `batch` transformation to the dataset."
         )
-    keeps = flag(drop_remainder)
+    drops = flag(drop_remainder)
     if np.ndim(batch_size):
-        return batching.BatchesInTurn(batching.Unbatch(self), [number(n) for n in batch_size], keeps)
-    made = batching.Batch(batching.Unbatch(self), number(batch_size), keeps)
-    made.shown, made.size = "_RebatchDataset", UNKNOWN
-    return made
+        return batching.CyclingBatches(batching.Unbatch(self), [number(n) for n in batch_size], drops)
+    batches = batching.Batch(batching.Unbatch(self), number(batch_size), drops)
+    batches.repr_name, batches.size = "_RebatchDataset", UNKNOWN
+    return batches
 
 
 @method
@@ -216,7 +216,7 @@ def snapshot(
     self: Dataset, path: str, compression: str = "AUTO", reader_func: Any = None, shard_func: Any = None,
     name: str | None = None,
 ) -> Dataset:  # fmt: skip
-    """Not here: what the folder holds would have to tell of which pipeline it is.
+    """Not supported: a snapshot's folder would have to identify the pipeline that wrote it.
 
     Raises:
       NotImplementedError: always.
@@ -230,7 +230,7 @@ def snapshot(
 
 @method
 def fingerprint(self: Dataset) -> NoReturn:
-    """Not here: two pipelines would have to be compared with the functions in them.
+    """Not supported: it would have to compare the functions in pipelines.
 
     Raises:
       NotImplementedError: always.
@@ -242,24 +242,24 @@ def fingerprint(self: Dataset) -> NoReturn:
 
 @method
 def options(self: Dataset) -> Options:
-    """The options given with ``with_options``.
+    """Returns the options set by ``with_options``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#options
     """
-    found: Options | None = getattr(self, "_options", None)
-    return found or Options()
+    own_options: Options | None = getattr(self, "_options", None)
+    return own_options or Options()
 
 
 @method
 def with_options(self: Dataset, options: Options, name: str | None = None) -> Dataset:
-    """The same elements.
+    """Returns a dataset of the same elements with ``options`` merged into its own.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#with_options
     """
-    made = element_order.Take(self, -1)
-    made.shown = "_OptionsDataset"
-    made._options = self.options().merge(options)  # type: ignore[attr-defined]
-    return made
+    same = element_order.Take(self, -1)
+    same.repr_name = "_OptionsDataset"
+    same._options = self.options().merge(options)  # type: ignore[attr-defined]
+    return same
 
 
 @export("data.experimental.cardinality")
@@ -277,7 +277,7 @@ def cardinality(dataset: Dataset) -> Any:
 
 @export("data.experimental.assert_cardinality")
 def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset]:
-    """For ``apply``: the dataset with this cardinality, which is checked when it is iterated.
+    """For ``apply``: sets the dataset's cardinality, which iteration then checks.
 
     >>> import tvtf as tf
     >>> counted = tf.data.Dataset.range(5).filter(lambda x: x > 2).apply(tf.data.experimental.assert_cardinality(2))
@@ -289,21 +289,23 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset
     return lambda dataset: Counted(dataset, number(expected_cardinality))
 
 
-class Counted(element_order.Through):
+class Counted(element_order.PassThrough):
+    """A dataset whose number of elements is checked against ``size``."""
+
     def handles(self) -> Any:
         count = 0
         for handle in self.source.handles():
             count += 1
             if count > self.size >= 0:
-                raise self._refusal("at least", count)
+                raise self._wrong_count("at least", count)
             yield handle
         if self.size != count:
-            raise self._refusal("only", count)
+            raise self._wrong_count("only", count)
 
-    def _refusal(self, how: str, count: int) -> Exception:
-        wanted = "an infinite number of elements" if self.size == INFINITE else _elements(self.size)
+    def _wrong_count(self, how: str, count: int) -> Exception:
+        expected = "an infinite number of elements" if self.size == INFINITE else _elements(self.size)
         return FailedPreconditionError(
-            None, None, f"Input dataset was expected to contain {wanted} but contained {how} {_elements(count)}."
+            None, None, f"Input dataset was expected to contain {expected} but contained {how} {_elements(count)}."
         )
 
 
@@ -313,10 +315,10 @@ def _elements(count: int) -> str:
 
 @export("data.experimental.enable_debug_mode")
 def enable_debug_mode() -> None:
-    """Functions given to datasets from now on, until the process ends, run as Python, element by element.
+    """Runs functions passed to datasets as eager Python from now on, until the process ends.
 
     Raises:
-      ValueError: while tracing.
+      ValueError: called in a traced function.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.enable_debug_mode()  # doctest: +SKIP
@@ -330,7 +332,7 @@ def enable_debug_mode() -> None:
 
 @export("data.experimental.get_structure")
 def get_structure(dataset_or_iterator: Any) -> Any:
-    """As ``element_spec``.
+    """Returns ``element_spec`` of a dataset or iterator.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.get_structure(tf.data.Dataset.range(3))
@@ -341,7 +343,7 @@ def get_structure(dataset_or_iterator: Any) -> Any:
     return dataset_or_iterator.element_spec
 
 
-_ENDS = {"apply", "get_single_element", "options", "reduce", "save"}
-"""Methods that give something else than another dataset."""
-for _name in {*methods} - _ENDS:
+_CONSUMERS = {"apply", "get_single_element", "options", "reduce", "save"}
+"""Methods that return something other than a dataset."""
+for _name in {*methods} - _CONSUMERS:
     setattr(Dataset, _name, deferring(getattr(Dataset, _name)))

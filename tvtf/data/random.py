@@ -1,4 +1,4 @@
-"""TensorFlow's random choices for input pipelines: the same orders for the same seeds.
+"""Draws the random choices of input pipelines as TensorFlow does: equal seeds give equal orders.
 
 Source: ``tensorflow/core/kernels/data/shuffle_dataset_op.cc`` and ``random_seed_ops.cc``.
 """
@@ -17,48 +17,51 @@ from tvtf.ops.rules import static_value
 from tvtf.rng.rng_streams import DEFAULT_SEED
 from tvtf.state.seeds import MAX_INT32, seeds
 
-_AT_ONCE = 256
+_CHUNK = 256
+"""Blocks of the Philox stream that one call of NumPy computes."""
 
 
 def seed_pair(seed: Any) -> tuple[int, int]:
-    """``tf.compat.v1.get_seed`` as tf.data uses it; the system's random numbers where there is no seed at all."""
+    """Returns the two seeds of a dataset, as ``tf.compat.v1.get_seed``; random ones if neither seed is set."""
     if seeds.seed is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)
         return int(first), int(second)
     if seeds.seed is None:
         return DEFAULT_SEED, _word(seed)
-    own = seeds.next_op_seed() if seed is None else _word(seed)
-    pair = seeds.seed % MAX_INT32, own % MAX_INT32
+    op_seed = seeds.next_op_seed() if seed is None else _word(seed)
+    pair = seeds.seed % MAX_INT32, op_seed % MAX_INT32
     return (0, MAX_INT32) if pair == (0, 0) else pair
 
 
 def _word(seed: Any) -> int:
+    """Returns a seed as a 31-bit int."""
     value = static_value(seed % MAX_INT32, "seed")
     return number(value, "seed") if isinstance(value, float) else int(value)
 
 
 def words(pair: tuple[int, int]) -> Iterator[int]:
-    """The 32-bit words of the Philox stream of two seeds."""
+    """Yields the 32-bit words of the Philox stream of two seeds."""
     state = np.array([0, pair[1], pair[0]], np.uint64)
     start = 0
     while True:
-        yield from map(int, philox.blocks_at(state, np.arange(start, start + _AT_ONCE, dtype=np.uint64)).ravel())
-        start += _AT_ONCE
+        yield from map(int, philox.blocks_at(state, np.arange(start, start + _CHUNK, dtype=np.uint64)).ravel())
+        start += _CHUNK
 
 
 class SeedGenerator:
-    """The seeds of each iteration over a dataset: new ones, or always the same."""
+    """The seed pairs of each iteration over a dataset: a new pair each time, or always the same."""
 
     def __init__(self, seed: int | None, new_each_time: bool) -> None:
         self.new_each_time = new_each_time
         self.restore(seed_pair(seed), 0)
 
     def restore(self, pair: tuple[int, int], drawn: int) -> None:
-        """Goes on as after ``drawn`` pairs."""
+        """Continues after ``drawn`` pairs."""
         self.pair, self.drawn = pair, drawn
         self._words = itertools.islice(words(pair), 2 * drawn, None)
 
     def next_pair(self) -> tuple[int, int]:
+        """Returns the seeds of the next iteration."""
         if not self.new_each_time:
             return self.pair
         self.drawn += 1

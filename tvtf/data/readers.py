@@ -1,4 +1,4 @@
-"""Datasets of files: lines, TFRecords, fixed-length records, CSV, file names."""
+"""Reads datasets from files: lines, TFRecords, fixed-length records, CSV, file names."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from tvtf.fileio.tfrecord import CHUNK, unframed
 from tvtf.ops.strings.numbers import number_of
 
 
-def file_names(given: Any) -> list[str]:
-    """Names from a name, several, a string tensor, or a dataset of names."""
-    if isinstance(given, Dataset):
-        return [name for element in given for name in file_names(element)]
-    if isinstance(given, (list, tuple)):
-        given = [str(each) if hasattr(each, "__fspath__") else each for each in given]
-    values = convert_to_tensor(str(given) if hasattr(given, "__fspath__") else given, string).numpy()
+def file_names(names: Any) -> list[str]:
+    """Returns the names in a string, several strings, a string tensor, or a dataset of strings."""
+    if isinstance(names, Dataset):
+        return [name for element in names for name in file_names(element)]
+    if isinstance(names, (list, tuple)):
+        names = [str(each) if hasattr(each, "__fspath__") else each for each in names]
+    values = convert_to_tensor(str(names) if hasattr(names, "__fspath__") else names, string).numpy()
     return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
 
 
 def opened(path: str, compression: Any) -> Any:
-    """As ``records.opened``.
+    """Opens a file, decompressed; see ``tfrecord.opened``.
 
     Raises:
-      NotFoundError: there is no such file.
-      InvalidArgumentError: an unknown compression.
+      NotFoundError: the file does not exist.
+      InvalidArgumentError: the compression is unknown.
     """
     kind = "" if compression is None else compression
     if kind not in ("", *WINDOW_BITS):
@@ -55,15 +55,18 @@ def opened(path: str, compression: Any) -> Any:
 
 
 def lines_of(file: Any, name: str) -> Iterator[bytes]:
-    """The lines of a file, with their ends; one that is decompressed may be no longer than what may be decoded."""
+    """Yields the lines of a file, with their line ends.
+
+    A line of a compressed file is limited to the most bytes that may be decoded: a small file could expand without end.
+    """
     return _bounded_lines(io.BufferedReader(file, CHUNK), isinstance(file, Inflated), name)
 
 
 def rows_of(file: Any, name: str, encoding: str, errors: str, **form: Any) -> Iterator[list[str]]:
-    """The rows of a CSV file.
+    """Yields the rows of a CSV file.
 
     Raises:
-      InvalidArgumentError: a line that is none of CSV, or no text of the encoding.
+      InvalidArgumentError: a line is not valid CSV, or not text in the encoding.
     """
     lines = io.TextIOWrapper(io.BufferedReader(file, CHUNK), encoding, errors, newline="")
     try:
@@ -73,20 +76,22 @@ def rows_of(file: Any, name: str, encoding: str, errors: str, **form: Any) -> It
 
 
 def _bounded_lines(file: Any, bounded: bool, name: str) -> Iterator[Any]:
-    most = max_decoded_bytes() if bounded else -1
+    """Yields lines; if ``bounded``, a line longer than the most bytes that may be decoded raises an error."""
+    limit = max_decoded_bytes() if bounded else -1
     with file:
-        while line := file.readline(most):
-            if len(line) == most and line[-1:] not in ("\n", b"\n"):
-                require_decodable(most + 1, f"{name}: a line")
+        while line := file.readline(limit):
+            if len(line) == limit and line[-1:] not in ("\n", b"\n"):
+                require_decodable(limit + 1, f"{name}: a line")
             yield line
 
 
 def text(value: bytes) -> EagerTensor:
+    """Returns a scalar string tensor."""
     return EagerTensor(np.array(value, object))
 
 
 class _Files(Dataset):
-    """Byte strings from files; a handle is one."""
+    """A dataset of byte strings read from files; a handle is one byte string."""
 
     def __init__(
         self,
@@ -106,7 +111,7 @@ class _Files(Dataset):
 
     @abc.abstractmethod
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
-        """The byte strings of one file."""
+        """Yields the byte strings of one file."""
 
     def value(self, handle: bytes) -> Element:
         return text(handle)
@@ -117,15 +122,15 @@ class _Files(Dataset):
 
 @export("data.TextLineDataset")
 class TextLine(_Files):
-    """The lines of text files, without their ends.
+    """The lines of text files, without their line ends.
 
     Args:
-      filenames: a name, several, or a dataset of names.
+      filenames: a name, several names, or a dataset of names.
       compression_type: ``""``, ``"ZLIB"`` or ``"GZIP"``.
-      buffer_size, num_parallel_reads: accepted.
+      buffer_size, num_parallel_reads: accepted without effect.
 
     Raises:
-      NotFoundError: when iterated, a file does not exist.
+      NotFoundError: during iteration, a file does not exist.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -139,7 +144,7 @@ class TextLine(_Files):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/TextLineDataset
     """
 
-    shown = "TextLineDatasetV2"
+    repr_name = "TextLineDatasetV2"
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
         return (line.rstrip(b"\n").removesuffix(b"\r") for line in lines_of(file, name))
@@ -147,13 +152,13 @@ class TextLine(_Files):
 
 @export("data.TFRecordDataset")
 class TFRecord(_Files):
-    """The records of TFRecord files, as byte strings; each is checked.
+    """The records of TFRecord files, as byte strings; their checksums are verified.
 
     Args:
-      as :class:`TextLine`.
+      see :class:`TextLine`.
 
     Raises:
-      DataLossError: when iterated, a record is damaged.
+      DataLossError: during iteration, a record is damaged.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -167,7 +172,7 @@ class TFRecord(_Files):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/TFRecordDataset
     """
 
-    shown = "TFRecordDatasetV2"
+    repr_name = "TFRecordDatasetV2"
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
         return unframed(file, name)
@@ -178,7 +183,7 @@ class FixedLengthRecord(_Files):
     """Records of ``record_bytes`` bytes each, between a header and a footer.
 
     Raises:
-      DataLossError: when iterated, a file holds no whole number of records.
+      DataLossError: during iteration, a file's size is not a whole number of records.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -192,7 +197,7 @@ class FixedLengthRecord(_Files):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/FixedLengthRecordDataset
     """
 
-    shown = "FixedLengthRecordDatasetV2"
+    repr_name = "FixedLengthRecordDatasetV2"
 
     def __init__(
         self,
@@ -221,10 +226,10 @@ class FixedLengthRecord(_Files):
         self._require_whole(size, name)
 
     def _require_whole(self, size: int, name: str) -> None:
-        """Checks that a file of ``size`` bytes holds whole records.
+        """Checks that a file of ``size`` bytes holds a whole number of records.
 
         Raises:
-          DataLossError: it does not.
+          DataLossError: its size does not match.
         """
         body = size - self.header - self.footer
         if body < 0 or body % self.record:
@@ -241,12 +246,13 @@ class Csv(Dataset):
     """The rows of CSV files, one scalar for each column.
 
     Args:
-      record_defaults: for each column a dtype where it is required, or a tensor with its default.
-      header: whether the first line is left out.
-      select_cols: the numbers of the columns wanted.
+      record_defaults: for each column a dtype if a value is required, or a tensor with the default.
+      header: whether to skip the first line.
+      select_cols: the indices of the columns to return.
 
     Raises:
-      InvalidArgumentError: when iterated, a required value is missing or none of its type, or a row has another length.
+      InvalidArgumentError: during iteration, a required value is missing, a value is not of its column's type, or a row
+        has the wrong number of fields.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -261,7 +267,7 @@ class Csv(Dataset):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/CsvDataset
     """
 
-    shown = "CsvDatasetV2"
+    repr_name = "CsvDatasetV2"
 
     def __init__(
         self,
@@ -318,9 +324,9 @@ class Csv(Dataset):
 
 
 def _column(default: Any) -> tuple[Any, Any]:
-    """The dtype, and the default or None where a value is required."""
+    """Returns a column's dtype and its default, which is None if a value is required."""
     if isinstance(default, (DType, type, str, np.dtype)):
-        with suppress(TypeError):  # a text may be a default, too
+        with suppress(TypeError):  # a string that names no dtype is a default
             return as_dtype(default), None
     tensor = convert_to_tensor(default)
     array = tensor.eager_array()
@@ -328,9 +334,9 @@ def _column(default: Any) -> tuple[Any, Any]:
 
 
 def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str], Any]:
-    """What parses the fields of a column.
+    """Returns the function that parses the fields of a column.
 
-    It raises InvalidArgumentError where one is none, or missing where it is required.
+    It raises InvalidArgumentError if a field is not of the column's type, or is required and missing.
     """
 
     def value(field: str) -> Any:
@@ -342,34 +348,34 @@ def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str
         try:
             return text if dtype is string else number_of(text, dtype)
         except ValueError:
-            told = f"Field {index} in record is not a valid {dtype.name}: {field}"
-            raise InvalidArgumentError(None, None, told) from None
+            message = f"Field {index} in record is not a valid {dtype.name}: {field}"
+            raise InvalidArgumentError(None, None, message) from None
 
     return value
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
-    """The sorted names of the files that glob patterns match.
+    """Returns the sorted names of the files that match glob patterns.
 
     Raises:
-      InvalidArgumentError: there are none.
+      InvalidArgumentError: no file matches.
     """
-    found = sorted({path for pattern in patterns for path in glob.glob(pattern)})
-    if not found:
+    paths = sorted({path for pattern in patterns for path in glob.glob(pattern)})
+    if not paths:
         raise InvalidArgumentError(None, None, f"No files matched pattern: {', '.join(patterns)}")
-    return found
+    return paths
 
 
 def list_files(
     file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
 ) -> Dataset:
-    """The names of files that match glob patterns, shuffled unless ``shuffle`` is False.
+    """Makes a dataset of the names of files that match glob patterns, shuffled unless ``shuffle`` is False.
 
     Raises:
       InvalidArgumentError: no file matches.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#list_files
     """
-    found = matching(file_names(file_pattern))
-    names = Slices(EagerTensor(np.array([n.encode() for n in found], object)))
-    return names if shuffle is False else Shuffle(names, len(found), seed, True)
+    paths = matching(file_names(file_pattern))
+    names = Slices(EagerTensor(np.array([n.encode() for n in paths], object)))
+    return names if shuffle is False else Shuffle(names, len(paths), seed, True)

@@ -1,4 +1,4 @@
-"""Where elements come from: arrays, ranges, Python generators."""
+"""Defines datasets of arrays, ranges, random numbers and Python generators."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tvtf.ops.rules import attribute_bool
 
 
 class Tensors(Dataset):
-    """One element."""
+    """A dataset of one element."""
 
-    shown = "_TensorDataset"
+    repr_name = "_TensorDataset"
 
     def __init__(self, tensors: Any) -> None:
         self.element = tensors_of(tensors)
@@ -35,19 +35,19 @@ class Tensors(Dataset):
 
 
 class Slices(Dataset):
-    """The rows of arrays; a handle is a row number."""
+    """The rows of arrays in memory; a handle is a row number."""
 
-    shown = "_TensorSliceDataset"
+    repr_name = "_TensorSliceDataset"
 
     def __init__(self, tensors: Any) -> None:
-        whole = tensors_of(tensors)
-        super().__init__(without_leading(spec_of(whole)), self._length(whole))
-        self.columns = arrays(whole)
-        self.pack = packer(whole)
+        element = tensors_of(tensors)
+        super().__init__(without_leading(spec_of(element)), self._length(element))
+        self.columns = arrays(element)
+        self.pack = packer(element)
 
     @staticmethod
-    def _length(whole: Element) -> int:
-        sizes = [leaf.shape[0] for leaf in nest.flatten(whole) if leaf is not None and leaf.shape.rank]
+    def _length(element: Element) -> int:
+        sizes = [leaf.shape[0] for leaf in nest.flatten(element) if leaf is not None and leaf.shape.rank]
         if len(set(sizes)) != 1:
             raise ValueError(f"Dimensions {' and '.join(map(str, sizes[:2]))} are not compatible")
         return int(sizes[0])
@@ -60,6 +60,7 @@ class Slices(Dataset):
 
     def batch_value(self, handles: Sequence[int]) -> Element:
         first, count = handles[0], len(handles)
+        # A slice is a view; other rows are gathered in one step.
         rows = slice(first, first + count) if _consecutive(handles) else list(handles)
         return self.pack([column[rows] for column in self.columns])
 
@@ -69,6 +70,8 @@ def _consecutive(handles: Sequence[int]) -> bool:
 
 
 class Range(Dataset):
+    """Integers of a range, as ``range`` of Python."""
+
     def __init__(self, *args: Any, output_type: Any = int64, name: str | None = None) -> None:
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
@@ -90,9 +93,9 @@ class Random(Dataset):
     """Random numbers below 2**32, as int64, without end."""
 
     def __init__(self, seed: Any, rerandomize_each_iteration: bool | None) -> None:
-        given = rerandomize_each_iteration
-        again = given is not None and attribute_bool(given, "rerandomize_each_iteration")
-        self.seeds = SeedGenerator(seed, again)
+        rerandomize = rerandomize_each_iteration
+        new_each_time = rerandomize is not None and attribute_bool(rerandomize, "rerandomize_each_iteration")
+        self.seeds = SeedGenerator(seed, new_each_time)
         super().__init__(TensorSpec([], int64), INFINITE)
 
     def handles(self) -> Iterator[Any]:
@@ -103,9 +106,9 @@ _END = object()
 
 
 class Generator(Dataset):
-    """What a Python generator gives, made tensors and checked."""
+    """The elements that a Python generator yields, converted to tensors and checked against a spec."""
 
-    shown = "_FlatMapDataset"
+    repr_name = "_FlatMapDataset"
 
     def __init__(self, generator: Callable[..., Any], spec: Any, args: Sequence[Any]) -> None:
         if not callable(generator):
@@ -118,30 +121,31 @@ class Generator(Dataset):
             values = iter(self.generator(*self.args))
         while True:
             with raises_op_errors("PyFunc"):
-                found = next(values, _END)
-            if found is _END:
+                value = next(values, _END)
+            if value is _END:
                 return
-            yield self._checked(found)
+            yield self._checked(value)
 
-    def _checked(self, found: Any) -> Element:
-        return self._in_form(self.element_spec, found, found)
+    def _checked(self, value: Any) -> Element:
+        return self._convert(self.element_spec, value, value)
 
-    def _in_form(self, spec: Any, part: Any, whole: Any) -> Element:
-        """A list is a tuple where the spec has one, else a tensor."""
+    def _convert(self, spec: Any, value: Any, element: Any) -> Element:
+        """Converts a value to the structure of a spec: a list becomes a tuple if the spec has one, otherwise a tensor."""
         if isinstance(spec, dict):
-            if not isinstance(part, dict) or set(part) != set(spec):
-                raise self._refusal(whole)
-            return {key: self._in_form(spec[key], part[key], whole) for key in spec}
+            if not isinstance(value, dict) or set(value) != set(spec):
+                raise self._wrong_structure(element)
+            return {key: self._convert(spec[key], value[key], element) for key in spec}
         if not isinstance(spec, tuple):
-            return self._leaf(spec, part)
-        if not isinstance(part, (tuple, list)) or len(part) != len(spec):
-            raise self._refusal(whole)
-        return tuple(self._in_form(s, p, whole) for s, p in zip(spec, part))
+            return self._leaf(spec, value)
+        if not isinstance(value, (tuple, list)) or len(value) != len(spec):
+            raise self._wrong_structure(element)
+        return tuple(self._convert(s, p, element) for s, p in zip(spec, value))
 
     def _leaf(self, spec: Any, value: Any) -> Any:
+        """Converts a value to a tensor of a spec's dtype and checks its shape."""
         if not isinstance(spec, TensorSpec):
             if not spec.is_compatible_with(value):
-                raise self._refusal(value)
+                raise self._wrong_structure(value)
             return value
         try:
             tensor = convert_to_tensor(value, spec.dtype)
@@ -161,17 +165,17 @@ class Generator(Dataset):
             )
         return tensor
 
-    def _refusal(self, found: Any) -> InvalidArgumentError:
+    def _wrong_structure(self, value: Any) -> InvalidArgumentError:
         return InvalidArgumentError(
             None,
             "PyFunc",
             "`generator` yielded an element that did not match the expected structure. The expected structure was "
-            f"{self.element_spec}, but the yielded element was {found}.",
+            f"{self.element_spec}, but the yielded element was {value}.",
         )
 
 
 def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> Any:
-    """The specs that the arguments of ``from_generator`` mean."""
+    """Returns the element spec that the arguments of ``from_generator`` describe."""
     if output_signature is not None:
         if output_types is not None or output_shapes is not None:
             raise TypeError("The `output_types` and `output_shapes` arguments can't be used with `output_signature`.")

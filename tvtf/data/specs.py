@@ -1,4 +1,4 @@
-"""The types of datasets and iterators, as arguments of functions and as elements of datasets."""
+"""Defines the types of datasets and iterators, as arguments of functions and as elements of datasets."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape
 
 
-class HeldSpec(TypeSpec):
-    """The type of objects that a traced function takes as numbers; nothing takes them apart."""
+class NumberedSpec(TypeSpec):
+    """The type of objects that traced functions take as numbers; they have no component tensors."""
 
     is_leaf = True
     value_type: type = object  # type: ignore[assignment]
-    """The class of values; `base`, which declares it, enters it."""
+    """The class of values, set by `base`, which defines it."""
 
     def __init__(self, element_spec: Any) -> None:
         self._element_spec = element_spec
@@ -31,13 +31,13 @@ class HeldSpec(TypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> Any:
-        """The spec of a value."""
-        return value.held_spec()
+        """Returns the spec of a value."""
+        return value.argument_spec()
 
 
 @export("data.DatasetSpec")
-class DatasetSpec(HeldSpec):
-    """The type of datasets: what their elements are.
+class DatasetSpec(NumberedSpec):
+    """The type of datasets with a given element spec.
 
     >>> import tvtf as tf
     >>> tf.data.DatasetSpec(tf.TensorSpec([], tf.int64))
@@ -59,8 +59,8 @@ class DatasetSpec(HeldSpec):
 
 
 @export("data.IteratorSpec")
-class IteratorSpec(HeldSpec):
-    """The type of iterators of datasets: what they give.
+class IteratorSpec(NumberedSpec):
+    """The type of dataset iterators with a given element spec.
 
     >>> import tvtf as tf
     >>> spec = tf.data.IteratorSpec(tf.TensorSpec([], tf.int64))

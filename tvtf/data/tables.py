@@ -1,4 +1,4 @@
-"""Tables as datasets: columns of CSV files by name, and rows of a database."""
+"""Makes datasets of tables: CSV files with named columns, and the rows of a database query."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvtf.errors import InvalidArgumentError, UnknownError
 from tvtf.fileio.atomic_file import named_failures
 
 KINDS = (int32, int64, float32, float64, string)
-"""What a column may be, from what fits least to what fits all."""
+"""The dtypes that a column may be inferred to have, from the narrowest to the widest."""
 
 
 @export("data.experimental.make_csv_dataset")
@@ -54,24 +54,24 @@ def make_csv_dataset(
     ignore_errors: bool = False,
     encoding: str = "utf-8",
 ) -> Dataset:
-    """Batches of the rows of CSV files: a dict of columns by name, and the labels beside it where one column holds them.
+    """Reads batches of the rows of CSV files: dicts of columns by name, or pairs of a dict and labels.
 
     Args:
-      file_pattern: names or glob patterns.
-      column_names: those of the first line by default.
-      column_defaults: for each column a dtype where it is required, or a tensor with its default; found out from the first
-        ``num_rows_for_inference`` rows by default.
-      label_name: the column that is given apart.
-      select_columns: names or numbers of the columns wanted.
-      num_epochs: how often the rows come; without end by default.
+      file_pattern: file names or glob patterns.
+      column_names: by default those in the first line of the files.
+      column_defaults: for each column a dtype if a value is required, or a tensor with the default; by default inferred
+        from the first ``num_rows_for_inference`` rows.
+      label_name: the column that is returned as labels.
+      select_columns: names or indices of the columns to return.
+      num_epochs: how many times the rows are read; without end by default.
       shuffle, shuffle_buffer_size, shuffle_seed: as ``Dataset.shuffle`` takes them.
-      num_parallel_reads: how many files are read in turn.
-      sloppy: accepted; the order is always the same.
-      ignore_errors: whether rows that can't be read are left out.
-      others: as ``tf.data.experimental.CsvDataset`` takes them.
+      num_parallel_reads: how many files are open at the same time, from which rows are taken in turn.
+      sloppy: accepted without effect; the order is always the same.
+      ignore_errors: whether to skip rows that can't be parsed.
+      others: see ``tf.data.experimental.CsvDataset``.
 
     Raises:
-      ValueError: an argument that does not fit the files.
+      ValueError: an argument does not match the files.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -90,26 +90,26 @@ def make_csv_dataset(
     names_of: Dataset = Slices(EagerTensor(np.array([p.encode() for p in paths], object)))
     if shuffle:
         names_of = Shuffle(names_of, len(paths), shuffle_seed, True)
-    told = _Told(paths, field_delim, use_quote_delim, header, compression_type, encoding)
-    names = told.names() if column_names is None else list(column_names)
-    chosen = None if select_columns is None else _numbers(select_columns, names)
+    probe = _ColumnProbe(paths, field_delim, use_quote_delim, header, compression_type, encoding)
+    names = probe.names() if column_names is None else list(column_names)
+    selected = None if select_columns is None else _column_indices(select_columns, names)
     if column_defaults is None:
-        defaults = told.defaults(chosen or range(len(names)), len(names), na_value, num_rows_for_inference)
+        defaults = probe.defaults(selected or range(len(names)), len(names), na_value, num_rows_for_inference)
     else:
         defaults = list(column_defaults)
-    if chosen is not None:
-        if len(defaults) != len(chosen):
+    if selected is not None:
+        if len(defaults) != len(selected):
             raise ValueError(
                 "If specified, `column_defaults` and `select_columns` must have the same length: `column_defaults` has length "
-                f"{len(defaults)}, `select_columns` has length {len(chosen)}."
+                f"{len(defaults)}, `select_columns` has length {len(selected)}."
             )
-        names = [names[i] for i in chosen]
+        names = [names[i] for i in selected]
     if label_name is not None and label_name not in names:
         raise ValueError(f"`label_name` provided must be one of the columns: {names}. Received: {label_name}.")
 
     def rows_of(path: Any) -> Dataset:
         rows = Csv(
-            path, defaults, compression_type, None, header, field_delim, use_quote_delim, na_value, chosen
+            path, defaults, compression_type, None, header, field_delim, use_quote_delim, na_value, selected
         )  # fmt: skip
         return IgnoreErrors(rows, False) if ignore_errors else rows
 
@@ -126,8 +126,8 @@ def make_csv_dataset(
     return Prefetch(columns, -1 if prefetch_buffer_size is None else prefetch_buffer_size)
 
 
-class _Told:
-    """What the first lines of CSV files tell."""
+class _ColumnProbe:
+    """Infers the names and dtypes of columns from the first lines of CSV files."""
 
     def __init__(
         self, paths: Sequence[str], delimiter: str, quoted: bool, header: bool, compression: Any, encoding: str
@@ -140,11 +140,12 @@ class _Told:
         self.compression = compression
 
     def rows(self, path: str) -> Iterator[list[str]]:
+        """Yields the rows of a file."""
         with opened(path, self.compression) as file, named_failures(path, "read"):
             yield from rows_of(file, path, self.encoding, "strict", **self.format)
 
     def names(self) -> list[str]:
-        """The first line of the files."""
+        """Returns the column names in the first line, which must be the same in all files."""
         if not self.header:
             raise ValueError("Expected `column_names` or `header` arguments. Neither is provided.")
         first, *others = [(path, next(self.rows(path), None)) for path in self.paths]
@@ -156,20 +157,21 @@ class _Told:
                     "All input CSV files should have the same column names in the header row. File "
                     f"{path} has different column names."
                 )
-        _require_once(
+        _require_unique(
             first[1] or [], "Either `column_names` argument or CSV header row contains duplicate column names"
         )
         return first[1] or []
 
     def defaults(self, columns: Sequence[int], width: int, na_value: str, limit: int | None) -> list[Tensor]:
-        """For each column a zero, or an empty text, of the narrowest type that fits its values."""
+        """Returns a zero or an empty string for each column, in the narrowest dtype that fits the column's values."""
         kinds: list[DType | None] = [None] * len(columns)
         for row in itertools.islice(self._values(width), limit):
             kinds = [k if row[i] in ("", na_value) else _wider(k, row[i]) for k, i in zip(kinds, columns)]
-        found = [kind or string for kind in kinds]
-        return [constant(["" if kind is string else 0], dtype=kind) for kind in found]
+        dtypes = [kind or string for kind in kinds]
+        return [constant(["" if kind is string else 0], dtype=kind) for kind in dtypes]
 
     def _values(self, width: int) -> Iterator[list[str]]:
+        """Yields the rows of all files without the header lines, checking their number of fields."""
         for path in self.paths:
             for number, row in enumerate(itertools.islice(self.rows(path), int(self.header), None), 1 + self.header):
                 if len(row) != width:
@@ -181,11 +183,13 @@ class _Told:
 
 
 def _wider(before: DType | None, text: str) -> DType:
-    least = 0 if before is None else KINDS.index(before)
-    return next(kind for kind in KINDS[least:] if _fits(kind, text))
+    """Returns the narrowest dtype, at least as wide as ``before``, that holds the value of a field."""
+    start = 0 if before is None else KINDS.index(before)
+    return next(kind for kind in KINDS[start:] if _fits(kind, text))
 
 
 def _fits(kind: DType, text: str) -> bool:
+    """Whether a field is a value of a dtype."""
     if kind is string:
         return True
     try:
@@ -197,9 +201,9 @@ def _fits(kind: DType, text: str) -> bool:
         return False
 
 
-def _numbers(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
-    """The sorted numbers of columns given by name or number."""
-    found = []
+def _column_indices(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
+    """Returns the sorted indices of columns that are given by name or index."""
+    indices = []
     for each in columns:
         if isinstance(each, int) and not 0 <= each < len(names):
             raise ValueError(
@@ -210,30 +214,32 @@ def _numbers(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
             raise ValueError(
                 f"Column {each} specified in `select_columns` must be of one of the columns: {dict.fromkeys(names).keys()}."
             )
-        found.append(each if isinstance(each, int) else names.index(each))
-    _require_once(found, "The `select_columns` argument contains duplicate columns")
-    return sorted(found)
+        indices.append(each if isinstance(each, int) else names.index(each))
+    _require_unique(indices, "The `select_columns` argument contains duplicate columns")
+    return sorted(indices)
 
 
-def _require_once(values: Sequence[Any], told: str) -> None:
-    twice = {value for value, count in Counter(values).items() if count > 1}
-    if twice:
-        raise ValueError(f"{told}: {twice}.")
+def _require_unique(values: Sequence[Any], message: str) -> None:
+    """Raises an error if a value occurs more than once."""
+    duplicates = {value for value, count in Counter(values).items() if count > 1}
+    if duplicates:
+        raise ValueError(f"{message}: {duplicates}.")
 
 
 @export("data.experimental.SqlDataset")
 class Sql(Dataset):
-    """The rows that a query of an SQLite database gives, one scalar for each column.
+    """The rows of a query of an SQLite database, one scalar for each column.
 
     Args:
       driver_name: ``"sqlite"``.
-      data_source_name: the file of the database.
-      query: in SQL.
+      data_source_name: the database's file.
+      query: an SQL query.
       output_types: a dtype for each column.
 
     Raises:
-      InvalidArgumentError: another driver; or, when iterated, the query gives another number of columns.
-      UnknownError: when iterated, the query fails.
+      InvalidArgumentError: the driver is not SQLite; or, during iteration, the number of columns is not that of
+        ``output_types``.
+      UnknownError: during iteration, the query fails.
 
     >>> import contextlib, os, sqlite3, tempfile
     >>> import tvtf as tf
@@ -249,7 +255,7 @@ class Sql(Dataset):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/SqlDataset
     """
 
-    shown = "SqlDatasetV2"
+    repr_name = "SqlDatasetV2"
 
     def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
         if _text(driver_name) != "sqlite":
@@ -293,13 +299,14 @@ class Sql(Dataset):
 
 
 def _cell(kind: DType, cell: Any) -> EagerTensor:
-    """NULL is zero, or an empty text."""
+    """Converts a value of a database to a scalar tensor; NULL becomes zero or an empty string."""
     if kind is string:
-        shown = b"" if cell is None else cell if isinstance(cell, bytes) else str(cell).encode()
-        return EagerTensor(np.array(shown, object))
+        value = b"" if cell is None else cell if isinstance(cell, bytes) else str(cell).encode()
+        return EagerTensor(np.array(value, object))
     return EagerTensor(np.array(bool(cell) if kind is bool_ else cell or 0, kind.np))
 
 
 def _text(value: Any) -> str:
-    found = value.numpy() if hasattr(value, "numpy") else value
-    return found.decode() if isinstance(found, bytes) else str(found)
+    """Returns a string argument, given as a str, bytes or tensor."""
+    text = value.numpy() if hasattr(value, "numpy") else value
+    return text.decode() if isinstance(text, bytes) else str(text)

@@ -1,4 +1,4 @@
-"""Datasets that a traced function makes of its tensors: made anew whenever it runs."""
+"""Makes datasets from the symbolic tensors of a traced function: each run of the function builds the dataset."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tvtf.frontend.host.python_call import traced
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 EXAMPLES = (1, 2)
-"""Sizes that unknown dims have in the datasets which tell the specs of elements: what both agree on is known."""
+"""Sizes of unknown dims in two example datasets; a dim of the element spec is static if both examples agree on it."""
 
 
-class MadeDataset(Dataset):
-    """What a maker of datasets makes of a trace's tensors.
+class DeferredDataset(Dataset):
+    """A dataset that depends on symbolic tensors of a trace.
 
-    ``examples`` are what it makes of other values. ``build`` makes the dataset of the tensors' arrays.
+    ``build`` makes the actual dataset from the arrays of a run. ``examples`` are datasets built from example values.
     """
 
     def __init__(
@@ -42,24 +42,25 @@ class MadeDataset(Dataset):
 
     def held_as(self) -> tuple[Tensor, Any]:
         (number,) = traced(self._number, self.tensors, [TensorSpec([], int64)])
-        return number, self._held_type()
+        return number, self._number_type()
 
     def _number(self, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Builds the dataset in a run and returns its number; each thread keeps its latest one alive."""
         self._latest.dataset = self.build(*arrays)
         return (np.array(number_of(self._latest.dataset)),)
 
     def cardinality(self, name: str | None = None) -> Tensor:
-        (found,) = traced(lambda *arrays: (np.array(self.build(*arrays).size),), self.tensors, [TensorSpec([], int64)])
-        return found
+        (size,) = traced(lambda *arrays: (np.array(self.build(*arrays).size),), self.tensors, [TensorSpec([], int64)])
+        return size
 
     def handles(self) -> NoReturn:
         raise NotImplementedError(
-            "this dataset is made of tensors of a tf.function, and has elements only when that runs: loop over it there"
+            "this dataset depends on tensors of a tf.function, and has elements only when that runs: loop over it there"
         )
 
 
 def deferring(maker: Maker) -> Maker:
-    """A maker of datasets that may be given tensors of a trace."""
+    """Wraps a function that makes datasets, to return a DeferredDataset if an argument depends on a trace's tensors."""
 
     @wraps(maker)
     def make(*args: Any, **kwargs: Any) -> Any:
@@ -67,46 +68,50 @@ def deferring(maker: Maker) -> Maker:
             return maker(*args, **kwargs)
         leaves = nest.flatten([list(args), kwargs], expand_composites=True)
         tensors = [tensor for leaf in leaves for tensor in _tensors(leaf)]
-        return _made(maker, [list(args), kwargs], leaves, tensors) if tensors else maker(*args, **kwargs)
+        return _deferred(maker, [list(args), kwargs], leaves, tensors) if tensors else maker(*args, **kwargs)
 
     return make  # type: ignore[return-value]
 
 
-def _made(maker: Callable[..., Any], given: list[Any], leaves: Sequence[Any], tensors: list[Any]) -> MadeDataset:
-    def called(values: Sequence[Any]) -> Any:
-        args, kwargs = nest.pack_sequence_as(given, values, expand_composites=True)
+def _deferred(
+    maker: Callable[..., Any], arguments: list[Any], leaves: Sequence[Any], tensors: list[Any]
+) -> DeferredDataset:
+    """Builds the example datasets and the DeferredDataset of a call whose arguments depend on symbolic tensors."""
+
+    def call(values: Sequence[Any]) -> Any:
+        args, kwargs = nest.pack_sequence_as(arguments, values, expand_composites=True)
         return maker(*args, **kwargs)
 
     def build(*arrays: np.ndarray) -> Any:
         left = iter(arrays)
-        return called([_found(leaf, left) for leaf in leaves])
+        return call([_with_run_values(leaf, left) for leaf in leaves])
 
     with init_scope():
-        examples = [called([_example(leaf, which) for leaf in leaves]) for which in range(len(EXAMPLES))]
-    return MadeDataset(tensors, build, examples, relaxed(*(e.element_spec for e in examples)))
+        examples = [call([_with_example_values(leaf, which) for leaf in leaves]) for which in range(len(EXAMPLES))]
+    return DeferredDataset(tensors, build, examples, relaxed(*(e.element_spec for e in examples)))
 
 
 def _tensors(leaf: Any) -> list[Any]:
-    """The tensors that an argument is made of; a function, of those it has captured."""
-    if isinstance(leaf, MadeDataset):
+    """Returns the symbolic tensors that an argument depends on, including those that a function captures."""
+    if isinstance(leaf, DeferredDataset):
         return leaf.tensors
     if is_function(leaf):
         return captured_tensors(leaf)
     return [leaf] if isinstance(leaf, SymbolicTensor) else []
 
 
-def _found(leaf: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """What running code finds in the place of an argument."""
-    if isinstance(leaf, MadeDataset):
+def _with_run_values(leaf: Any, arrays: Iterator[np.ndarray]) -> Any:
+    """Replaces the symbolic tensors in an argument by the arrays of a run."""
+    if isinstance(leaf, DeferredDataset):
         return leaf.build(*(next(arrays) for _ in leaf.tensors))
     if is_function(leaf):
         return with_values(leaf, {id(t): EagerTensor(np.array(next(arrays))) for t in captured_tensors(leaf)})
     return EagerTensor(np.array(next(arrays))) if isinstance(leaf, SymbolicTensor) else leaf
 
 
-def _example(leaf: Any, which: int) -> Any:
-    """What stands for an argument while the specs are looked for."""
-    if isinstance(leaf, MadeDataset):
+def _with_example_values(leaf: Any, which: int) -> Any:
+    """Replaces the symbolic tensors in an argument by ones, whose unknown dims have the size of example ``which``."""
+    if isinstance(leaf, DeferredDataset):
         return leaf.examples[which]
     if is_function(leaf):
         return with_values(leaf, {id(t): _ones(t, which) for t in captured_tensors(leaf)})
@@ -116,7 +121,7 @@ def _example(leaf: Any, which: int) -> Any:
 def _ones(tensor: SymbolicTensor, which: int) -> EagerTensor:
     if tensor.shape.rank is None:
         raise NotImplementedError(
-            f"a dataset is made of {tensor}, whose rank only a call tells: give the rank in the input_signature"
+            f"a dataset depends on {tensor}, whose rank is unknown during tracing: set the rank in the input_signature"
         )
     dims = [EXAMPLES[which] if d is None else d for d in tensor.shape.as_list()]
     return EagerTensor(np.full(dims, b"", object) if tensor.dtype is string else np.ones(dims, tensor.dtype.np))

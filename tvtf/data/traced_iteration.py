@@ -1,4 +1,4 @@
-"""Datasets in traced functions: a loop asks the host whether there is another element, then for it."""
+"""Iterates over datasets in traced functions: a loop asks the host whether there is another element, then for the element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset, OwnedIterator
 from tvtf.data.dataset_arguments import in_traces, number_of, object_of
 from tvtf.data.structure import Element, arrays
-from tvtf.data.traced_datasets import MadeDataset
+from tvtf.data.traced_datasets import DeferredDataset
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
@@ -26,63 +26,65 @@ from tvtf.frontend.host.python_call import traced
 from tvtf.ops.host import on_failure
 
 
-class _Ahead:
-    """An iteration that can tell whether it has another element."""
+class _PeekingIteration:
+    """An iteration that reads one element ahead, to tell whether there is another one."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self.source = source
-        self.waiting: list[Element] = []
+        self.peeked: list[Element] = []
         self.thread, self.depth = threading.get_ident(), state.depth
 
     def more(self) -> bool:
-        if not self.waiting:
-            self.waiting = list(itertools.islice(self.source, 1))
-        return bool(self.waiting)
+        if not self.peeked:
+            self.peeked = list(itertools.islice(self.source, 1))
+        return bool(self.peeked)
 
     def take(self) -> Element:
         if not self.more():
             raise _at_the_end()
-        return self.waiting.pop()
+        return self.peeked.pop()
 
 
 def _at_the_end() -> OutOfRangeError:
     return OutOfRangeError(None, "IteratorGetNext", "End of sequence")
 
 
-_running: dict[int, _Ahead] = {}
+_running: dict[int, _PeekingIteration] = {}
 _numbers = itertools.count()
 
 
-def _begun(source: Any) -> tuple[np.ndarray, ...]:
+def _begin(source: Any) -> tuple[np.ndarray, ...]:
+    """Starts an iteration in a run of a traced loop, and returns its number."""
     number = next(_numbers)
-    _running[number] = _Ahead(iter(source))
+    _running[number] = _PeekingIteration(iter(source))
     return (np.array(number),)
 
 
-def _ended(number: np.ndarray) -> tuple[()]:
+def _end(number: np.ndarray) -> tuple[()]:
+    """Forgets the iteration of a loop that has ended."""
     del _running[int(number)]
     return ()
 
 
-def _abandoned(depth: int) -> None:
-    """Ends this thread's iterations whose loops failed."""
-    for number, ahead in list(_running.items()):
-        if ahead.thread == threading.get_ident() and ahead.depth > depth:
+def _forget_failed(depth: int) -> None:
+    """Forgets this thread's iterations above ``depth``, whose loops ended with an error."""
+    for number, iteration in list(_running.items()):
+        if iteration.thread == threading.get_ident() and iteration.depth > depth:
             del _running[number]
 
 
-on_failure.append(_abandoned)
+on_failure.append(_forget_failed)
 
 
-class HeldDataset(Dataset):
-    """A dataset in a trace that serves many: it can be iterated when the function runs, and has no elements before."""
+class SymbolicDataset(Dataset):
+    """A dataset parameter of a trace, which serves many datasets: only running code can iterate it."""
 
     def __init__(self, number: Tensor, element_spec: Any) -> None:
         self.number = number
         self._element_spec = element_spec
 
     def held_as(self) -> tuple[Tensor, Any]:
-        return self.number, self._held_type()
+        return self.number, self._number_type()
 
     def needs_itself(self) -> None:
         raise NeedsItself
@@ -95,105 +97,106 @@ class HeldDataset(Dataset):
         raise NeedsItself
 
 
-class HeldIterator(OwnedIterator):
-    """An iterator in a trace that serves many."""
+class SymbolicIterator(OwnedIterator):
+    """An iterator parameter of a trace, which serves many iterators."""
 
     def __init__(self, number: Tensor, element_spec: Any) -> None:
         self.number = number
         self._element_spec = element_spec
 
-    held_as = HeldDataset.held_as
-    needs_itself = HeldDataset.needs_itself
+    held_as = SymbolicDataset.held_as
+    needs_itself = SymbolicDataset.needs_itself
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]
         return self._element_spec
 
 
-def _found_by(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
-    """Tensors, and how running code finds what is iterated by their values."""
-    if isinstance(source, (HeldDataset, HeldIterator)):
+def _lookup(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
+    """Returns tensors, and the function that running code calls with their values to get the dataset or iterator."""
+    if isinstance(source, (SymbolicDataset, SymbolicIterator)):
         return [source.number], object_of
-    if isinstance(source, MadeDataset):
+    if isinstance(source, DeferredDataset):
         return source.tensors, source.build
     return [], lambda: source
 
 
-def begun_at_each_run(dataset: Dataset) -> OwnedIterator:
-    """The iterator that a traced ``iter(dataset)`` makes whenever it runs; a thread keeps its latest."""
+def begin_in_each_run(dataset: Dataset) -> OwnedIterator:
+    """Returns the symbolic iterator of a traced ``iter(dataset)``: each run begins a new one. Each thread keeps its latest alive."""
     latest = threading.local()
-    numbers, find = _found_by(dataset)
+    numbers, find = _lookup(dataset)
 
     def begin(*n: np.ndarray) -> tuple[np.ndarray, ...]:
         latest.iterator = OwnedIterator(find(*n))
         return (np.array(number_of(latest.iterator)),)
 
     (number,) = traced(begin, numbers, [TensorSpec([], int64)])
-    return HeldIterator(number, dataset.element_spec)
+    return SymbolicIterator(number, dataset.element_spec)
 
 
 class DatasetSteps(Steps):
-    """The elements of one run of a traced loop."""
+    """The iteration of a traced loop over a dataset or iterator."""
 
     may_lose_shapes = True
 
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
-        numbers, find = _found_by(source)
-        (self.number,) = traced(lambda *n: _begun(find(*n)), numbers, [TensorSpec([], int64)])
+        numbers, find = _lookup(source)
+        (self.number,) = traced(lambda *n: _begin(find(*n)), numbers, [TensorSpec([], int64)])
         self.position: Any = self._more()
 
     def _more(self) -> Tensor:
-        (found,) = traced(lambda n: (np.array(_running[int(n)].more()),), [self.number], [TensorSpec([], bool_)])
-        return found
+        (result,) = traced(lambda n: (np.array(_running[int(n)].more()),), [self.number], [TensorSpec([], bool_)])
+        return result
 
     def more(self) -> Any:
         return self.position
 
     def element(self) -> Element:
         flat = nest.flatten(self.spec, expand_composites=True)
-        found = traced(lambda n: tuple(arrays(_running[int(n)].take())), [self.number], flat)
-        return nest.pack_sequence_as(self.spec, list(found), expand_composites=True)
+        result = traced(lambda n: tuple(arrays(_running[int(n)].take())), [self.number], flat)
+        return nest.pack_sequence_as(self.spec, list(result), expand_composites=True)
 
     def advance(self) -> None:
         self.position = self._more()
 
     def end(self) -> None:
-        traced(_ended, [self.number], [])
+        traced(_end, [self.number], [])
 
 
 def next_of(iterator: OwnedIterator) -> Element:
-    """The next element, whenever the traced program comes by."""
+    """Returns the next element of an iterator; each run of the traced program takes one."""
 
-    def take(found: OwnedIterator) -> list[np.ndarray]:
-        element = next(found, None)
+    def take(running: OwnedIterator) -> list[np.ndarray]:
+        element = next(running, None)
         if element is None:
             raise _at_the_end()
         return arrays(element)
 
-    return _taken(iterator, take, iterator.element_spec)
+    return _call_in_each_run(iterator, take, iterator.element_spec)
 
 
 def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tensor, Element]:
-    """Whether there is another element whenever the traced program comes by, and that element; at the end, ``blanks``."""
+    """Returns whether there is another element in a run, and that element; ``blanks`` at the end."""
 
-    def take(found: OwnedIterator) -> list[np.ndarray]:
-        element = next(found, None)
+    def take(running: OwnedIterator) -> list[np.ndarray]:
+        element = next(running, None)
         return [np.array(False), *blanks] if element is None else [np.array(True), *arrays(element)]
 
-    return _taken(iterator, take, (TensorSpec([], bool_), iterator.element_spec))
+    return _call_in_each_run(iterator, take, (TensorSpec([], bool_), iterator.element_spec))
 
 
 def single_of(dataset: Dataset, single: Callable[[Any], Element]) -> Element:
-    """The one element, of what the dataset is whenever the traced program comes by."""
-    return _taken(dataset, lambda found: arrays(single(found)), dataset.element_spec)
+    """Returns the only element of a dataset that a run builds."""
+    return _call_in_each_run(dataset, lambda running: arrays(single(running)), dataset.element_spec)
 
 
-def _taken(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> Any:
-    numbers, find = _found_by(source)
-    found = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
-    return nest.pack_sequence_as(spec, list(found), expand_composites=True)
+def _call_in_each_run(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> Any:
+    """Calls a function of a dataset or iterator in each run, and returns its arrays as tensors of ``spec``."""
+    numbers, find = _lookup(source)
+    leaves = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
+    return nest.pack_sequence_as(spec, list(leaves), expand_composites=True)
 
 
-in_traces.dataset, in_traces.iterator = HeldDataset, HeldIterator
-in_traces.steps, in_traces.begin, in_traces.next = DatasetSteps, begun_at_each_run, next_of
+in_traces.dataset, in_traces.iterator = SymbolicDataset, SymbolicIterator
+in_traces.steps, in_traces.begin, in_traces.next = DatasetSteps, begin_in_each_run, next_of

@@ -1,4 +1,4 @@
-"""``tf.train.Example`` and ``tf.train.SequenceExample`` as tensors: what features there are, and parsing them."""
+"""Parses ``tf.train.Example`` and ``tf.train.SequenceExample`` messages into tensors."""
 
 from tvtf.examples import composite, features, kernels, parsing, records
 

@@ -1,4 +1,4 @@
-"""Columns put together: sparse tensors with indices of their own, ragged tensors cut into rows by other features."""
+"""Builds composite tensors from parsed columns: sparse tensors with indices, ragged tensors with row partitions."""
 
 from __future__ import annotations
 
@@ -26,33 +26,34 @@ from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import argsort
 
-Found = dict[str, Any]
+Tensors = dict[str, Any]
 
 
-def put_together(features: Mapping[str, Any], columns: Found) -> Found:
-    """What features are, of the columns that were parsed for them."""
-    made: Found = {}
+def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
+    """Returns the tensors of features, built from the columns that were parsed for them."""
+    composite: Tensors = {}
     for key in sorted(features):
         feature = features[key]
         if isinstance(feature, SparseFeature):
-            made[key] = _sparse(feature, columns)
+            composite[key] = _sparse(feature, columns)
         elif isinstance(feature, RaggedFeature):
-            made[key] = _ragged(key, feature, columns)
-    return {k: v for k, v in (columns | made).items() if k in features}
+            composite[key] = _ragged(key, feature, columns)
+    return {k: v for k, v in (columns | composite).items() if k in features}
 
 
 # -- sparse
 
 
-def _sparse(feature: SparseFeature, columns: Found) -> SparseTensor:
+def _sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
+    """Builds a sparse tensor from columns of indices and a column of values."""
     single = isinstance(feature.index_key, str)
     keys = [feature.index_key] if single else feature.index_key
     sizes = [feature.size] if single else list(feature.size)
-    values, places = columns[feature.value_key], [columns[k] for k in keys]
-    own = [bind.reshape(p.values, shape=(p.values._type.shape[0], 1)) for p in places]
-    indices = bind.concat(values.indices[:, :-1], *own, axis=1)
-    given = convert_to_tensor(sizes, int64)
-    shape = bind.concat(values.dense_shape[:-1], given, axis=0)
+    values, index_columns = columns[feature.value_key], [columns[k] for k in keys]
+    column_indices = [bind.reshape(p.values, shape=(p.values._type.shape[0], 1)) for p in index_columns]
+    indices = bind.concat(values.indices[:, :-1], *column_indices, axis=1)
+    dense_sizes = convert_to_tensor(sizes, int64)
+    shape = bind.concat(values.dense_shape[:-1], dense_sizes, axis=0)
     if feature.already_sorted:
         return SparseTensor(indices, values.values, shape)
     order = _order(indices, shape)
@@ -60,7 +61,7 @@ def _sparse(feature: SparseFeature, columns: Found) -> SparseTensor:
 
 
 def _order(indices: Tensor, shape: Tensor) -> Tensor:
-    """By rows, then by columns."""
+    """Returns the order that sorts indices by rows, then by columns."""
     number = indices[:, 0]
     for axis in range(1, indices._type.shape[1]):
         number = number * shape[axis] + indices[:, axis]
@@ -70,27 +71,28 @@ def _order(indices: Tensor, shape: Tensor) -> Tensor:
 # -- ragged
 
 
-def _ragged(key: str, feature: RaggedFeature, columns: Found) -> Any:
+def _ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
+    """Builds a ragged tensor by splitting the values by each partition, from the innermost to the outermost."""
     rows = columns[feature.value_key or key]
     if not isinstance(rows, RaggedTensor):
         for partition in reversed(feature.partitions):
-            rows = _cut(rows, partition, columns, feature)
+            rows = _split(rows, partition, columns, feature)
         return rows
     outer = rows.row_splits if rows.ragged_rank > 1 else None
     rows = rows if outer is None else rows.values
     for partition in reversed(feature.partitions):
-        rows = _cut_each(rows, partition, columns, feature, outer is not None)
+        rows = _split_batch(rows, partition, columns, feature, outer is not None)
     return rows if outer is None else RaggedTensor.from_row_splits(rows, outer, validate=feature.validate)
 
 
-def _cut(values: Any, partition: Any, columns: Found, feature: RaggedFeature) -> Any:
-    """The values of one example in rows."""
+def _split(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
+    """Splits the values of a single example into rows."""
     check = feature.validate
     if isinstance(partition, UniformRowLength):
         if isinstance(values, RaggedTensor):
             return RaggedTensor.from_uniform_row_length(values, partition.length, validate=check)
-        return _in_rows(values, partition.length)
-    told = cast(columns[partition.key], feature.row_splits_dtype)
+        return _uniform_rows(values, partition.length)
+    partition_values = cast(columns[partition.key], feature.row_splits_dtype)
     makers = {
         RowSplits: RaggedTensor.from_row_splits,
         RowLengths: RaggedTensor.from_row_lengths,
@@ -98,39 +100,47 @@ def _cut(values: Any, partition: Any, columns: Found, feature: RaggedFeature) ->
         RowLimits: RaggedTensor.from_row_limits,
     }
     make = makers.get(type(partition), RaggedTensor.from_value_rowids)
-    return make(values, told, validate=check)
+    return make(values, partition_values, validate=check)
 
 
-def _in_rows(values: Tensor, length: int) -> Tensor:
+def _uniform_rows(values: Tensor, length: int) -> Tensor:
+    """Reshapes values into rows of one length."""
     shape = values._type.shape
     return bind.reshape(values, shape=(simplify_dim(shape[0] // length), length, *shape[1:]))  # type: ignore[no-any-return]
 
 
-def _cut_each(rows: RaggedTensor, partition: Any, columns: Found, feature: RaggedFeature, deep: bool) -> RaggedTensor:
-    """The values of each example of a batch in rows."""
+def _split_batch(
+    rows: RaggedTensor, partition: Any, columns: Tensors, feature: RaggedFeature, deep: bool
+) -> RaggedTensor:
+    """Splits the values of each example of a batch into rows.
+
+    Partitions count from each example's start; the examples' row starts convert them to positions in all values.
+    """
     check = feature.validate
     if isinstance(partition, UniformRowLength):
         length = partition.length
         if rows.ragged_rank > 1:
             values: Any = RaggedTensor.from_uniform_row_length(rows.values, length, validate=check)
         else:
-            values = _in_rows(rows.values, length)
+            values = _uniform_rows(rows.values, length)
         return RaggedTensor.from_row_splits(values, rows.row_splits // length, validate=check)
-    told = columns[partition.key]
-    told = told.values if deep else told
-    told = told.with_values(cast(told.values, rows.row_splits.dtype))
+    partition_values = columns[partition.key]
+    partition_values = partition_values.values if deep else partition_values
+    partition_values = partition_values.with_values(cast(partition_values.values, rows.row_splits.dtype))
     if isinstance(partition, RowLengths):
-        return told.with_values(RaggedTensor.from_row_lengths(rows.values, told.values, validate=check))
+        return partition_values.with_values(
+            RaggedTensor.from_row_lengths(rows.values, partition_values.values, validate=check)
+        )
     if isinstance(partition, RowSplits):
-        told = told[:, 1:]
+        partition_values = partition_values[:, 1:]
     if isinstance(partition, (RowSplits, RowLimits)):
-        limits = told.values + gather(rows.row_starts(), told.value_rowids())
-        return told.with_values(RaggedTensor.from_row_limits(rows.values, limits, validate=check))
+        limits = partition_values.values + gather(rows.row_starts(), partition_values.value_rowids())
+        return partition_values.with_values(RaggedTensor.from_row_limits(rows.values, limits, validate=check))
     if isinstance(partition, RowStarts):
-        starts = told.values + gather(rows.row_starts(), told.value_rowids())
-        return told.with_values(RaggedTensor.from_row_starts(rows.values, starts, validate=check))
-    counts = reduce_max(told.to_tensor(-1), 1) + 1
+        starts = partition_values.values + gather(rows.row_starts(), partition_values.value_rowids())
+        return partition_values.with_values(RaggedTensor.from_row_starts(rows.values, starts, validate=check))
+    counts = reduce_max(partition_values.to_tensor(-1), 1) + 1
     counts = bind.maximum(counts, zeros_like(counts))
-    ids = told.values + gather(cumsum(counts, exclusive=True), told.value_rowids())
+    ids = partition_values.values + gather(cumsum(counts, exclusive=True), partition_values.value_rowids())
     inner = RaggedTensor.from_value_rowids(rows.values, ids, validate=check)
     return RaggedTensor.from_row_lengths(inner, counts, validate=check)

@@ -1,4 +1,4 @@
-"""What to expect of examples: the classes that describe one feature each, and the columns that are parsed for them."""
+"""Defines the classes that describe features of examples, and the columns that are parsed for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 
 @export("io.VarLenFeature")
 class VarLenFeature(NamedTuple):
-    """A feature of any number of values: a ``tf.sparse.SparseTensor``.
+    """A feature with any number of values: a ``tf.sparse.SparseTensor``.
 
     >>> import tvtf as tf
     >>> tf.io.VarLenFeature(tf.int64)
@@ -29,7 +29,7 @@ class VarLenFeature(NamedTuple):
 
 @export("io.FixedLenFeature")
 class FixedLenFeature(NamedTuple):
-    """A feature of a known shape; required where there is no default.
+    """A feature of a static shape; without a default it is required.
 
     >>> import tvtf as tf
     >>> tf.io.FixedLenFeature([2], tf.int64)
@@ -45,7 +45,7 @@ class FixedLenFeature(NamedTuple):
 
 @export("io.FixedLenSequenceFeature")
 class FixedLenSequenceFeature(NamedTuple):
-    """A feature of any number of items of a known shape: a tensor, filled up with a default.
+    """A feature with any number of items of a static shape: a tensor, padded with a default.
 
     >>> import tvtf as tf
     >>> tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True).allow_missing
@@ -62,7 +62,7 @@ class FixedLenSequenceFeature(NamedTuple):
 
 @export("io.SparseFeature")
 class SparseFeature(NamedTuple):
-    """A sparse tensor of which one feature has the values and others the indices.
+    """A sparse tensor whose values are in one feature and whose indices in others.
 
     >>> import tvtf as tf
     >>> tf.io.SparseFeature("places", "values", tf.float32, size=100).size
@@ -79,37 +79,37 @@ class SparseFeature(NamedTuple):
 
 
 class RowSplits(NamedTuple):
-    """Rows by where they begin, and where the last ends."""
+    """A row partition by the rows' starts and the end of the last row."""
 
     key: str
 
 
 class RowLengths(NamedTuple):
-    """Rows by their lengths."""
+    """A row partition by the rows' lengths."""
 
     key: str
 
 
 class RowStarts(NamedTuple):
-    """Rows by where they begin."""
+    """A row partition by the rows' starts."""
 
     key: str
 
 
 class RowLimits(NamedTuple):
-    """Rows by where they end."""
+    """A row partition by the rows' ends."""
 
     key: str
 
 
 class ValueRowIds(NamedTuple):
-    """Rows by which values are in them."""
+    """A row partition by the row of each value."""
 
     key: str
 
 
 class UniformRowLength(NamedTuple):
-    """Rows of one length."""
+    """A row partition with rows of one length."""
 
     length: int
 
@@ -127,22 +127,22 @@ class _Ragged(NamedTuple):
 
 @export("io.RaggedFeature")
 class RaggedFeature(_Ragged):
-    """A feature of any number of values: a ``tf.RaggedTensor``, cut into rows by other features.
+    """A feature with any number of values: a ``tf.RaggedTensor``, split into rows by other features.
 
     Args:
       dtype: int64, float32 or string.
-      value_key: the feature with the values, where it has another name.
-      partitions: ``RaggedFeature.RowSplits(key)`` and its like, the outermost first.
+      value_key: the feature with the values, if it has another name.
+      partitions: ``RaggedFeature.RowSplits(key)`` and similar, the outermost first.
       row_splits_dtype: int32 or int64.
-      validate: whether rows are checked.
+      validate: whether to check the row partitions.
 
     >>> import tvtf as tf
     >>> tf.io.RaggedFeature(tf.int64, partitions=[tf.io.RaggedFeature.RowLengths("n")]).partitions
     (RowLengths(key='n'),)
 
     Raises:
-      ValueError: another dtype, or an empty key.
-      TypeError: something else than partitions.
+      ValueError: the dtype is not supported, or the key is empty.
+      TypeError: ``partitions`` contains something else.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/RaggedFeature
     """
@@ -172,50 +172,51 @@ class RaggedFeature(_Ragged):
         if splits not in (int32, int64):
             raise ValueError(f"Argument `row_splits_dtype` must be int32 or int64; got{splits!r}")
         if not isinstance(partitions, (list, tuple)):
-            told = f"partitions={partitions} of type {type(partitions).__name__}."
-            raise TypeError(f"Argument `partitions` must be a list or tuple. Received{told}")
+            received = f"partitions={partitions} of type {type(partitions).__name__}."
+            raise TypeError(f"Argument `partitions` must be a list or tuple. Received{received}")
         for each in partitions:
             if not isinstance(each, PARTITIONS):
-                told = f"in {PARTITIONS}; got: {each!r} with type {type(each)!r}"
-                raise TypeError(f"Argument `partitions` cannot be cast to any of the partition types {told}")
+                received = f"in {PARTITIONS}; got: {each!r} with type {type(each)!r}"
+                raise TypeError(f"Argument `partitions` cannot be cast to any of the partition types {received}")
         if not isinstance(validate, bool):
             raise TypeError(f"Argument `validate` must be a bool; got {validate!r}")
         return super().__new__(cls, kind, value_key, tuple(partitions), splits, validate)
 
 
 class Column(NamedTuple):
-    """One feature as it is parsed, before columns are put together."""
+    """One feature as it is parsed, before composite tensors are built from columns."""
 
     key: str
     kind: str
-    """"dense", "stacked" (items one after another), "sparse" or "ragged"."""
+    """"dense", "stacked" (a FixedLenSequenceFeature), "sparse" or "ragged"."""
     dtype: DType
     shape: tuple[int, ...] = ()
     missing: bool = False
-    """Whether it may be missing."""
+    """Whether the feature may be missing."""
     splits: DType = int64
     default: Tensor | None = None
 
 
 def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows: bool = False) -> list[Column]:
-    """The columns that features need: sparse ones, dense ones and ragged ones, each by their keys.
+    """Returns the columns that features need: sparse, dense and ragged ones, each sorted by key.
 
     Raises:
-      ValueError: a feature that is none of ``allowed``, lacks something or contradicts another.
+      ValueError: a feature's class is not in ``allowed``, or a feature is incomplete or contradicts another.
     """
-    found: dict[str, Column] = {}
+    by_key: dict[str, Column] = {}
     for key in sorted(features or {}):
         feature = features[key]  # type: ignore[index]
         if not isinstance(feature, tuple(allowed)):
             raise ValueError(f"Unsupported {type(feature).__name__} {feature} for key '{key}'")
         for column in _columns(key, feature, rows):
-            _add(found, column)
+            _add(by_key, column)
     order = ("sparse", "dense", "stacked", "ragged")
-    return sorted(found.values(), key=lambda c: min(order.index(c.kind), 1) if c.kind != "ragged" else 2)
+    return sorted(by_key.values(), key=lambda c: min(order.index(c.kind), 1) if c.kind != "ragged" else 2)
 
 
-def _add(found: dict[str, Column], column: Column) -> None:
-    other = found.setdefault(column.key, column)
+def _add(by_key: dict[str, Column], column: Column) -> None:
+    """Adds a column, after checking that it does not contradict a column of the same key."""
+    other = by_key.setdefault(column.key, column)
     if other.kind != column.kind:
         kinds = "Dense" if "dense" in (other.kind, column.kind) else "Ragged"
         raise ValueError(f"{kinds} and sparse keys must not intersect; {column.key} is {other.kind} and {column.kind}")
@@ -226,6 +227,7 @@ def _add(found: dict[str, Column], column: Column) -> None:
 
 
 def _columns(key: str, feature: Any, rows: bool) -> list[Column]:
+    """Returns the columns of one feature."""
     if isinstance(feature, VarLenFeature):
         _require(feature.dtype, "type", key, feature)
         return [Column(key, "sparse", as_dtype(feature.dtype))]
@@ -243,10 +245,11 @@ def _columns(key: str, feature: Any, rows: bool) -> list[Column]:
     ]
 
 
-def _require(value: Any, what: str, key: str, feature: Any) -> None:
+def _require(value: Any, attribute: str, key: str, feature: Any) -> None:
+    """Checks that a feature's property is set."""
     if not value:
         end = "" if isinstance(feature, VarLenFeature) else "."
-        raise ValueError(f"Missing {what} for feature {key}. Received feature={feature}{end}")
+        raise ValueError(f"Missing {attribute} for feature {key}. Received feature={feature}{end}")
 
 
 def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
@@ -256,15 +259,16 @@ def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
         raise ValueError(f"Missing value_key for SparseFeature {feature}.")
     _require(feature.dtype, "type", key, feature)
     keys = [feature.index_key] if isinstance(feature.index_key, str) else feature.index_key
-    places = [Column(k, "sparse", int64) for k in sorted(keys)]
-    return [*places, Column(feature.value_key, "sparse", as_dtype(feature.dtype))]
+    index_columns = [Column(k, "sparse", int64) for k in sorted(keys)]
+    return [*index_columns, Column(feature.value_key, "sparse", as_dtype(feature.dtype))]
 
 
 def _fixed(key: str, feature: FixedLenFeature) -> Column:
+    """Returns the column of a FixedLenFeature, with its default in the feature's shape."""
     shape = as_shape(feature.shape)
     if shape.rank and shape[0] is None:
-        told = "Consider using FixedLenSequenceFeature. Received "
-        raise ValueError(f"First dimension of shape for feature {key} unknown. {told}feature={feature}.")
+        hint = "Consider using FixedLenSequenceFeature. Received "
+        raise ValueError(f"First dimension of shape for feature {key} unknown. {hint}feature={feature}.")
     if not shape.is_fully_defined():
         raise ValueError(f"All dimensions of shape for feature {key} need to be known but received {feature.shape!s}.")
     kind = as_dtype(feature.dtype)
@@ -277,6 +281,7 @@ def _fixed(key: str, feature: FixedLenFeature) -> Column:
 
 
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, rows: bool) -> Column:
+    """Returns the column of a FixedLenSequenceFeature."""
     kind, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
     if rows:
         if feature.default_value is not None:
@@ -290,7 +295,7 @@ def _sequence_column(key: str, feature: FixedLenSequenceFeature, rows: bool) -> 
 
 
 def _default(value: Any, kind: DType) -> EagerTensor:
-    found = convert_to_tensor(value, kind)
-    if not isinstance(found, EagerTensor):
+    default = convert_to_tensor(value, kind)
+    if not isinstance(default, EagerTensor):
         raise ValueError(f"a feature's default_value must be known, but is {value!r}")
-    return found
+    return default

@@ -1,4 +1,4 @@
-"""The messages of ``tensorflow/core/example/{feature,example}.proto``, which ``tf.train`` names."""
+"""Declares the messages of ``tensorflow/core/example/{feature,example}.proto``, which ``tf.train`` exports."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CLASSES: Final = declare(
 
 
 def from_json(text: bytes) -> bytes:
-    """A serialized ``Example`` of what JSON says.
+    """Converts JSON to a serialized ``Example``.
 
     Raises:
-      ArgumentError: it says something else.
+      ArgumentError: the text is not JSON of an ``Example``.
     """
     from google.protobuf import json_format
 

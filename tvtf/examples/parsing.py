@@ -1,4 +1,4 @@
-"""``tf.io.parse_example`` and its like."""
+"""Defines ``tf.io.parse_example`` and related functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvtf.composites.ragged.tensor import RaggedTensor
 from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
-from tvtf.examples.composite import put_together
+from tvtf.examples.composite import build_composites
 from tvtf.examples.features import (
     Column,
     FixedLenFeature,
@@ -23,24 +23,24 @@ from tvtf.examples.kernels import parse
 from tvtf.ops.strings.rules import text
 
 Features = Mapping[str, Any]
-Found = dict[str, Any]
+Tensors = dict[str, Any]
 ALL = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature, RaggedFeature)
 CONTEXT = (VarLenFeature, FixedLenFeature, RaggedFeature)
 ROWS = (VarLenFeature, FixedLenSequenceFeature, RaggedFeature)
 
 
 @export("io.parse_example")
-def parse_example(serialized: Any, features: Features, example_names: Any = None, name: str | None = None) -> Found:
-    """Serialized ``tf.train.Example`` messages as tensors.
+def parse_example(serialized: Any, features: Features, example_names: Any = None, name: str | None = None) -> Tensors:
+    """Parses serialized ``tf.train.Example`` messages into tensors.
 
     Args:
       serialized: a vector of strings; or a scalar, as for ``tf.io.parse_single_example``.
-      features: by key ``FixedLenFeature``, ``FixedLenSequenceFeature``, ``VarLenFeature``, ``SparseFeature`` or
+      features: a dict of ``FixedLenFeature``, ``FixedLenSequenceFeature``, ``VarLenFeature``, ``SparseFeature`` or
         ``RaggedFeature``.
-      example_names: accepted.
+      example_names: accepted without effect.
 
     Returns:
-      By key a tensor, a ``SparseTensor`` or a ``RaggedTensor``.
+      A dict of tensors, ``SparseTensor`` and ``RaggedTensor`` objects.
 
     >>> import tvtf as tf
     >>> ages = tf.train.Feature(int64_list=tf.train.Int64List(value=[3]))
@@ -49,8 +49,8 @@ def parse_example(serialized: Any, features: Features, example_names: Any = None
     array([3, 3])
 
     Raises:
-      ValueError: no feature, or one that lacks something.
-      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+      ValueError: there is no feature, or a feature is incomplete.
+      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_example
     """
@@ -58,15 +58,15 @@ def parse_example(serialized: Any, features: Features, example_names: Any = None
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
     x, single = _texts(serialized)
     columns = columns_of(features, ALL)
-    found = parse(x, "Example", columns, [], single)
-    return put_together(features, _columns(columns, found, single))
+    tensors = parse(x, "Example", columns, [], single)
+    return build_composites(features, _columns(columns, tensors, single))
 
 
 @export("io.parse_single_example")
 def parse_single_example(
     serialized: Any, features: Features, example_names: Any = None, name: str | None = None
-) -> Found:
-    """One serialized ``tf.train.Example`` as tensors; see ``tf.io.parse_example``.
+) -> Tensors:
+    """Parses one serialized ``tf.train.Example`` into tensors; see ``tf.io.parse_example``.
 
     >>> import tvtf as tf
     >>> names = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a", b"b"]))
@@ -75,8 +75,8 @@ def parse_single_example(
     array([b'a', b'b'], dtype=object)
 
     Raises:
-      ValueError: no feature, one that lacks something, or no scalar.
-      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+      ValueError: there is no feature, a feature is incomplete, or ``serialized`` is not a scalar.
+      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_single_example
     """
@@ -100,17 +100,17 @@ def parse_sequence_example(
     sequence_features: Features | None = None,
     example_names: Any = None,
     name: str | None = None,
-) -> tuple[Found, Found, Found]:
-    """Serialized ``tf.train.SequenceExample`` messages as tensors.
+) -> tuple[Tensors, Tensors, Tensors]:
+    """Parses serialized ``tf.train.SequenceExample`` messages into tensors.
 
     Args:
       serialized: a vector of strings.
-      context_features: by key ``FixedLenFeature``, ``VarLenFeature`` or ``RaggedFeature``.
-      sequence_features: by key ``FixedLenSequenceFeature``, ``VarLenFeature`` or ``RaggedFeature``.
-      example_names: accepted.
+      context_features: a dict of ``FixedLenFeature``, ``VarLenFeature`` or ``RaggedFeature``.
+      sequence_features: a dict of ``FixedLenSequenceFeature``, ``VarLenFeature`` or ``RaggedFeature``.
+      example_names: accepted without effect.
 
     Returns:
-      Three dicts: of the context, of the feature lists, and of the lengths of those that are dense.
+      Three dicts: the context, the feature lists, and the lengths of the dense lists.
 
     >>> import tvtf as tf
     >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
@@ -120,8 +120,8 @@ def parse_sequence_example(
     [[[1, 2], [1, 2]]]
 
     Raises:
-      ValueError: no features, or one that lacks something.
-      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+      ValueError: there are no features, or a feature is incomplete.
+      InvalidArgumentError: an example lacks a feature, or has another dtype or number of values.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_sequence_example
     """
@@ -132,12 +132,12 @@ def parse_sequence_example(
     x, single = _texts(serialized)
     context = columns_of(context_features, CONTEXT)
     rows = columns_of(sequence_features, ROWS, rows=True)
-    found = parse(x, "SequenceExample", context, rows, single)
-    mine, lists = found[: len(context)], found[len(context) :]
+    tensors = parse(x, "SequenceExample", context, rows, single)
+    context_tensors, lists = tensors[: len(context)], tensors[len(context) :]
     lengths = {c.key: t[1] for c, t in zip(rows, lists) if c.kind == "dense"}
     return (
-        put_together(context_features or {}, _columns(context, mine, single)),
-        put_together(sequence_features or {}, _row_columns(rows, lists, single)),
+        build_composites(context_features or {}, _columns(context, context_tensors, single)),
+        build_composites(sequence_features or {}, _row_columns(rows, lists, single)),
         lengths,
     )
 
@@ -149,15 +149,15 @@ def parse_single_sequence_example(
     sequence_features: Features | None = None,
     example_name: Any = None,
     name: str | None = None,
-) -> tuple[Found, Found]:
-    """One serialized ``tf.train.SequenceExample`` as tensors; see ``tf.io.parse_sequence_example``.
+) -> tuple[Tensors, Tensors]:
+    """Parses one serialized ``tf.train.SequenceExample`` into tensors; see ``tf.io.parse_sequence_example``.
 
     >>> import tvtf as tf
     >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
     >>> lists = tf.train.FeatureLists(feature_list={"rows": tf.train.FeatureList(feature=[row, row])})
     >>> one = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
-    >>> wanted = {"rows": tf.io.FixedLenSequenceFeature([2], tf.int64)}
-    >>> tf.io.parse_single_sequence_example(one, sequence_features=wanted)[1]["rows"].numpy()
+    >>> features = {"rows": tf.io.FixedLenSequenceFeature([2], tf.int64)}
+    >>> tf.io.parse_single_sequence_example(one, sequence_features=features)[1]["rows"].numpy()
     array([[1, 2],
            [1, 2]])
 
@@ -173,15 +173,15 @@ def parse_single_sequence_example(
 
 
 def _texts(serialized: Any) -> tuple[Tensor, bool]:
-    """A vector of texts or a single one, and whether it is that."""
+    """Returns a string tensor of rank 0 or 1, and whether it is a scalar."""
     x = text(serialized)
     if x.ndim > 1:
         raise ValueError(f"serialized must be a vector or a scalar, but has shape {x.shape}")
     return x, not x.ndim
 
 
-def _columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
-    return {c.key: _column(c.kind, tensors, single) for c, tensors in zip(columns, found)}
+def _columns(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    return {c.key: _column(c.kind, column_tensors, single) for c, column_tensors in zip(columns, tensors_by_column)}
 
 
 def _column(kind: str, tensors: list[Tensor], single: bool) -> Any:
@@ -190,8 +190,8 @@ def _column(kind: str, tensors: list[Tensor], single: bool) -> Any:
     return RaggedTensor(*tensors) if kind == "ragged" and not single else tensors[0]
 
 
-def _row_columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
-    return {c.key: _row_column(c.kind, tensors, single) for c, tensors in zip(columns, found)}
+def _row_columns(columns: Sequence[Column], tensors_by_column: Sequence[list[Tensor]], single: bool) -> Tensors:
+    return {c.key: _row_column(c.kind, tensors, single) for c, tensors in zip(columns, tensors_by_column)}
 
 
 def _row_column(kind: str, tensors: list[Tensor], single: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Records in other forms: lines of CSV, compressed bytes, examples as JSON, sparse tensors as strings, names of files."""
+"""Converts other records: lines of CSV, compressed bytes, examples in JSON, serialized sparse tensors, file names."""
 
 from __future__ import annotations
 
@@ -28,27 +28,28 @@ from tvtf.state.variable import Variable
 
 
 def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
-    """The fields of one line.
+    """Returns the fields of one line of CSV.
 
     >>> fields_of(b'1,"a ""b"", c",', b",", True)
     [b'1', b'a "b", c', b'']
     """
     if not quoted or b'"' not in line:
         return line.split(delimiter)
-    found, place = [], 0
+    fields, place = [], 0
     while True:
         field, place = (
             _quoted(line, place, delimiter) if line[place : place + 1] == b'"' else _plain(line, place, delimiter)
         )
-        found.append(field)
+        fields.append(field)
         if place >= len(line):
-            return found
+            return fields
         place += 1
         if place == len(line):
-            return [*found, b""]
+            return [*fields, b""]
 
 
 def _quoted(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+    """Returns the quoted field that starts at a place, and its end."""
     parts, start = [], place + 1
     while True:
         end = line.find(b'"', start)
@@ -64,6 +65,7 @@ def _quoted(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
 
 
 def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+    """Returns the unquoted field that starts at a place, and its end."""
     end = line.find(delimiter, place)
     end = len(line) if end < 0 else end
     if b'"' in line[place:end]:
@@ -74,8 +76,9 @@ def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
 def _csv(
     records: np.ndarray, *defaults: np.ndarray, delimiter: str, quoted: bool, na: str, columns: Any
 ) -> tuple[np.ndarray, ...]:
+    """Parses lines into the columns' arrays."""
     count = len(defaults)
-    found = [np.empty(records.size, d.dtype) for d in defaults]
+    columns_found = [np.empty(records.size, d.dtype) for d in defaults]
     for row, line in enumerate(records.ravel().tolist()):
         fields = fields_of(line, delimiter.encode(), quoted)
         if columns:
@@ -85,11 +88,12 @@ def _csv(
         if len(fields) != count:
             raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
         for place, (field, default) in enumerate(zip(fields, defaults)):
-            found[place][row] = _number(field, default, na.encode(), place, row)
-    return tuple(each.reshape(records.shape) for each in found)
+            columns_found[place][row] = _number(field, default, na.encode(), place, row)
+    return tuple(each.reshape(records.shape) for each in columns_found)
 
 
 def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
+    """Returns a field's value in the dtype of the default; an empty field has the default."""
     if not field or field == na:
         if not default.size:
             raise ArgumentError(f"Field {place} is required but missing in record {row}!")
@@ -111,7 +115,7 @@ def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) 
     numpy=_csv,
 )
 def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool, na: str, columns: Any) -> Any:
-    """The columns of lines of CSV."""
+    """Parses lines of CSV into columns."""
     return (records, *defaults), {"delimiter": delimiter, "quoted": quoted, "na": na, "columns": columns}
 
 
@@ -126,24 +130,24 @@ def decode_csv(
     select_cols: Sequence[int] | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """The columns of lines of CSV, a tensor each.
+    """Parses lines of CSV into columns, one tensor each.
 
     Args:
-      records: strings of any shape, a line each.
-      record_defaults: for each column a default, or an empty list where one is required; float32, float64, int32, int64
+      records: strings of any shape, one line each.
+      record_defaults: for each column a default, or an empty list if a value is required; float32, float64, int32, int64
         or string.
-      field_delim: what separates fields.
-      use_quote_delim: whether ``"`` begins and ends a field.
-      na_value: another text, beside the empty one, that stands for a missing field.
-      select_cols: which columns are wanted, in order.
+      field_delim: the separator of fields.
+      use_quote_delim: whether fields may be quoted by ``"``.
+      na_value: another text, besides the empty one, for a missing field.
+      select_cols: the indices of the columns to return, in order.
 
     >>> import tvtf as tf
     >>> [c.numpy().tolist() for c in tf.io.decode_csv(["1,a", "2,b"], [[0], ["?"]])]
     [[1, 2], [b'a', b'b']]
 
     Raises:
-      ValueError: columns that are not in order.
-      InvalidArgumentError: other fields than expected.
+      ValueError: ``select_cols`` is not in order.
+      InvalidArgumentError: the number or a value of the fields does not match.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_csv
     """
@@ -160,10 +164,11 @@ def decode_csv(
 
 
 def _csv_default(value: Any) -> Tensor:
+    """Returns a default as a tensor of one of the allowed dtypes."""
     default = convert_to_tensor(value)
     if default.dtype not in (float32, float64, int32, int64, string):
-        told = f"Value for attr 'OUT_TYPE' of {default.dtype.name} is not in the list of allowed values"
-        raise InvalidArgumentError(None, "DecodeCSV", f"{told}: float, double, int32, int64, string")
+        message = f"Value for attr 'OUT_TYPE' of {default.dtype.name} is not in the list of allowed values"
+        raise InvalidArgumentError(None, "DecodeCSV", f"{message}: float, double, int32, int64, string")
     return default
 
 
@@ -171,10 +176,11 @@ def _csv_default(value: Any) -> Tensor:
 
 
 def _inflated(value: bytes, kind: str) -> bytes:
+    """Decompresses a string."""
     try:
         return inflate.inflated(value, kind, "DecodeCompressed: a string")
     except DataLossError as error:
-        raise ArgumentError(f"the bytes are no {kind} data: {error}") from None
+        raise ArgumentError(f"the bytes are not {kind} data: {error}") from None
 
 
 @text_op(
@@ -183,18 +189,18 @@ def _inflated(value: bytes, kind: str) -> bytes:
     numpy=each_text(_inflated, object),
 )
 def inflated(x: Tensor, kind: str) -> Any:
-    """Strings of compressed bytes as what was compressed."""
+    """Decompresses strings."""
     return (x,), {"kind": kind}
 
 
 @export("io.decode_compressed")
 @attributes(compression_type=str)
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
-    """What each string was before it was compressed.
+    """Decompresses each string.
 
     Args:
       bytes: strings.
-      compression_type: "ZLIB", "GZIP", or "" for strings that are not compressed.
+      compression_type: "ZLIB", "GZIP", or "" for uncompressed strings.
 
     >>> import zlib
     >>> import tvtf as tf
@@ -202,14 +208,14 @@ def decode_compressed(bytes: Any, compression_type: str = "", name: str | None =
     array([b'abc'], dtype=object)
 
     Raises:
-      InvalidArgumentError: another type, or damaged bytes.
+      InvalidArgumentError: the type is unknown, or the bytes are damaged.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_compressed
     """
     x = operand(bytes, string)
     if compression_type not in ("", "ZLIB", "GZIP"):
-        told = f"Only ZLIB, GZIP or NONE are supported compressions [Op:DecodeCompressed]; got {compression_type!r}"
-        raise InvalidArgumentError(None, "DecodeCompressed", told)
+        message = f"Only ZLIB, GZIP or NONE are supported compressions [Op:DecodeCompressed]; got {compression_type!r}"
+        raise InvalidArgumentError(None, "DecodeCompressed", message)
     return bind.inflated(x, kind=compression_type) if compression_type else x  # type: ignore[no-any-return]
 
 
@@ -228,13 +234,13 @@ def _of_json(value: bytes) -> bytes:
     numpy=each_text(_of_json, object),
 )
 def examples_of_json(x: Tensor) -> Any:
-    """Serialized examples of what JSON says."""
+    """Converts JSON to serialized examples."""
     return (x,), {}
 
 
 @export("io.decode_json_example")
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
-    """``tf.train.Example`` messages in JSON as serialized ones.
+    """Converts ``tf.train.Example`` messages in JSON to serialized ones.
 
     >>> import tvtf as tf
     >>> text = '{"features": {"feature": {"a": {"int64List": {"value": ["3"]}}}}}'
@@ -242,7 +248,7 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     np.int64(3)
 
     Raises:
-      InvalidArgumentError: no such message.
+      InvalidArgumentError: a text is not JSON of such a message.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_json_example
     """
@@ -255,14 +261,14 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
 @export("io.serialize_sparse")
 @attributes(out_type=one_of(string, variant))
 def serialize_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
-    """A sparse tensor as three strings: indices, values and shape, each a ``TensorProto``.
+    """Serializes a sparse tensor as three strings: indices, values and shape, each a ``TensorProto``.
 
     >>> import tvtf as tf
     >>> tf.io.serialize_sparse(tf.sparse.SparseTensor([[0]], [1], [2])).shape
     TensorShape([3])
 
     Raises:
-      TypeError: no sparse tensor.
+      TypeError: the input is not a sparse tensor.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/serialize_sparse
     """
@@ -277,13 +283,14 @@ def _require_strings(out_type: Any) -> None:
 
 
 def _each_row(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    """Serializes each row of a sparse tensor."""
     from tvtf.ops.strings.tensor_proto import written
 
-    found = np.empty((int(shape[0]), 3), object)
-    for row in range(len(found)):
-        own = indices[:, 0] == row
-        found[row] = [written(np.ascontiguousarray(a)) for a in (indices[own, 1:], values[own], shape[1:])]
-    return found
+    serialized = np.empty((int(shape[0]), 3), object)
+    for row in range(len(serialized)):
+        in_row = indices[:, 0] == row
+        serialized[row] = [written(np.ascontiguousarray(a)) for a in (indices[in_row, 1:], values[in_row], shape[1:])]
+    return serialized
 
 
 @text_op(
@@ -292,21 +299,21 @@ def _each_row(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.
     numpy=lambda indices, values, shape, rows: _each_row(indices, values, shape),
 )
 def rows_of_sparse(indices: Tensor, values: Tensor, shape: Tensor, rows: Any) -> Any:
-    """Each row of a sparse tensor as three strings."""
+    """Serializes each row of a sparse tensor as three strings."""
     return (indices, values, shape), {"rows": rows}
 
 
 @export("io.serialize_many_sparse")
 @attributes(out_type=one_of(string, variant))
 def serialize_many_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
-    """Each row of a sparse tensor as three strings, shape (rows, 3).
+    """Serializes each row of a sparse tensor as three strings, in shape (rows, 3).
 
     >>> import tvtf as tf
     >>> tf.io.serialize_many_sparse(tf.sparse.SparseTensor([[0, 1]], [1], [2, 3])).shape
     TensorShape([2, 3])
 
     Raises:
-      TypeError: no sparse tensor.
+      TypeError: the input is not a sparse tensor.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/serialize_many_sparse
     """
@@ -321,7 +328,7 @@ def serialize_many_sparse(sp_input: Any, out_type: Any = string, name: str | Non
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
 ) -> SparseTensor:
-    """The sparse tensors that ``tf.io.serialize_many_sparse`` wrote, as the rows of one; outside of ``tf.function``.
+    """Combines the rows that ``tf.io.serialize_many_sparse`` wrote into one sparse tensor; not in ``tf.function``.
 
     >>> import tvtf as tf
     >>> rows = tf.sparse.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 3])
@@ -329,42 +336,44 @@ def deserialize_many_sparse(
     [[0, 1], [1, 0]]
 
     Raises:
-      InvalidArgumentError: other shapes, or tensors that differ in dtype or rank.
-      UnimplementedError: while tracing.
+      InvalidArgumentError: the shape is wrong, or the rows differ in dtype or rank.
+      UnimplementedError: called while tracing.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/deserialize_many_sparse
     """
     x = operand(serialized_sparse, string)
     if x.ndim != 2 or x.shape[1] != 3:
-        told = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
-        raise InvalidArgumentError(None, "DeserializeManySparse", told)
+        message = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", message)
     kind, indices, values, shapes = as_dtype(dtype), [], [], []
     for row in range(len(x)):
-        own, given, shape = _checked_row(x, row, kind)
-        indices.append(np.concatenate([np.full((len(own), 1), row), own], axis=1))
-        values.append(given)
+        row_indices, row_values, shape = _checked_row(x, row, kind)
+        indices.append(np.concatenate([np.full((len(row_indices), 1), row), row_indices], axis=1))
+        values.append(row_values)
         shapes.append(shape)
     if len({len(s) for s in shapes}) != 1 or (rank is not None and len(shapes[0]) != rank - 1):
-        told = f"Inconsistent rank across SparseTensors: {[len(s) for s in shapes]}"
-        raise InvalidArgumentError(None, "DeserializeManySparse", told)
+        message = f"Inconsistent rank across SparseTensors: {[len(s) for s in shapes]}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", message)
     shape = np.array([len(x), *np.max(shapes, axis=0)], np.int64)
     return SparseTensor(np.concatenate(indices).astype(np.int64), EagerTensor(np.concatenate(values)), shape)
 
 
 def _checked_row(x: Tensor, row: int, kind: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Indices, values and shape of a row.
+    """Returns the indices, values and shape of a row.
 
     Raises:
-      InvalidArgumentError: they are of no sparse tensor.
+      InvalidArgumentError: they don't form a sparse tensor.
     """
-    own, given, shape = (parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, kind, int64)))
-    if own.ndim != 2 or given.shape != own.shape[:1] or shape.shape != own.shape[1:]:
-        told = (
+    indices, values, shape = (
+        parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, kind, int64))
+    )
+    if indices.ndim != 2 or values.shape != indices.shape[:1] or shape.shape != indices.shape[1:]:
+        message = (
             f"Expected serialized_sparse[{row}] to hold an index matrix, values and a shape that fit; their shapes are "
         )
-        told += f"{own.shape}, {given.shape} and {shape.shape}"
-        raise InvalidArgumentError(None, "DeserializeManySparse", told)
-    return own, given, shape
+        message += f"{indices.shape}, {values.shape} and {shape.shape}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", message)
+    return indices, values, shape
 
 
 # -- names of files
@@ -372,7 +381,7 @@ def _checked_row(x: Tensor, row: int, kind: DType) -> tuple[np.ndarray, np.ndarr
 
 @export("io.match_filenames_once")
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
-    """A Variable with the names of the files that match a pattern, or several, now.
+    """Returns a Variable with the names of the files that match one or more patterns now.
 
     >>> import tvtf as tf
     >>> tf.io.match_filenames_once("/nowhere/*").shape

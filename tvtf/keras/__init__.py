@@ -1,6 +1,6 @@
-"""``tf.keras``: the package ``keras`` 3, unmodified, on tvtf.
+"""Provides ``tf.keras``: the package ``keras`` 3, unmodified, on tvtf.
 
-Install it with ``pip install 'tvtf[keras]'``. Names are those of TensorFlow's ``tf.keras``, which are objects of Keras's own.
+Install it with ``pip install 'tvtf[keras]'``. The names are those of TensorFlow's ``tf.keras``, the objects Keras's own.
 
 Source: https://keras.io/api/
 """
@@ -26,10 +26,15 @@ def _is_submodule(name: str) -> bool:
 
 
 def _submodule(name: str) -> ModuleType:
-    """The attribute of that name: some modules of ``_tf_keras`` are those of ``keras``, and importing others replaces them."""
+    """Returns the submodule of a name; an attribute has precedence.
+
+    Some modules of ``_tf_keras`` are those of ``keras`` itself, and importing them again would replace them.
+    """
     parent, _, last = name.rpartition(".")
-    found = getattr(sys.modules[parent], last, None)
-    return found if isinstance(found, ModuleType) else import_module(_api.__name__ + name.removeprefix(__name__))
+    attribute = getattr(sys.modules[parent], last, None)
+    return (
+        attribute if isinstance(attribute, ModuleType) else import_module(_api.__name__ + name.removeprefix(__name__))
+    )
 
 
 sys.meta_path.insert(0, ModuleAliases(_is_submodule, _submodule))  # type: ignore[arg-type]

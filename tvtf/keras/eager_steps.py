@@ -1,6 +1,6 @@
-"""Steps of Keras's optimizers done eagerly again and again: compiled code does them from the third on.
+"""Compiles repeated eager steps of Keras's optimizers, from the third one on.
 
-Their Python takes half a millisecond a variable; the compiled step is what a ``tf.function`` around it would run.
+Their Python takes half a millisecond per variable; the compiled step is what a ``tf.function`` around it would run.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ STEPS = "_tvtf_repeated"
 
 
 class _Steps(Repeated):
-    """The steps of one of Keras's own optimizers; ``package`` is where their classes are."""
+    """The repeated steps of an optimizer whose class is in ``package``."""
 
     def __init__(self, update: Any, package: str) -> None:
         super().__init__(update)
         self.package = package
 
     def __deepcopy__(self, memo: Any) -> None:
-        """A copy of the optimizer begins anew."""
+        """A copy of the optimizer starts without compiled steps."""
 
     def is_known(self, optimizer: Any) -> bool:
-        """Whether class and learning rate are Keras's own: a user's may do something else each time."""
+        """Whether optimizer and learning rate are of Keras's own classes: a user's may behave differently in each step."""
         rate = optimizer._learning_rate
         is_variable = isinstance(of_library(rate), Variable)
         return self._is_own(optimizer) and (is_variable or self._is_own(rate))
@@ -35,7 +35,7 @@ class _Steps(Repeated):
 
 
 def compile_steps(module: Any) -> None:
-    """For ``backend.tensorflow.optimizer``: what an optimizer does with gradients, once they are filtered."""
+    """For ``backend.tensorflow.optimizer``: compiles the application of filtered gradients."""
     optimizer = module.TFOptimizer
     plain = optimizer._backend_apply_gradients
     package = module.__name__.removesuffix(".backend.tensorflow.optimizer") + ".optimizers."

@@ -1,4 +1,4 @@
-"""Keras's models as functions for other formats: ONNX."""
+"""Exports Keras's models as functions for other formats, such as ONNX."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tvtf.core.primitive import hooks
 from tvtf.keras.modules import called_on, input_specs
 
 MSG_UNBUILT = (
-    "{!r} can't be exported: what it takes is not known, since it was not called yet. Call it on some data, or give "
+    "{!r} can't be exported: its input specs are not known, since it was not called yet. Call it on some data, or pass "
     "input_signature."
 )
 
 
 def know_layers(module: Any) -> None:
-    """For ``layers.layer``: exports take a layer for a function of what it was built or called on."""
+    """For ``layers.layer``: makes exports accept a layer as a function of the inputs it was built or called on."""
     layer, earlier = module.Layer, hooks.function_of_model
 
     def function_of_model(value: Any, given: Any) -> Any:
@@ -31,10 +31,10 @@ def know_layers(module: Any) -> None:
 
 
 def prediction(model: Any) -> Any:
-    """A function of what a layer or model was built or called on, that calls it as ``predict`` does.
+    """Returns a function that calls a layer or model as ``predict`` does, with the inputs it was built or called on.
 
     Raises:
-      ValueError: what it takes is not known.
+      ValueError: its input specs are not known.
     """
     specs = input_specs(model)
     if not specs:
@@ -51,10 +51,10 @@ def _from_function(function: Any, input_signature: Any, opset: int | None = None
 
 
 def write_onnx(module: ModuleType) -> None:
-    """For ``utils.module_utils``: ``model.export(..., format="onnx")`` needs no tf2onnx, for tvtf writes ONNX itself."""
+    """For ``utils.module_utils``: ``model.export(..., format="onnx")`` uses tvtf instead of tf2onnx."""
     vars(module)["tf2onnx"] = SimpleNamespace(convert=SimpleNamespace(from_function=_from_function))
 
 
 def patch_nothing(module: ModuleType) -> None:
-    """For ``export.onnx``: what it would patch for tf2onnx is not used."""
+    """For ``export.onnx``: disables a patch of tf2onnx, which is not used."""
     vars(module)["patch_tf2onnx"] = lambda: None

@@ -1,8 +1,8 @@
-"""``model.save("folder")`` and ``save_weights("prefix")``: TensorFlow's saved models and checkpoints, which Keras 3 refuses.
+"""``model.save("folder")`` and ``save_weights("prefix")``: TensorFlow's saved models and checkpoints, which Keras 3 rejects.
 
-A folder holds a saved model: `tf.saved_model.load` and servers run its functions. Beside it lies Keras's own file, where Keras
-can describe the model, so that `load_model` gives the model again, with its classes, its loss, its metrics and its optimizer. It
-needs the classes for that; where there are none, it makes a model of the functions.
+A folder holds a saved model: `tf.saved_model.load` and servers run its functions. It also holds Keras's own file if Keras
+can serialize the model, so that `load_model` restores the model with its classes, loss, metrics and optimizer. Without the
+file, or without the model's classes, `load_model` returns a model that calls the functions.
 
 Source: https://www.tensorflow.org/guide/keras/save_and_serialize (2.15)
 """
@@ -23,30 +23,30 @@ from tvtf.keras.modules import input_specs
 
 _log = logging.getLogger("tvtf")
 OF_KERAS = (".h5", ".hdf5")
-"""How the names of Keras's files end that have digits in their endings."""
+"""Extensions of Keras's files that contain digits."""
 OF_TENSORFLOW = (".ckpt", ".tf")
-"""Endings that folders and checkpoints may have; others of letters are mistaken names of files, of which Keras tells."""
+"""Extensions that folders and checkpoints may have. Keras reports other extensions of letters as wrong file names."""
 FILE = "model.keras"
-"""Keras's own file in a folder, among the extra files of the saved model."""
+"""The name of Keras's file among the extra files of the saved model."""
 MSG_UNBUILT = (
-    "Model {!r} cannot be saved as a saved model: what it takes is not known, since it was not called yet. Call it on some data, "
-    "or train it."
+    "Model {!r} cannot be saved as a saved model: its input specs are not known, since it was not called yet. Call it on some "
+    "data, or train it."
 )
 MSG_NOT_CALLABLE = (
-    "{} holds a saved model that is no layer or model: it has no function `__call__`. Use `tf.saved_model.load()`."
+    "{} holds a saved model that is not a layer or model: it has no function `__call__`. Use `tf.saved_model.load()`."
 )
 MSG_NO_WEIGHTS = (
     "Weights for model {!r} have not yet been created. Weights are created when the model is first called on inputs or "
     "`build()` is called with an `input_shape`."
 )
 MSG_BY_OBJECTS = (
-    "The weights of a checkpoint are found by the objects that hold them: `skip_mismatch` and `by_name` are for Keras's own "
-    "files. Received: filepath={}"
+    "A checkpoint's weights are matched by objects; `skip_mismatch` and `by_name` are supported only for Keras's own files. "
+    "Received: filepath={}"
 )
 
 
 def _is_place(filepath: Any) -> bool:
-    """Whether it is the name of a folder or checkpoint: a path that doesn't end as files of any kind do."""
+    """Whether a path is that of a folder or checkpoint: it has no file extension."""
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
@@ -60,7 +60,7 @@ def _is_place(filepath: Any) -> bool:
 
 
 def save_folders(module: Any) -> None:
-    """For ``saving.saving_api``: names without one of Keras's endings are folders."""
+    """For ``saving.saving_api``: saves and loads paths without one of Keras's extensions as folders."""
     _save_model(module)
     _load_model(module)
 
@@ -74,38 +74,40 @@ def _save_model(module: Any) -> None:
         if not is_folder or zipped is not None:
             return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
         kwargs.pop("save_format", None)
-        kwargs.pop("include_optimizer", None)  # which Keras 3 asks about files of HDF5 alone
-        given = {name: kwargs.pop(name, None) for name in ("signatures", "options")}
+        kwargs.pop("include_optimizer", None)  # Keras 3 has this argument only for HDF5 files
+        saved_model_arguments = {name: kwargs.pop(name, None) for name in ("signatures", "options")}
         if kwargs:
             raise ValueError(f"The following argument(s) are not supported: {list(kwargs)}")
         if _may_write(module, filepath, overwrite, filepath):
-            _save(module, model, os.fspath(filepath), **given)
+            _save(module, model, os.fspath(filepath), **saved_model_arguments)
         return None
 
     vars(module)["save_model"] = save_model
 
 
 def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> bool:
+    """Whether a file may be written: if it exists and must not be overwritten, the user is asked."""
     return (
         overwrite or not os.path.exists(written) or bool(module.io_utils.ask_to_proceed_with_overwrite(str(filepath)))
     )
 
 
 def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -> None:
+    """Writes a model as a saved model, with Keras's file."""
     from tvtf.saved.writer import save_with  # the compiler, which many programs never need
 
     if input_specs(model) is None:
         raise ValueError(MSG_UNBUILT.format(model.name))
-    save_with(model, folder, signatures, options, _described(module, model))
+    save_with(model, folder, signatures, options, _serialized(module, model))
 
 
-def _described(module: Any, model: Any) -> dict[str, bytes]:
-    """Keras's file of the model, if Keras can describe it."""
+def _serialized(module: Any, model: Any) -> dict[str, bytes]:
+    """Returns Keras's file of the model, if Keras can serialize it."""
     content = io.BytesIO()
     try:
         module.saving_lib._save_model_to_fileobj(model, content, "h5")
     except (TypeError, ValueError, NotImplementedError) as why:
-        _log.warning("%s is saved without what makes it again from its classes: %s", model.name, why)
+        _log.warning("%s is saved without Keras's own file, which restores its classes: %s", model.name, why)
         return {}
     return {FILE: content.getvalue()}
 
@@ -128,24 +130,24 @@ def _holds_saved_model(folder: Any) -> bool:
 
 
 def _loaded(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
-    """The model that Keras's own file describes; one of functions where there is none, or its classes aren't here."""
+    """Returns the model in Keras's file; without the file or the model's classes, a model of functions."""
     from tvtf.saved import layout
 
     content = layout.extra(folder, FILE)
     if content is None:
-        return _of_functions(module, folder)
+        return _function_model(module, folder)
     try:
         return module.saving_lib.load_model(io.BytesIO(content), **arguments)
     except (TypeError, ValueError, NotImplementedError) as why:
-        _log.warning("%s is loaded as functions, for lack of its classes: %s", folder, why)
-    model = _of_functions(module, folder)
+        _log.warning("%s is loaded as functions, because its classes are missing: %s", folder, why)
+    model = _function_model(module, folder)
     if arguments["compile"]:
         _compile(module, model, content)
     return model
 
 
 def _compile(module: Any, model: Any, content: bytes) -> None:
-    """Gives a model of functions the loss, metrics and optimizer of the saved one, and the optimizer its state."""
+    """Compiles a model of functions with the loss, metrics and optimizer of the saved one, and restores the optimizer."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         config = json.loads(archive.read("config.json")).get("compile_config")
         if not config:
@@ -156,12 +158,12 @@ def _compile(module: Any, model: Any, content: bytes) -> None:
             return
         store = module.saving_lib.H5IOStore(io.BytesIO(archive.read("model.weights.h5")), mode="r")
         state = store.get("optimizer")
-        if len(state.keys()) == len(model.optimizer.variables):  # a model that was never trained has none
+        if len(state.keys()) == len(model.optimizer.variables):  # an untrained model has no optimizer state
             model.optimizer.load_own_variables(state)
 
 
-class _OfFunctions:
-    """A model whose call is a function of a saved model, with its Variables."""
+class _FunctionModel:
+    """A model that calls a function of a saved model and has its Variables."""
 
     def __init__(self, loaded: Any) -> None:
         model: Any = super()
@@ -175,20 +177,21 @@ class _OfFunctions:
         return self.loaded(inputs, training=bool(training))
 
 
-def _of_functions(module: Any, folder: str) -> Any:
+def _function_model(module: Any, folder: str) -> Any:
+    """Returns a model of the functions of a saved model."""
     loaded = tvtf.saved_model.load(folder)
     if not callable(loaded):
         raise ValueError(MSG_NOT_CALLABLE.format(folder))
     package = module.__name__.removesuffix(".saving.saving_api")
-    made: Any = type("LoadedModel", (_OfFunctions, import_module(f"{package}.models.model").Model), {})
-    return made(loaded)
+    model_class: Any = type("LoadedModel", (_FunctionModel, import_module(f"{package}.models.model").Model), {})
+    return model_class(loaded)
 
 
 # -- checkpoints
 
 
 def save_checkpoints(module: Any) -> None:
-    """For ``models.model``: names without one of Keras's endings are prefixes of checkpoints."""
+    """For ``models.model``: saves and loads weights of paths without one of Keras's extensions as checkpoints."""
     _save_weights(module)
     _load_weights(module)
 

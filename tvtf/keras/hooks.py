@@ -1,6 +1,6 @@
-"""Where Keras's code can't be taken as it is: functions of its modules that tvtf replaces, with the reason for each.
+"""Replaces functions of Keras's modules that don't work on tvtf unchanged, each with the reason.
 
-A row is for one module, and runs right after it; a Keras on another backend is never touched.
+A hook runs right after its module is executed; a Keras on another backend is not changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _building = Lock()
 
 
 def _know_tensors(module: ModuleType) -> None:
-    """Keras knows TensorFlow's tensors by the name of the module that their class is in."""
+    """Recognizes tvtf's tensors, because Keras looks at the module name of a tensor's class."""
     vars(module).update(
         is_tensorflow_tensor=tvtf.is_tensor,
         is_tensorflow_ragged=lambda value: isinstance(value, tvtf.RaggedTensor),
@@ -29,27 +29,27 @@ def _know_tensors(module: ModuleType) -> None:
 
 
 def _know_ragged(module: ModuleType) -> None:
-    """Keras's layers know ragged tensors by the text of their class."""
+    """Recognizes tvtf's ragged tensors, because Keras's layers compare the text of their class."""
     vars(module)["is_ragged_tensor"] = lambda x: isinstance(x, tvtf.RaggedTensor)
 
 
 def _know_datasets(module: ModuleType) -> None:
-    """Keras knows TensorFlow's datasets by the name of the module that their class is in."""
+    """Recognizes tvtf's datasets, because Keras looks at the module name of a dataset's class."""
     vars(module)["is_tf_dataset"] = lambda dataset: isinstance(dataset, tvtf.data.Dataset)
 
 
 def _know_traces(module: ModuleType) -> None:
-    """Keras asks whether a tf.function is traced only if ``sys.modules`` has TensorFlow."""
+    """Reports traces: Keras checks for them only if ``sys.modules`` has TensorFlow."""
 
     def in_tf_graph() -> bool:
-        is_said = module.global_state.get_global_attribute("in_tf_graph_scope", False)
-        return is_said or not tvtf.executing_eagerly()
+        is_set = module.global_state.get_global_attribute("in_tf_graph_scope", False)
+        return is_set or not tvtf.executing_eagerly()
 
     vars(module)["in_tf_graph"] = in_tf_graph
 
 
 def _have_functions(module: ModuleType) -> None:
-    """``tf.keras.losses`` has short names of functions, and lacks their own, which ``keras.losses`` has."""
+    """Adds functions under their full names, which ``keras.losses`` has and ``tf.keras.losses`` lacks."""
     package, _, name = module.__name__.partition("._tf_keras.keras.")
     for public, function in vars(import_module(f"{package}.{name}")).items():
         if not public.startswith("_"):
@@ -57,7 +57,7 @@ def _have_functions(module: ModuleType) -> None:
 
 
 def _be_named_as_keras(module: ModuleType) -> None:
-    """Files name the modules of Keras's classes, by the names that every Keras has, not by those of a copy."""
+    """Stores the modules of Keras's classes under ``keras``, not under the name of a copy, so that every Keras finds them."""
     package = module.__name__.removesuffix(".src.saving.serialization_lib")
     serialize = vars(module)["serialize_keras_object"]
 
@@ -73,35 +73,36 @@ def _be_named_as_keras(module: ModuleType) -> None:
 
 
 def _change_layers(module: ModuleType) -> None:
+    """Makes layers hold TensorFlow's parts, and exports accept layers."""
     modules.hold_parts(module)
     exports.know_layers(module)
 
 
 def _look_into_steps(module: ModuleType) -> None:
-    """``model.train_function`` is Python around a ``tf.function``, and has what tells of that one's code."""
+    """Gives ``model.train_function``, a Python function around a ``tf.function``, the methods that inspect that one's code."""
     trainer = vars(module)["TensorFlowTrainer"]
     keras = trainer._make_function
 
     @functools.wraps(keras)
     def _make_function(self: Any, step_function: Any) -> Any:
-        made = keras(self, step_function)
-        held: list[Any] = [cell.cell_contents for cell in made.__closure__ or ()]
-        functions: list[Any] = [each for each in held if isinstance(each, PolymorphicFunction)]
+        step_wrapper = keras(self, step_function)
+        contents: list[Any] = [cell.cell_contents for cell in step_wrapper.__closure__ or ()]
+        functions: list[Any] = [each for each in contents if isinstance(each, PolymorphicFunction)]
         for traced in functions:
             if traced.python_function.__name__ == STEPS_ON_ITERATOR:
-                vars(made).update({name: getattr(traced, name) for name in WATCHED})
-        return made
+                vars(step_wrapper).update({name: getattr(traced, name) for name in INSPECTING})
+        return step_wrapper
 
     trainer._make_function = _make_function
 
 
 def _take_backend(module: ModuleType) -> None:
-    """Another backend that the user chose is for the Keras that other code imports."""
+    """Sets the backend: another one that the user chose is for the Keras that other code imports."""
     vars(module)["_BACKEND"] = "tensorflow"
 
 
 def _build_once(module: ModuleType) -> None:
-    """An optimizer says that it is built before it has its slots; threads may take its first steps at once."""
+    """Builds an optimizer under a lock: Keras sets ``built`` before the slots exist, and threads may run first steps at once."""
     apply = module.BaseOptimizer.apply
 
     def apply_built(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
@@ -117,8 +118,8 @@ def _build_once(module: ModuleType) -> None:
 
 
 STEPS_ON_ITERATOR = "multi_step_on_iterator"
-WATCHED = ("relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
-"""What a ``tf.function`` tells of its code."""
+INSPECTING = ("relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
+"""Methods of a ``tf.function`` that inspect its code."""
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "loss=tf.keras.losses.mean_squared_error"
     "_tf_keras.keras.losses": _have_functions,
@@ -150,4 +151,4 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "keras_model.save_weights("my_checkpoint")"
     "src.models.model": folders.save_checkpoints,
 }
-"""Module, without the package's name -> what is changed in it, below the documents' line that asks for it."""
+"""The hook of each module; comments quote the lines of TensorFlow's documents that need it."""

@@ -1,10 +1,10 @@
-"""Loads the package ``keras`` so that its modules, and only they, find tvtf where they say ``import tensorflow``.
+"""Loads the package ``keras`` so that its modules, and only they, get tvtf for ``import tensorflow``.
 
-A finder runs each module of Keras with an ``__import__`` of its own. Nothing of Keras is rewritten, its byte code is the one
-that every Python program uses, and ``sys.modules["tensorflow"]`` is not touched.
+A finder runs each module of Keras with its own ``__import__``. Keras's source and byte code are unchanged, and
+``sys.modules["tensorflow"]`` is not modified.
 
-Where ``import keras`` can mean nothing else, for no TensorFlow is installed and no other backend chosen, it means this one.
-Elsewhere Keras is loaded a second time, under the name `COPY`, beside the one that other code imports.
+If no TensorFlow is installed and no other backend chosen, ``import keras`` means this Keras. Otherwise Keras is loaded a
+second time, under the name `COPY`, beside the one that other code imports.
 
 Source: https://docs.python.org/3/reference/executionmodel.html#builtins-and-restricted-execution (``__builtins__``)
 """
@@ -29,19 +29,19 @@ from tvtf.public.keras_choice import KERAS, is_free
 from tvtf.public.tensorflow_view import View
 
 _import = builtins.__import__
-"""Python's own, in C: Keras imports inside functions that each step calls."""
+"""Python's own import, which is fast: Keras imports inside functions that each training step calls."""
 
 COPY = "tvtf.keras._copy"
 VERSION = (3, 15)
-"""The version whose use of TensorFlow's private names was looked at; another may want more: tvtf.keras.missing_names."""
+"""The version whose use of TensorFlow's private names was checked by tvtf.keras.missing_names; another may use more."""
 INSTALL = "pip install 'tvtf[keras]'"
 
 
 def load() -> str:
-    """Makes Keras importable on tvtf; gives the name of the package.
+    """Makes Keras importable on tvtf, and returns the name of the package.
 
     Raises:
-      ImportError: it isn't installed, is too old, or needs a newer Python.
+      ImportError: Keras is not installed, is too old, or needs a newer Python.
     """
     if sys.version_info < OLDEST_PYTHON:
         raise ImportError(
@@ -60,11 +60,11 @@ def _dotted(version: Sequence[int]) -> str:
 
 
 REPLACED = ("input", "open", "print", "breakpoint")
-"""Builtins that notebooks and tests replace while a program runs."""
+"""Builtins that notebooks and tests replace while a program runs; Keras's modules have copies of all others."""
 
 
 def _current(name: str) -> Callable[..., Any]:
-    """The builtin of a name as it is when it is called: Keras's modules have a copy of the others."""
+    """Returns a function that calls the current builtin of a name."""
     original = getattr(builtins, name)
 
     @functools.wraps(original)
@@ -75,7 +75,7 @@ def _current(name: str) -> Callable[..., Any]:
 
 
 class Finder:
-    """Finds the modules of Keras under ``name``; those of a copy lie in the same files."""
+    """Finds the modules of Keras under ``name``; a copy's modules have the same files."""
 
     def __init__(self, name: str, init: Path) -> None:
         self.name, self.init = name, init
@@ -90,10 +90,10 @@ class Finder:
             return self._spec(name, str(self.init), [str(self.init.parent)])
         if not name.startswith(self.name + "."):
             return None
-        found = PathFinder.find_spec(name, path)
-        if found is None or found.origin is None or not isinstance(found.loader, SourceFileLoader):
-            return found
-        return self._spec(name, found.origin, found.submodule_search_locations)
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
+            return spec
+        return self._spec(name, spec.origin, spec.submodule_search_locations)
 
     def _spec(self, name: str, origin: str, folders: list[str] | None) -> ModuleSpec | None:
         loader = Loader(name, origin, self)
@@ -109,11 +109,11 @@ class Finder:
         fromlist: Sequence[str] = (),
         level: int = 0,  # noqa: A002
     ) -> Any:
-        """``__import__`` of Keras's modules."""
+        """Works as ``__import__`` of Keras's modules."""
         head = name.partition(".")[0]
         if level == 0 and head == "tensorflow":
-            found = tensorflow_view.find(name)
-            return found if fromlist else tensorflow_view.find("tensorflow")
+            module = tensorflow_view.find(name)
+            return module if fromlist else tensorflow_view.find("tensorflow")
         if level == 0 and name == "importlib":
             return self.importlib
         if level == 0 and head == KERAS != self.name:
@@ -121,24 +121,25 @@ class Finder:
         return _import(name, globals, locals, fromlist, level)
 
     def _from_copy(self, name: str, fromlist: Sequence[str] | None) -> Any:
+        """Imports one of Keras's modules from this copy."""
         if fromlist:
-            return _import(self._here(name), None, None, fromlist, 0)
-        importlib.import_module(self._here(name))
+            return _import(self._name_in_copy(name), None, None, fromlist, 0)
+        importlib.import_module(self._name_in_copy(name))
         return sys.modules[self.name]
 
-    def _here(self, name: str) -> str:
-        """The name of one of Keras's modules in this copy of it."""
+    def _name_in_copy(self, name: str) -> str:
+        """Returns the name of one of Keras's modules in this copy."""
         return self.name + name.removeprefix(KERAS) if name.partition(".")[0] == KERAS else name
 
     def import_module(self, name: str, package: str | None = None) -> Any:
-        """``importlib.import_module`` of Keras's modules."""
+        """Works as ``importlib.import_module`` of Keras's modules."""
         if name.partition(".")[0] == "tensorflow":
             return tensorflow_view.find(name)
-        return importlib.import_module(self._here(name), package)
+        return importlib.import_module(self._name_in_copy(name), package)
 
 
 class Loader(SourceFileLoader):
-    """Runs a module of Keras with the finder's ``__import__``."""
+    """Runs a module of Keras with the finder's ``__import__``, and then its hook."""
 
     def __init__(self, name: str, path: str, finder: Finder) -> None:
         super().__init__(name, path)

@@ -21,7 +21,7 @@ OTHERS = ("backend/jax", "backend/torch", "backend/openvino", "backend/numpy")
 
 
 def names_in(source: str) -> Iterator[str]:
-    """The dotted names of TensorFlow that a module uses, without "tensorflow."."""
+    """Yields the dotted names of TensorFlow that a module uses, without "tensorflow."."""
     tree = ast.parse(source)
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
@@ -35,6 +35,7 @@ def names_in(source: str) -> Iterator[str]:
 
 
 def _chain(node: ast.expr) -> list[str]:
+    """Returns the parts of a dotted name; the first is empty if the expression is something else."""
     match node:
         case ast.Attribute(value=value, attr=attr):
             return [*_chain(value), attr]
@@ -44,24 +45,25 @@ def _chain(node: ast.expr) -> list[str]:
 
 
 def missing(folder: Path) -> dict[str, list[str]]:
-    """Each name that no module of tvtf's answers for, with the files that use it."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """Returns the names that tvtf lacks, with the files that use them."""
+    users: dict[str, list[str]] = defaultdict(list)
     for path in sorted(folder.rglob("*.py")):
         place = path.relative_to(folder).as_posix()
         if not place.endswith("_test.py") and not any(other in place for other in OTHERS):
             for name in {*names_in(path.read_text(encoding="utf-8"))}:
                 if not _is_there(name):
-                    found[name].append(place)
-    return dict(sorted(found.items()))
+                    users[name].append(place)
+    return dict(sorted(users.items()))
 
 
 def _is_there(name: str) -> bool:
+    """Whether tvtf has a name."""
     value: Any = find("tensorflow")
     for part in name.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
-            # What an object, not a module, has: a method of a class or of a value that only running gives.
+            # An attribute of something that is not a module: a method, or a value's attribute, which exists only at run time.
             return not isinstance(value, type(sys))
     return True
 

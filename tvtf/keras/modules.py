@@ -1,8 +1,8 @@
-"""Keras's layers are TensorFlow's modules, and hold its Variables and modules as parts of their own.
+"""Makes Keras's layers TensorFlow's modules, with ``tf.Variable`` and ``tf.Module`` objects as parts.
 
-Keras 3 tracks its own variables and layers alone. In TensorFlow's way of writing programs a layer may hold a ``tf.Variable``,
-or a ``tf.Module`` with Variables of its own, which are trained, counted and saved with it. So each of them gets something of
-Keras's that stands for it among the parts of the layer: a variable on the same memory, a layer that asks the module.
+Keras 3 tracks only its own variables and layers. In TensorFlow's programs a layer may also have a ``tf.Variable``, or a
+``tf.Module`` with Variables, as attributes, which are trained, counted and saved with it. Each of these gets a proxy among
+the layer's parts: a Keras variable on the same memory, or a layer that lists the module's Variables.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from tvtf.state.module import camel_to_snake
 from tvtf.state.trackable import DEFAULT_FUNCTION, VARIABLE_VALUE
 
 FUNCTIONS_OF_FIT = frozenset({"train_function", "test_function", "predict_function"})
-"""They belong to a process, not to a model that is saved."""
+"""Attributes that belong to a process and are not saved with a model."""
 KERAS_VARIABLE = "_keras_variable"
-"""The attribute of a Variable that holds what stands for it in every layer."""
+"""The attribute of a Variable that holds its proxy, which all layers share."""
 CALLED_ON = "_self_called_on"
-"""The attribute of a layer that says what its first call was on."""
+"""The attribute of a layer that holds the specs of its first call's arguments."""
 CONTAINERS = "_self_containers"
-"""The attribute of a layer that holds its lists and dicts as trackable ones."""
+"""The attribute of a layer that holds its lists and dicts as trackable containers."""
 
 
 # -- layers as modules
 
 
 class _Scope(tvtf.name_scope):
-    """A layer's name scope; where it is called, as with Keras 2, it gives the name."""
+    """A layer's name scope; calling it returns the name, as in Keras 2."""
 
     def __call__(self) -> str:
         return self.name.rstrip("/")
 
 
 class LayerModule(tvtf.Module):
-    """What Keras's base class of layers lacks of a module."""
+    """A mixin for Keras's base class of layers that adds the methods of a module."""
 
     name: Any = None  # Keras sets it
     _attributes_not_saved = FUNCTIONS_OF_FIT
@@ -50,11 +50,11 @@ class LayerModule(tvtf.Module):
         return _Scope(f"{self.name}/")
 
     def __dir__(self) -> list[str]:
-        """Without what is kept here for saving: a layer made of another's config has the same attributes."""
+        """Lists attributes except those stored for saving, which a layer made from another's config does not have."""
         return [name for name in super().__dir__() if name not in (CALLED_ON, CONTAINERS)]
 
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
-        """Keras's own lists of parts, in its order: attributes hold some of them several times."""
+        """Returns Keras's own lists of parts, in its order; attributes may hold a part several times."""
         layer: Any = self
         return {
             "_trainable_variables": layer._trainable_variables,
@@ -64,25 +64,26 @@ class LayerModule(tvtf.Module):
         }
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        """With the lists and dicts among the attributes, for which Keras has classes that nothing tracks."""
+        """Adds the lists and dicts among the attributes, whose Keras classes are not trackable."""
         return {**self._containers(), **tvtf.Module._trackable_children(self, save_type, **kwargs)}
 
     def _containers(self) -> dict[str, Any]:
-        """The same objects each time, as long as they hold the same."""
-        known = vars(self).setdefault(CONTAINERS, {})
+        """Returns trackable copies of lists and dicts, the same objects as long as their content is the same."""
+        copies = vars(self).setdefault(CONTAINERS, {})
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
-            held = _identities(getattr(self, name, None))
-            if name not in known or known[name][0] != held:
-                known[name] = held, wrap(_bare(getattr(self, name, None)))
-        return {name: wrapped for name, (_, wrapped) in known.items() if hasattr(wrapped, "_trackable_children")}
+            content = _identities(getattr(self, name, None))
+            if name not in copies or copies[name][0] != content:
+                copies[name] = content, wrap(_bare(getattr(self, name, None)))
+        return {name: wrapped for name, (_, wrapped) in copies.items() if hasattr(wrapped, "_trackable_children")}
 
     @property
     def _default_save_signature(self) -> Any:
-        """The layer called on tensors such as it was called on, in batches of any size; None where it never was."""
+        """A function of the layer for batches of any size; None if its input specs are not known."""
         specs = input_specs(self)
         return None if specs is None else called_on(self, specs)
 
     def _parts_of_saved_model(self) -> dict[str, Any]:
+        """Returns the functions and lists of variables that a saved model has beside the attributes."""
         layer: Any = self
         lists = {name: [v.handle for v in getattr(layer, name)] for name in ("variables", "trainable_variables")}
         parts = {name: wrap(variables) for name, variables in lists.items()}
@@ -92,7 +93,7 @@ class LayerModule(tvtf.Module):
 
 
 def _bare(value: Any) -> Any:
-    """Keras's lists and dicts as Python's."""
+    """Converts Keras's lists and dicts to Python's."""
     if isinstance(value, dict):
         return {key: _bare(part) for key, part in value.items()}
     if isinstance(value, (list, set)):
@@ -101,15 +102,16 @@ def _bare(value: Any) -> Any:
 
 
 def _identities(value: Any) -> Any:
+    """Returns the ids of the values in nested containers, by which changes of the content are detected."""
     if isinstance(value, dict):
         return [(key, _identities(part)) for key, part in value.items()]
     return [_identities(part) for part in value] if isinstance(value, (list, tuple, set)) else id(value)
 
 
 def input_specs(layer: Any) -> Any:
-    """What a layer takes as its arguments, with batches of any size; None where nobody knows.
+    """Returns the specs of a layer's arguments, for batches of any size; None if they are not known.
 
-    A model that was made of layers has inputs; another took some when it was first called.
+    A functional model has inputs; the specs of other layers are those of the first call.
     """
     inputs = getattr(getattr(layer, "_functional", None) or layer, "_inputs_struct", None)
     if inputs is not None:
@@ -119,7 +121,7 @@ def input_specs(layer: Any) -> Any:
 
 
 def _named(specs: Any) -> Any:
-    """With the names that TensorFlow gives the tensors of an argument ``inputs`` in a signature."""
+    """Adds the names that TensorFlow gives the tensors of an argument ``inputs`` in a signature."""
     names = itertools.chain(["inputs"], (f"inputs_{number}" for number in itertools.count(1)))
 
     def with_name(spec: Any) -> Any:
@@ -130,7 +132,7 @@ def _named(specs: Any) -> Any:
 
 
 def _spec_of(x: Any) -> Any:
-    """What stands for an argument in a signature: tensors are in batches."""
+    """Returns the spec of an argument, with an unknown batch size."""
     if isinstance(x, tvtf.__internal__.CompositeTensor):
         return tvtf.type_spec_from_value(x)
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
@@ -140,7 +142,7 @@ def _spec_of(x: Any) -> Any:
 
 
 def called_on(layer: Any, specs: Any) -> Any:
-    """A function of such arguments that calls the layer as a finished one is called."""
+    """Returns a function of the specs that calls the layer for inference."""
 
     def serving_default(inputs: Any, *others: Any) -> Any:
         return layer(inputs, *others)
@@ -149,7 +151,7 @@ def called_on(layer: Any, specs: Any) -> Any:
 
 
 def traced_on(layer: Any, specs: Any) -> Any:
-    """A function that calls the layer in training, too."""
+    """Returns a function that calls the layer, traced for inference and for training."""
 
     def call(inputs: Any, *others: Any, training: bool = False) -> Any:
         return layer(inputs, *others, training=training)
@@ -161,7 +163,7 @@ def traced_on(layer: Any, specs: Any) -> Any:
 
 
 def be_modules(module: ModuleType) -> None:
-    """For ``backend.tensorflow.layer``: the base class of all layers is a module."""
+    """For ``backend.tensorflow.layer``: makes the base class of all layers a module."""
 
     class TFLayer(module.TFLayer, LayerModule):  # type: ignore[name-defined, misc]
         _trackable_children = LayerModule._trackable_children
@@ -171,9 +173,9 @@ def be_modules(module: ModuleType) -> None:
 
 
 def restore_early(module: ModuleType) -> None:
-    """For ``backend.tensorflow.core``: a checkpoint that was read before a layer was built gives its variables their values.
+    """For ``backend.tensorflow.core``: restores variables of a layer that is built after its checkpoint was read.
 
-    While Keras builds a layer by a symbolic call, its variables have none yet, but an initializer.
+    While Keras builds a layer by a symbolic call, its variables have an initializer instead of a value.
     """
     variable: Any = vars(module)["Variable"]
     keras = variable._restore_from_tensors
@@ -196,73 +198,77 @@ def restore_early(module: ModuleType) -> None:
 
 
 class _PlainVariable:
-    """Stands for a ``tf.Variable`` among Keras's: it has its memory, and is trainable or not by itself."""
+    """Keras's proxy of a ``tf.Variable``: it has the same memory and its own ``trainable``."""
 
     def __init__(self, plain: Any, without_scope: Callable[[], Any]) -> None:
-        made: Any = super()
+        proxy: Any = super()
         with without_scope():
             name = plain.name.rpartition("/")[2].partition(":")[0]
-            made.__init__(plain, dtype=plain.dtype.name, trainable=plain.trainable, autocast=False, name=name)
+            proxy.__init__(plain, dtype=plain.dtype.name, trainable=plain.trainable, autocast=False, name=name)
 
     def _validate_shape(self, shape: Any) -> Any:
-        """Keras's have one shape for ever; this is the one that a value of unknown shape has now."""
+        """Returns the current shape: Keras's variables never change their shape, a Variable of unknown shape may."""
         variable: Any = self
         return tuple(variable._value._type.shape)
 
 
 class _ModuleLayer:
-    """Stands for a ``tf.Module`` among the layers of the one that holds it.
+    """Keras's proxy of a ``tf.Module``: a layer among the layers of the one that has the module.
 
-    It asks the module each time: Variables may be made in the first call.
+    It walks the module each time, because the first call may create Variables.
     """
 
     @classmethod
     def of(cls, module: Any, above: tuple[Any, ...], kinds: Kinds, trainable: bool) -> Any:
-        """For what a layer holds, or what is in such a module, ``above`` both."""
-        made: Any = cls()
-        made.name = camel_to_snake(type(module).__name__)
-        vars(made).update(module=module, _above=(*above, module), _kinds=kinds, _known={})
-        vars(made).update(built=True, _trainable=trainable)
-        return made
+        """Makes the proxy of a module; ``above`` are the layer and the modules that contain it, to stop at cycles."""
+        proxy: Any = cls()
+        proxy.name = camel_to_snake(type(module).__name__)
+        vars(proxy).update(module=module, _above=(*above, module), _kinds=kinds, _known={})
+        vars(proxy).update(built=True, _trainable=trainable)
+        return proxy
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return vars(self)["module"](*args, **kwargs)
 
     def _parts(self, is_part: Callable[[Any], bool]) -> Iterator[Any]:
-        held = vars(self)
-        if "module" not in held:
-            return  # Keras looks at layers that it makes.
-        for leaf in held["module"]._flatten(recursive=False, predicate=is_part):
-            if all(leaf is not other for other in held["_above"]):
+        """Yields the module's direct parts, except the objects that contain it."""
+        attributes = vars(self)
+        if "module" not in attributes:
+            return  # Keras inspects a layer while creating it.
+        for leaf in attributes["module"]._flatten(recursive=False, predicate=is_part):
+            if all(leaf is not other for other in attributes["_above"]):
                 yield leaf
 
-    def _own(self, is_trainable: bool) -> list[Any]:
-        held = vars(self)
-        leaves = self._parts(lambda leaf: held["_kinds"].is_variable(leaf) or held["_kinds"].is_keras_variable(leaf))
-        found = [held["_kinds"].variable_for(leaf, held["_trainable"]) for leaf in leaves]
-        return [variable for variable in found if held["_kinds"].was_trainable(variable) == is_trainable]
+    def _variables_of(self, is_trainable: bool) -> list[Any]:
+        """Returns Keras's variables of the module that are trainable, or those that are not."""
+        attributes = vars(self)
+        leaves = self._parts(
+            lambda leaf: attributes["_kinds"].is_variable(leaf) or attributes["_kinds"].is_keras_variable(leaf)
+        )
+        variables = [attributes["_kinds"].variable_for(leaf, attributes["_trainable"]) for leaf in leaves]
+        return [variable for variable in variables if attributes["_kinds"].was_trainable(variable) == is_trainable]
 
     # Keras assigns the lists when it makes a layer.
-    _trainable_variables = property(lambda self: self._own(True), lambda self, _: None)
-    _non_trainable_variables = property(lambda self: self._own(False), lambda self, _: None)
+    _trainable_variables = property(lambda self: self._variables_of(True), lambda self, _: None)
+    _non_trainable_variables = property(lambda self: self._variables_of(False), lambda self, _: None)
 
     def _find_layers(self) -> list[Any]:
         return [self._layer_for(leaf) for leaf in self._parts(lambda leaf: isinstance(leaf, tvtf.Module))]
 
     def _layer_for(self, leaf: Any) -> Any:
-        held = vars(self)
-        if held["_kinds"].is_layer(leaf):
+        attributes = vars(self)
+        if attributes["_kinds"].is_layer(leaf):
             return leaf
-        if id(leaf) not in held["_known"]:
-            made = held["_kinds"].layer_for(leaf, held["_above"], held["_trainable"])
-            held["_known"][id(leaf)] = made
-        return held["_known"][id(leaf)]
+        if id(leaf) not in attributes["_known"]:
+            proxy = attributes["_kinds"].layer_for(leaf, attributes["_above"], attributes["_trainable"])
+            attributes["_known"][id(leaf)] = proxy
+        return attributes["_known"][id(leaf)]
 
     _layers = property(_find_layers, lambda self, _: None)
 
 
 class Kinds:
-    """What is whose, and what of Keras's stands for what of TensorFlow's; ``module`` is Keras's of its layers."""
+    """Distinguishes Keras's objects from TensorFlow's, and makes the proxies; ``module`` is Keras's module of layers."""
 
     def __init__(self, module: Any) -> None:
         self.keras_layer, self.keras_variable = module.Layer, module.backend.Variable
@@ -289,16 +295,17 @@ class Kinds:
         return self.is_variable(value) or self.is_module(value)
 
     def variable_for(self, value: Any, trainable: bool) -> Any:
+        """Returns the proxy of a Variable, made when first needed; a Keras variable itself."""
         if self.is_keras_variable(value):
             return value
-        known = vars(value).get(KERAS_VARIABLE)
-        if known is None:
-            known = vars(value)[KERAS_VARIABLE] = self.variable_class(value, self.without_scope)
-            known.trainable = known.trainable and trainable
-        return known
+        proxy = vars(value).get(KERAS_VARIABLE)
+        if proxy is None:
+            proxy = vars(value)[KERAS_VARIABLE] = self.variable_class(value, self.without_scope)
+            proxy.trainable = proxy.trainable and trainable
+        return proxy
 
     def was_trainable(self, variable: Any) -> bool:
-        """Whether it is one of those that freezing a layer and thawing it again is about."""
+        """Whether a variable is trainable when its layer is not frozen."""
         return bool(variable.handle.trainable if type(variable) is self.variable_class else variable.trainable)
 
     def layer_for(self, value: Any, above: tuple[Any, ...], trainable: bool) -> Any:
@@ -306,7 +313,7 @@ class Kinds:
 
     @contextmanager
     def without_scope(self) -> Iterator[None]:
-        """Outside the scope in which Keras refuses to make variables: what is wrapped is there already."""
+        """Leaves the scope in which Keras forbids to create variables: a proxy creates no memory."""
         scope = self.global_state.get_global_attribute("stateless_scope")
         self.global_state.set_global_attribute("stateless_scope", None)
         try:
@@ -316,31 +323,32 @@ class Kinds:
 
 
 class Parts(list[Any]):
-    """What a layer holds of TensorFlow's, in a list of Keras's tracker; adding one adds what stands for it."""
+    """A list in a layer's tracker of TensorFlow's objects; adding one adds its proxy to Keras's lists."""
 
     def __init__(self, layer: Any, kinds: Kinds) -> None:
         self.layer, self.kinds = layer, kinds
-        self.stand_ins: list[Any] = []
+        self.proxies: list[Any] = []
 
     def append(self, value: Any) -> None:
+        """Adds an object, and its proxy to the layer's variables or layers."""
         super().append(value)
         trainable = vars(self.layer).get("_trainable", True)
         if self.kinds.is_variable(value):
-            stand_in = self.kinds.variable_for(value, trainable)
+            proxy = self.kinds.variable_for(value, trainable)
             store = "trainable_variables" if value.trainable else "non_trainable_variables"
         else:
-            stand_in, store = self.kinds.layer_for(value, (self.layer,), trainable), "layers"
-        self.stand_ins.append(stand_in)
-        if not self.layer._tracker.is_in_store(store, stand_in):
-            self.layer._tracker.add_to_store(store, stand_in)
+            proxy, store = self.kinds.layer_for(value, (self.layer,), trainable), "layers"
+        self.proxies.append(proxy)
+        if not self.layer._tracker.is_in_store(store, proxy):
+            self.layer._tracker.add_to_store(store, proxy)
 
     def __delitem__(self, index: Any) -> None:
-        self.layer._tracker.untrack(self.stand_ins.pop(index))
+        self.layer._tracker.untrack(self.proxies.pop(index))
         super().__delitem__(index)
 
 
 def track_parts(module: ModuleType) -> None:
-    """For ``utils.tracking``: a built layer takes what is TensorFlow's, as it did when nothing was tracked."""
+    """For ``utils.tracking``: a built layer, which Keras locks, still accepts TensorFlow's objects."""
 
     class Tracker(module.Tracker):  # type: ignore[name-defined, misc]
         locked: bool
@@ -357,14 +365,15 @@ def track_parts(module: ModuleType) -> None:
 
 
 def hold_parts(module: Any) -> None:
-    """For ``layers.layer``: layers that hold Variables and modules, are called on lists, and build outside of traces."""
+    """For ``layers.layer``: makes layers track Variables and modules, accept lists, and build outside of traces."""
     layer, kinds = module.Layer, Kinds(module)
     vars(module)["tvtf_kinds"] = kinds
-    for change in (_tracking, _replacing, _deleting, _called, _built_outside):
+    for change in (_patch_tracking, _patch_setattr, _patch_delattr, _patch_call, _patch_build):
         change(layer, kinds)
 
 
-def _tracking(layer: Any, kinds: Kinds) -> None:
+def _patch_tracking(layer: Any, kinds: Kinds) -> None:
+    """Adds lists of Variables and modules to a layer's tracker."""
     keras = layer._initialize_tracker
 
     @functools.wraps(keras)
@@ -380,8 +389,8 @@ def _tracking(layer: Any, kinds: Kinds) -> None:
     layer._initialize_tracker = _initialize_tracker
 
 
-def _replacing(layer: Any, kinds: Kinds) -> None:
-    """A Variable or module that takes the place of another is tracked in its place."""
+def _patch_setattr(layer: Any, kinds: Kinds) -> None:
+    """Stops tracking a Variable or module when an attribute is set to another one."""
     keras = layer._setattr_hook
 
     @functools.wraps(keras)
@@ -394,12 +403,14 @@ def _replacing(layer: Any, kinds: Kinds) -> None:
 
 
 def _forget(layer: Any, name: str, kinds: Kinds) -> None:
-    held = vars(layer).get(name)
-    if kinds.is_of_tensorflow(held) and not any(held is v for other, v in vars(layer).items() if other != name):
-        layer._tracker.untrack(held)
+    """Stops tracking an attribute's value, unless another attribute has it, too."""
+    old = vars(layer).get(name)
+    if kinds.is_of_tensorflow(old) and not any(old is v for other, v in vars(layer).items() if other != name):
+        layer._tracker.untrack(old)
 
 
-def _deleting(layer: Any, kinds: Kinds) -> None:
+def _patch_delattr(layer: Any, kinds: Kinds) -> None:
+    """Stops tracking a Variable or module when its attribute is deleted."""
     keras = layer.__delattr__
 
     @functools.wraps(keras)
@@ -410,8 +421,8 @@ def _deleting(layer: Any, kinds: Kinds) -> None:
     layer.__delattr__ = __delattr__
 
 
-def _called(layer: Any, kinds: Kinds) -> None:
-    """The first argument may be numbers in lists; what a layer was first called on tells what its saved model takes."""
+def _patch_call(layer: Any, kinds: Kinds) -> None:
+    """Converts a first argument of nested lists of numbers, and stores the specs of a layer's first call."""
     keras = layer.__call__
 
     @functools.wraps(keras)
@@ -436,28 +447,28 @@ def _are_numbers(value: Any) -> bool:
     return isinstance(value, (int, float))
 
 
-def _built_outside(layer: Any, kinds: Kinds) -> None:
-    """``build`` runs outside of the function that is traced, as Keras 2 had it: its initial values are tensors."""
+def _patch_build(layer: Any, kinds: Kinds) -> None:
+    """Runs ``build`` outside of the traced function, as Keras 2 does, so that initial values are eager tensors."""
     keras = layer.__new__
 
     @functools.wraps(keras)
     def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made = keras(cls, *args, **kwargs)
-        build = made.build
+        instance = keras(cls, *args, **kwargs)
+        build = instance.build
 
         @functools.wraps(build)
         def outside(*args: Any, **kwargs: Any) -> Any:
             with tvtf.init_scope():
                 return build(*args, **kwargs)
 
-        made.build = outside
-        return made
+        instance.build = outside
+        return instance
 
     layer.__new__ = staticmethod(__new__)
 
 
 def save_parts(module: Any) -> None:
-    """For ``saving.saving_lib``: Keras's files hold modules, too, after the parts that it looks for by their names."""
+    """For ``saving.saving_lib``: saves modules in Keras's files, too, after the parts that Keras finds by name."""
     keras = module._walk_saveable
 
     def _walk_saveable(saveable: Any) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""``tf.lookup``: tables from keys to values."""
+"""Defines ``tf.lookup``: tables from keys to values."""
 
 from tvtf.api.namespaces import install as _install
 from tvtf.lookup import dense, initializers, tables

@@ -1,4 +1,4 @@
-"""``DenseHashTable``: open addressing, whose buckets are what a checkpoint holds.
+"""Defines ``DenseHashTable``, a hash table with open addressing, whose buckets are stored in checkpoints.
 
 Source: tensorflow/core/kernels/lookup_table_op.cc (hashes, probing and growth of MutableDenseHashTable).
 """
@@ -17,18 +17,18 @@ from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.lookup.tables import MutableHashTable
 
 MAX_LOAD = 0.8
-"""The share of buckets in use above which their number is doubled."""
+"""The fraction of used buckets above which their number is doubled."""
 
 
 @export("lookup.experimental.DenseHashTable")
 class DenseHashTable(MutableHashTable):
-    """A table of buckets: two keys that never occur mark those that are empty and those whose key was removed.
+    """A table of buckets; two reserved keys mark empty buckets and those whose key was removed.
 
     Args:
-      key_dtype, value_dtype: of its keys and values.
-      default_value: the value of keys that the table lacks.
-      empty_key, deleted_key: keys that no entry has.
-      initial_num_buckets: a power of two; 2 ** 17 where None.
+      key_dtype, value_dtype: the dtypes of keys and values.
+      default_value: the value of missing keys.
+      empty_key, deleted_key: reserved keys, which no entry has.
+      initial_num_buckets: a power of two, 2 ** 17 by default.
 
     >>> import tvtf as tf
     >>> table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, empty_key=0, deleted_key=-1)
@@ -37,7 +37,7 @@ class DenseHashTable(MutableHashTable):
     array([ 7, -1])
 
     Raises:
-      InvalidArgumentError: an entry with one of the two keys.
+      InvalidArgumentError: a reserved key is used.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/lookup/experimental/DenseHashTable
     """
@@ -62,34 +62,35 @@ class DenseHashTable(MutableHashTable):
             raise ArgumentError("Empty and deleted keys cannot be equal").told_by("MutableDenseHashTableV2")
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> None:
-        """As :meth:`insert`."""
+        """Works as :meth:`insert`."""
         self.insert(keys, values, name)
 
     def erase(self, keys: Any, name: str | None = None) -> None:
-        """As :meth:`remove`."""
+        """Works as :meth:`remove`."""
         self.remove(keys, name)
 
-    def _found(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
+    def _find(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
         self._require_keys(keys, "LookupTableFindV2")
-        return super()._found(keys, defaults, inner)
+        return super()._find(keys, defaults, inner)
 
-    def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
+    def _insert(self, keys: np.ndarray, values: np.ndarray) -> None:
         self._require_keys(keys, "LookupTableInsertV2")
-        super()._put(keys, values)
+        super()._insert(keys, values)
         while len(self._entries.rows) > self._buckets * MAX_LOAD:
             self._buckets *= 2
 
-    def _drop(self, keys: np.ndarray) -> None:
+    def _remove(self, keys: np.ndarray) -> None:
         self._require_keys(keys, "LookupTableRemoveV2")
-        super()._drop(keys)
+        super()._remove(keys)
 
     def _require_keys(self, keys: np.ndarray, op: str) -> None:
+        """Checks that no key is reserved."""
         for mark, what in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
             if mark in keys.ravel().tolist():
                 raise InvalidArgumentError(None, op, f"Using the {what} as a table key is not allowed [Op:{op}] name: ")
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Every bucket: its key, and its value."""
+        """Returns the keys and values of all buckets, in TensorFlow's layout."""
         keys, values = super()._arrays()
         if keys.dtype == object:
             raise UnimplementedError(
@@ -103,7 +104,7 @@ class DenseHashTable(MutableHashTable):
         return key_buckets, value_buckets
 
     def _place(self, key: int, buckets: np.ndarray) -> int:
-        """The first empty bucket on the key's way: its hash is the key itself, and steps grow by one."""
+        """Returns the first empty bucket of the probe sequence, whose start is the key and whose steps grow by one."""
         place, probes = key & (self._buckets - 1), 0
         while buckets[place, 0] != self._empty:
             probes += 1
@@ -116,4 +117,4 @@ class DenseHashTable(MutableHashTable):
         self._buckets = len(keys)
         self._entries.rows = {}
         rows = values[used].reshape((-1, *self.default_value.shape))
-        self._entries.put(keys[used], rows)
+        self._entries.insert(keys[used], rows)

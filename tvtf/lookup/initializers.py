@@ -1,4 +1,4 @@
-"""What fills a table: pairs that are given, or the lines of a file."""
+"""Provides the initial keys and values of tables: given ones, or the lines of a file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tvtf.ops.strings.numbers import number_of
 
 
 class Initializer(abc.ABC):
-    """Pairs of keys and values, each of one dtype.
+    """Pairs of keys and values, which fill a table when it is created.
 
-    A table calls :meth:`initialize` when it is made; a subclass of a public one may fill it in another way, or not at all.
+    A new table calls :meth:`initialize`, which users' subclasses of public initializers may override.
     """
 
     key_dtype: DType
@@ -26,7 +26,7 @@ class Initializer(abc.ABC):
 
     @abc.abstractmethod
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The keys and their values: vectors."""
+        """Returns the vectors of keys and values."""
 
     def initialize(self, table: Any) -> None:
         """Fills a table with the pairs."""
@@ -35,11 +35,11 @@ class Initializer(abc.ABC):
 
 @export("lookup.KeyValueTensorInitializer")
 class KeyValueTensorInitializer(Initializer):
-    """Pairs from two tensors.
+    """Keys and values from two tensors.
 
     Args:
       keys, values: tensors of one shape.
-      key_dtype, value_dtype: convert them.
+      key_dtype, value_dtype: the dtypes to convert them to.
 
     >>> import tvtf as tf
     >>> tf.lookup.KeyValueTensorInitializer(["a"], [1]).value_dtype
@@ -58,18 +58,18 @@ class KeyValueTensorInitializer(Initializer):
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         keys, values = self._keys.eager_array(), self._values.eager_array()
         if keys.shape != values.shape:
-            shown = [f"[{','.join(map(str, a.shape))}]" for a in (keys, values)]
+            shapes = [f"[{','.join(map(str, a.shape))}]" for a in (keys, values)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableImportV2",
-                f"Expected shape {shown[0]} for value, got {shown[1]} [Op:LookupTableImportV2] name: ",
+                f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableImportV2] name: ",
             )
         return keys, values
 
 
 @export("lookup.TextFileIndex")
 class TextFileIndex:
-    """Which part of a line is a key or value, beside the number of a column.
+    """The parts of a line, besides a column, that can be a key or value.
 
     >>> import tvtf as tf
     >>> tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
@@ -84,14 +84,14 @@ class TextFileIndex:
 
 @export("lookup.TextFileInitializer")
 class TextFileInitializer(Initializer):
-    """A pair from each line of a text file.
+    """A key and a value from each line of a text file.
 
     Args:
       filename: the file.
-      key_dtype, key_index: the keys' dtype, and what of a line is the key: a column's number or a :class:`TextFileIndex`.
-      value_dtype, value_index: the same of the values.
-      vocab_size: how many lines the file has.
-      delimiter: what stands between columns.
+      key_dtype, key_index: the keys' dtype, and the part of a line: a column's index or a :class:`TextFileIndex`.
+      value_dtype, value_index: the same for the values.
+      vocab_size: the number of lines.
+      delimiter: the separator of columns.
       value_index_offset: added to line numbers.
 
     >>> import tvtf as tf
@@ -100,8 +100,8 @@ class TextFileInitializer(Initializer):
     tf.string
 
     Raises:
-      ValueError: an index that does not go with its dtype.
-      NotFoundError: there is no such file, when the table is made.
+      ValueError: an index does not match its dtype.
+      NotFoundError: when the table is created, the file does not exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/lookup/TextFileInitializer
     """
@@ -150,6 +150,7 @@ class TextFileInitializer(Initializer):
             raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
+        """Returns the keys or values of all lines as an array."""
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
         whole = index == TextFileIndex.WHOLE_LINE
@@ -171,6 +172,7 @@ class TextFileInitializer(Initializer):
 
 
 def _read(cell: bytes, line: int, dtype: DType, path: Any) -> float:
+    """Returns a number in a cell."""
     try:
         return number_of(cell, dtype)
     except ValueError as error:
@@ -183,6 +185,7 @@ def _read(cell: bytes, line: int, dtype: DType, path: Any) -> float:
 
 
 def _check_index(dtype: DType, index: int, what: str) -> None:
+    """Checks that an index is possible for a dtype."""
     if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
         raise ValueError(f"`{what}_dtype` must be int64 for `{what}_index` {index}, received: {dtype!s}")
     if index < TextFileIndex.WHOLE_LINE:

@@ -1,6 +1,6 @@
-"""Tables from keys to values, read and written eagerly and by traced programs.
+"""Defines tables from keys to values, which eager and traced programs read and write.
 
-A table is a Python dict; traced programs ask it through a call of Python.
+A table is a Python dict; compiled programs look keys up through a call of Python.
 Source: https://www.tensorflow.org/api_docs/python/tf/lookup
 """
 
@@ -30,7 +30,7 @@ from tvtf.state.autotrackable import AutoTrackable, TensorSpecs
 
 @refusing_methods
 class _Table(AutoTrackable):
-    """What tables share: a dict from keys, as Python values, to rows."""
+    """The base of tables: a dict from keys, as Python values, to rows."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str | None) -> None:
         self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
@@ -55,73 +55,78 @@ class _Table(AutoTrackable):
         return self._name
 
     def __getitem__(self, keys: Any) -> Tensor:
-        return self._looked_up(keys, self._default_value)
+        return self._look_up(keys, self._default_value)
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many keys there are, an int64 scalar."""
+        """Returns the number of keys, an int64 scalar."""
         entries = self._entries
         return self._run(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
 
-    def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
+    def _look_up(self, keys: Any, default: Tensor) -> Tensor:
+        """Returns the values of keys; composite tensors of keys are looked up by their values."""
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         if isinstance(keys, CompositeTensor):
-            return _values_of(keys, lambda values: self._looked_up(values, default))
+            return _values_of(keys, lambda values: self._look_up(values, default))
         keys = convert_to_tensor(keys)
         inner = self._default_value.shape
 
-        def found(wanted: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
-            return (self._found(wanted, defaults, len(inner)),)
+        def find(key_array: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
+            return (self._find(key_array, defaults, len(inner)),)
 
-        return self._run(found, [keys, default], [TensorType((*keys._dims, *inner), self._value_dtype)])[0]
+        return self._run(find, [keys, default], [TensorType((*keys._dims, *inner), self._value_dtype)])[0]
 
-    def _found(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
-        return self._entries.found(keys, defaults, inner)
+    def _find(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
+        return self._entries.find(keys, defaults, inner)
 
     def _run(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
-        """Now, or where the program comes by; what has no compiled type is known while tracing, or refused."""
+        """Calls a function on arrays now, or in a trace whenever the program runs.
+
+        Eager inputs are constants of the trace, so that strings, which have no compiled type, never reach compiled code.
+        """
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
         fixed = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
-        given = [x for i, x in enumerate(inputs) if i not in fixed]
+        symbolic = [x for i, x in enumerate(inputs) if i not in fixed]
 
         def run(*arrays: np.ndarray) -> Any:
-            left = iter(arrays)
-            return function(*(fixed[i] if i in fixed else next(left) for i in range(len(inputs))))
+            remaining = iter(arrays)
+            return function(*(fixed[i] if i in fixed else next(remaining) for i in range(len(inputs))))
 
-        return list(host.call(host.HostFunction(run, is_brief=True), given, types))
+        return list(host.call(host.HostFunction(run, is_brief=True), symbolic, types))
 
 
 def _values_of(keys: Any, look_up: Callable[[Any], Any]) -> Any:
-    """Ragged or sparse keys with what their values are looked up as."""
+    """Looks up the values of ragged or sparse keys."""
     if is_sparse(keys):
         return type(keys)(keys.indices, look_up(keys.values), keys.dense_shape)
     return keys.with_flat_values(look_up(keys.flat_values))
 
 
 class _Entries:
-    """The rows of a table by key, in the order in which the keys came."""
+    """The rows of a table by key, in insertion order."""
 
     def __init__(self) -> None:
         self.rows: dict[Any, Any] = {}
 
-    def found(self, keys: np.ndarray, default: np.ndarray, inner: int) -> np.ndarray:
+    def find(self, keys: np.ndarray, default: np.ndarray, inner: int) -> np.ndarray:
+        """Returns the rows of keys; missing keys get the default, or their own row of ``default``."""
         if not default.ndim:
-            get, other = self.rows.get, default.item()
-            return mapped(lambda key: get(key, other), keys, default.dtype)
+            get, default_item = self.rows.get, default.item()
+            return mapped(lambda key: get(key, default_item), keys, default.dtype)
         flat = keys.ravel().tolist()
         defaults = default.reshape((-1, *default.shape[default.ndim - inner :]))
         row = (lambda i: defaults[i]) if len(defaults) == len(flat) and default.ndim > inner else lambda _: defaults[0]
         result = np.empty((len(flat), *defaults.shape[1:]), default.dtype)
         for i, key in enumerate(flat):
-            known = self.rows.get(key)
-            result[i] = row(i) if known is None else known
+            stored = self.rows.get(key)
+            result[i] = row(i) if stored is None else stored
         return result.reshape((*keys.shape, *defaults.shape[1:]))
 
-    def put(self, keys: np.ndarray, values: np.ndarray) -> None:
+    def insert(self, keys: np.ndarray, values: np.ndarray) -> None:
         self.rows |= zip(keys.ravel().tolist(), values.reshape((keys.size, *values.shape[keys.ndim :])))
 
-    def drop(self, keys: np.ndarray) -> None:
+    def remove(self, keys: np.ndarray) -> None:
         for key in keys.ravel().tolist():
             self.rows.pop(key, None)
 
@@ -134,14 +139,14 @@ class _Entries:
 
 
 class TableRead(host.HostFunction):
-    """A lookup in entries that never change, so that a saved model can hold it."""
+    """A lookup in entries that never change, so that a saved model can store it."""
 
     __slots__ = ("keys", "values", "default")
 
     def __init__(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> None:
         entries = _Entries()
         entries.rows = dict(zip(keys.ravel().tolist(), values.ravel().tolist()))
-        super().__init__(lambda wanted: (entries.found(wanted, default, 0),), is_brief=True)
+        super().__init__(lambda key_array: (entries.find(key_array, default, 0),), is_brief=True)
         self.keys, self.values, self.default = keys, values, default
 
 
@@ -151,8 +156,8 @@ class StaticHashTable(_Table):
 
     Args:
       initializer: a :class:`KeyValueTensorInitializer` or :class:`TextFileInitializer`.
-      default_value: the value of keys that the table lacks.
-      name: its name.
+      default_value: the value of missing keys.
+      name: the table's name.
 
     >>> import tvtf as tf
     >>> pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(["a", "b"]), tf.constant([1, 2]))
@@ -160,7 +165,7 @@ class StaticHashTable(_Table):
     array([ 2, -1], dtype=int32)
 
     Raises:
-      FailedPreconditionError: two values for one key.
+      FailedPreconditionError: a key has two values.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/lookup/StaticHashTable
     """
@@ -175,7 +180,7 @@ class StaticHashTable(_Table):
         super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
         initializer.initialize(self)
 
-    def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
+    def _look_up(self, keys: Any, default: Tensor) -> Tensor:
         is_scalar = isinstance(default, EagerTensor) and not default.ndim
         if (
             state.trace is None
@@ -183,64 +188,64 @@ class StaticHashTable(_Table):
             or keys.dtype is not self._key_dtype
             or not is_scalar
         ):
-            return super()._looked_up(keys, default)
+            return super()._look_up(keys, default)
         keys = convert_to_tensor(keys)
         pairs = self._entries.arrays(self._key_dtype, self._value_dtype, ())
         read = TableRead(pairs[0], pairs[1], default.eager_array())
         return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]
 
     def fill(self, initializer: Initializer) -> None:
-        """Takes the pairs of an initializer.
+        """Adds the pairs of an initializer.
 
         Raises:
-          FailedPreconditionError: a key has another value already.
+          FailedPreconditionError: a key already has another value.
         """
         keys, values = initializer.pairs()
         for key, value in zip(keys.ravel().tolist(), values.ravel().tolist()):
-            known = self._entries.rows.setdefault(key, value)
-            if known != value:
+            stored = self._entries.rows.setdefault(key, value)
+            if stored != value:
                 raise FailedPreconditionError(
                     None,
                     "LookupTableImportV2",
-                    f"HashTable has different value for same key. Key {_shown(key)} has {_shown(known)} and trying to add "
-                    f"value {_shown(value)} [Op:LookupTableImportV2] name: {getattr(initializer, 'filename', '')}",
+                    f"HashTable has different value for same key. Key {_text(key)} has {_text(stored)} and trying to add "
+                    f"value {_text(value)} [Op:LookupTableImportV2] name: {getattr(initializer, 'filename', '')}",
                 )
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many keys there are, an int64 scalar, which never changes."""
+        """Returns the number of keys, an int64 scalar, which is constant."""
         return convert_to_tensor(len(self._entries.rows), int64)
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The value of each key; the default for a key that the table lacks.
+        """Returns the value of each key; missing keys have the default.
 
         Args:
-          keys: tensor of the key dtype, ragged or sparse ones too: their values are looked up.
+          keys: a tensor of the key dtype; the values of ragged and sparse tensors are looked up.
 
         Returns:
           A tensor of shape ``keys.shape + default_value.shape``.
 
         Raises:
-          TypeError: keys of another dtype.
+          TypeError: the keys have another dtype.
         """
-        return self._looked_up(keys, self._default_value)
+        return self._look_up(keys, self._default_value)
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """All keys and their values, in any order."""
+        """Returns all keys and their values, in any order."""
         keys, values = self._entries.arrays(self._key_dtype, self._value_dtype, ())
         return EagerTensor(keys), EagerTensor(values)
 
 
-def _shown(value: Any) -> Any:
+def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
 @export("lookup.experimental.MutableHashTable")
 class MutableHashTable(_Table):
-    """A table that is written to; checkpoints hold its contents.
+    """A table that can be changed; checkpoints store its contents.
 
     Args:
-      key_dtype, value_dtype: of its keys and values.
-      default_value: the value of keys that the table lacks: a scalar or vector.
+      key_dtype, value_dtype: the dtypes of keys and values.
+      default_value: the value of missing keys: a scalar or vector.
 
     >>> import tvtf as tf
     >>> table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, default_value=-1)
@@ -264,16 +269,16 @@ class MutableHashTable(_Table):
         self._is_saved = checkpoint
 
     def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Tensor:
-        """The value of each key; the default, or that of ``dynamic_default_values``, for a key that the table lacks."""
+        """Returns the value of each key; missing keys have the default, or the value in ``dynamic_default_values``."""
         default = self._default_value if dynamic_default_values is None else convert_to_tensor(dynamic_default_values)
-        return self._looked_up(convert_to_tensor(keys, self._key_dtype), default)
+        return self._look_up(convert_to_tensor(keys, self._key_dtype), default)
 
     def insert(self, keys: Any, values: Any, name: str | None = None) -> None:
-        """Gives keys their values, new ones or in place of old ones.
+        """Inserts keys with values, replacing old values.
 
         Raises:
-          ValueError: keys or values of another dtype.
-          InvalidArgumentError: values of another shape.
+          ValueError: the keys or values have another dtype.
+          InvalidArgumentError: the values have another shape.
         """
         new_keys, new = (
             self._converted("keys", keys, self._key_dtype),
@@ -281,27 +286,29 @@ class MutableHashTable(_Table):
         )
         expected = [*new_keys.shape, *self._default_value.shape]
         if not new.shape.is_compatible_with(expected):
-            shown = [f"[{','.join(map(str, s))}]" for s in (expected, new.shape)]
+            shapes = [f"[{','.join(map(str, s))}]" for s in (expected, new.shape)]
             raise InvalidArgumentError(
                 None,
                 "LookupTableInsertV2",
-                f"Expected shape {shown[0]} for value, got {shown[1]} [Op:LookupTableInsertV2] name: ",
+                f"Expected shape {shapes[0]} for value, got {shapes[1]} [Op:LookupTableInsertV2] name: ",
             )
-        self._change(self._put, new_keys, new)
+        self._change(self._insert, new_keys, new)
 
     def remove(self, keys: Any, name: str | None = None) -> None:
-        """Takes keys out; those that the table lacks are left alone."""
+        """Removes keys; missing ones are ignored."""
         if getattr(keys, "dtype", self._key_dtype) is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
-        self._change(self._drop, self._converted("keys", keys, self._key_dtype))
+        self._change(self._remove, self._converted("keys", keys, self._key_dtype))
 
-    def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
-        self._entries.put(keys, values)
+    def _insert(self, keys: np.ndarray, values: np.ndarray) -> None:
+        self._entries.insert(keys, values)
 
-    def _drop(self, keys: np.ndarray) -> None:
-        self._entries.drop(keys)
+    def _remove(self, keys: np.ndarray) -> None:
+        self._entries.remove(keys)
 
     def _change(self, change: Callable[..., None], *inputs: Tensor) -> None:
+        """Runs a change of the entries; in a trace, whenever the program runs."""
+
         def changed(*arrays: np.ndarray) -> tuple[np.ndarray]:
             change(*arrays)
             return (np.zeros((), np.int64),)
@@ -316,7 +323,7 @@ class MutableHashTable(_Table):
             raise ValueError(f"{what}: {error}") from None
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
-        """All keys and their values, in any order."""
+        """Returns all keys and their values, in any order."""
         keys, values = self._arrays()
         return EagerTensor(keys), EagerTensor(values)
 
@@ -340,17 +347,17 @@ class MutableHashTable(_Table):
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
         self._entries.rows = {}
-        self._entries.put(tensors["table-keys"], tensors["table-values"])
+        self._entries.insert(tensors["table-keys"], tensors["table-values"])
 
 
 @export("lookup.StaticVocabularyTable")
 class StaticVocabularyTable(AutoTrackable):
-    """A table of ids; keys that it lacks get one of ``num_oov_buckets`` ids after its own, by their hash.
+    """A table of ids; missing keys are hashed to one of ``num_oov_buckets`` ids after the others.
 
     Args:
-      initializer: pairs of keys and int64 ids; None for hashes alone.
-      num_oov_buckets: how many ids there are for other keys.
-      lookup_key_dtype: of the keys, where it is not the initializer's.
+      initializer: the keys and int64 ids; None hashes all keys.
+      num_oov_buckets: the number of ids for missing keys.
+      lookup_key_dtype: the dtype of keys, if it is not the initializer's.
 
     >>> import tvtf as tf
     >>> pairs = tf.lookup.KeyValueTensorInitializer(["x", "y"], tf.constant([0, 1], tf.int64))
@@ -358,8 +365,8 @@ class StaticVocabularyTable(AutoTrackable):
     array([1, 3, 3])
 
     Raises:
-      TypeError: ids that are not int64.
-      ValueError: no buckets.
+      TypeError: the ids are not int64.
+      ValueError: the number of buckets is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/lookup/StaticVocabularyTable
     """
@@ -393,12 +400,12 @@ class StaticVocabularyTable(AutoTrackable):
         return int64
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many ids there are."""
+        """Returns the number of ids."""
         buckets = convert_to_tensor(self._buckets, int64)
         return buckets if self._table is None else self._table.size() + buckets
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
-        """The id of each key, an int64 tensor of the keys' shape."""
+        """Returns the id of each key, an int64 tensor of the keys' shape."""
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         if isinstance(keys, CompositeTensor):

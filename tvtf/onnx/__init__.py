@@ -1,4 +1,4 @@
-"""ONNX: export of traced functions, training steps included."""
+"""Exports traced functions, including training steps, as ONNX models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["export"]
 
 
 def __getattr__(name: str) -> Any:
-    """``export`` loads the ``onnx`` package and the compiler, so it is imported when it is first asked for."""
+    """Imports ``export`` when it is first used: it loads the ``onnx`` package and the compiler."""
     if name != "export":
         raise AttributeError(f"module 'tvtf.onnx' has no attribute {name!r}")
     from tvtf.onnx.exporter import export

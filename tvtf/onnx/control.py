@@ -1,4 +1,4 @@
-"""Control flow: ``cond`` becomes If, ``while`` becomes Loop; branches and bodies see the values around them."""
+"""Exports control flow: ``cond`` as If, ``while`` as Loop. Branches and bodies see the values of the enclosing graph."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tvtf.onnx.program import CONTROL, Program
 
 
 def _cond(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    """Emits an If node."""
     predicate, *captured = inputs
     branches = {
         f"{name}_branch": _branch(program, bound.attrs[f"{name}_branch"], captured, types, f"{outputs[0]}_{name}")
@@ -26,6 +27,7 @@ def _cond(program: Program, bound: Bound, inputs: list[str], outputs: list[str],
 def _branch(
     program: Program, function: Any, captured: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
+    """Emits a branch as a graph without inputs."""
     inner = program.emitter.within()
     results = program.within(function, captured, inner)
     return _finished(inner, name, [], results, types)
@@ -34,15 +36,15 @@ def _branch(
 def _finished(
     inner: Emitter, name: str, inputs: Sequence[Any], results: Sequence[str], types: Sequence[TensorType]
 ) -> GraphProto:
-    """The graph with outputs of its own: onnxruntime takes no value of the outer graph as a result."""
-    own = [inner.model.value(f"{name}_result", t.dtype) for t in types]
-    for source, result in zip(results, own):
+    """Returns a graph with new output values: onnxruntime rejects values of the outer graph as results."""
+    output_names = [inner.model.value(f"{name}_result", t.dtype) for t in types]
+    for source, result in zip(results, output_names):
         inner.node("Identity", [source], [result])
-    return inner.graph(name, inputs, [inner.info(n, t) for n, t in zip(own, types)])
+    return inner.graph(name, inputs, [inner.info(n, t) for n, t in zip(output_names, types)])
 
 
 def _while(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """The condition is emitted twice: before the loop, and at the end of its body on the new values."""
+    """Emits a Loop; the condition is emitted before the loop, and at the end of its body on the new values."""
     carried, invariants = inputs[: len(types)], inputs[len(types) :]
     (start,) = program.within(bound.attrs["condition"], inputs, program.emitter)
     body = _body(program, bound, invariants, types, f"{outputs[0]}_body")
@@ -52,13 +54,14 @@ def _while(program: Program, bound: Bound, inputs: list[str], outputs: list[str]
 def _body(
     program: Program, bound: Bound, invariants: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
+    """Emits the loop body: an iteration number, a condition and carried values in; a condition and new values out."""
     inner, flag = program.emitter.within(), TensorType((), as_dtype("bool"))
     signature = [TensorType((), as_dtype("int64")), flag, *types]
     names = [inner.model.value(f"{name}_{role}", t.dtype) for role, t in zip(_roles(len(types)), signature)]
     new = program.within(bound.attrs["body"], [*names[2:], *invariants], inner)[: len(types)]
-    (again,) = program.within(bound.attrs["condition"], [*new, *invariants], inner)
+    (continues,) = program.within(bound.attrs["condition"], [*new, *invariants], inner)
     infos = [inner.info(n, t) for n, t in zip(names, signature)]
-    return _finished(inner, name, infos, [again, *new], [flag, *types])
+    return _finished(inner, name, infos, [continues, *new], [flag, *types])
 
 
 def _roles(carried: int) -> list[str]:
@@ -66,4 +69,4 @@ def _roles(carried: int) -> list[str]:
 
 
 CONTROL.update({"cond": _cond, "while": _while, "effect_cond": _cond, "effect_while": _while})
-"""An effect inside a branch or body is refused where it stands, by its own name."""
+"""An op with effects inside a branch or body raises its own error when that graph is emitted."""

@@ -1,4 +1,4 @@
-"""Dims in a model: their names in its signature, and their values where the program needs them at run time."""
+"""Names symbolic dims in a model's signature, and computes their values where the program needs them at run time."""
 
 from __future__ import annotations
 
@@ -32,85 +32,90 @@ _TYPED_INT: Final = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 class Dims:
-    """The symbols of one model: a name for each, and the value whose shape it can be read from."""
+    """The symbolic dims of one model: their names, and a value from whose shape each can be read."""
 
     def __init__(self) -> None:
         self._names: dict[tirx.Var, str] = {}
         self._places: dict[tirx.Var, tuple[str, int]] = {}
 
     def learn(self, value: str, shape: Sequence[Any]) -> None:
-        """Takes the symbols of ``shape`` as dims of the model's value ``value``."""
+        """Records that the symbolic dims in ``shape`` can be read from the model's value ``value``."""
         for axis, dim in enumerate(shape):
             if isinstance(dim, tirx.Var):
                 self._places.setdefault(dim, (value, axis))
 
     def text(self, dim: Any) -> int | str:
-        """An int as it is, else the name or the expression that stands in the signature."""
+        """Returns a static dim as an int, and a symbolic one as its name or expression in the signature."""
         if isinstance(dim, int):
             return dim
         symbols = {v: tirx.Var(self._name(v), "int64") for v in tirx.analysis.undefined_vars(dim)}
         return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))
 
     def _name(self, symbol: tirx.Var) -> str:
-        known = self._names.get(symbol)
-        if known is None:
+        """Returns a symbol's unique name in the model."""
+        unique = self._names.get(symbol)
+        if unique is None:
             taken = set(self._names.values())
             name, count = symbol.name, 0
             while name in taken:
                 count += 1
                 name = f"{symbol.name}_{count}"
-            known = self._names[symbol] = name
-        return known
+            unique = self._names[symbol] = name
+        return unique
 
     def place(self, symbol: tirx.Var) -> tuple[str, int]:
-        found = self._places.get(symbol)
-        if found is None:
+        """Returns the value and axis from which a symbol can be read."""
+        source = self._places.get(symbol)
+        if source is None:
             raise UnimplementedError(
                 None,
                 "Shape",
-                f"the dim {symbol.name} can't be read from the shape of any input of the model: give an argument that "
-                "has it as a dim of its own",
+                f"the dim {symbol.name} can't be read from the shape of any input of the model: add an argument with "
+                "this dim",
             )
-        return found
+        return source
 
 
 class DimValues:
-    """Emits nodes that compute dims as int64 vectors of one element; each dim once per scope."""
+    """Emits nodes that compute dims as int64 vectors of one element; each dim is computed once per scope."""
 
     def __init__(self, emitter: Emitter, dims: Dims, outer: DimValues | None = None) -> None:
         self.emitter = emitter
         self.dims = dims
         self.outer = outer
-        self._known: dict[str, str] = {}
+        self._cache: dict[str, str] = {}
 
     def vector(self, shape: Sequence[Any]) -> str:
-        """The name of an int64 vector that holds ``shape``."""
+        """Returns the name of an int64 vector that holds ``shape``."""
         if all(isinstance(d, int) for d in shape):
             return self.emitter.const(np.array(shape, np.int64))
-        return self._once(f"({', '.join(map(self._key, shape))})", lambda: self._concatenated(shape))
+        return self._cached(f"({', '.join(map(self._key, shape))})", lambda: self._concatenated(shape))
 
     def _concatenated(self, shape: Sequence[Any]) -> str:
         parts = [self.single(d) for d in shape]
         return parts[0] if len(parts) == 1 else self.emitter.computed("Concat", parts, axis=0)
 
     def single(self, dim: Any) -> str:
+        """Returns the name of an int64 vector with one dim."""
         if isinstance(dim, (int, tirx.IntImm)):
             return self.emitter.const(np.array([int(dim)], np.int64))
-        return self._once(self._key(dim), lambda: self._computed(dim))
+        return self._cached(self._key(dim), lambda: self._computed(dim))
 
     def _key(self, dim: Any) -> str:
         return str(self.dims.text(dim))
 
-    def _once(self, key: str, compute: Callable[[], str]) -> str:
-        known = self.find(key)
-        if known is None:
-            known = self._known[key] = compute()
-        return known
+    def _cached(self, key: str, compute: Callable[[], str]) -> str:
+        """Returns the value of an expression in this scope or an outer one, computing it if it is new."""
+        value = self.find(key)
+        if value is None:
+            value = self._cache[key] = compute()
+        return value
 
     def find(self, key: str) -> str | None:
-        return self._known.get(key) or (self.outer.find(key) if self.outer else None)
+        return self._cache.get(key) or (self.outer.find(key) if self.outer else None)
 
     def _computed(self, dim: Any) -> str:
+        """Emits the nodes of a symbolic dim's expression."""
         if isinstance(dim, tirx.Var):
             return self._read(dim)
         if isinstance(dim, tirx.Cast):
@@ -124,7 +129,7 @@ class DimValues:
         return self.emitter.computed(op, [self.single(dim.a), self.single(dim.b)])
 
     def _floor_divided(self, dim: tirx.FloorDiv) -> str:
-        """``(a - a mod b) / b``: ONNX's own division truncates."""
+        """Emits ``(a - a mod b) / b`` because ONNX's integer division truncates."""
         multiple = self.emitter.computed("Sub", [self.single(dim.a), self.single(tirx.FloorMod(dim.a, dim.b))])
         return self.emitter.computed("Div", [multiple, self.single(dim.b)])
 

@@ -1,6 +1,6 @@
-"""``e`` of the primitives' ``onnx`` columns: emits nodes into one graph of a model and keeps their element types.
+"""Emits nodes into a graph and tracks the values' dtypes: the argument ``e`` of the primitives' ``onnx`` columns.
 
-Where onnxruntime has no kernel for a type, the node computes in a wider one that gives the same result and casts back.
+If onnxruntime has no kernel for a dtype, the node computes in a wider dtype with the same result, and casts back.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from tvtf.onnx.prune import live_initializers, live_nodes
 from tvtf.onnx.standard import DTYPE, ELEMENT, allowed, schema, type_variables
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {"Reshape": {"allowzero": 1}}
-"""A zero in a shape is a zero here, where ONNX would keep the input's dim."""
+"""Default attributes. A zero in a shape means zero here; without ``allowzero`` ONNX would copy the input's dim."""
 
 
-_WITHIN: Final = {"ReduceMax": "Max", "ReduceMin": "Min"}
+_LIMITING: Final = {"ReduceMax": "Max", "ReduceMin": "Min"}
+"""The elementwise op that limits the result of a reduction to a narrower dtype."""
 
 
 class Model:
-    """What all graphs of a model share: names, constants and dims."""
+    """The names, constants and dims that all graphs of a model share."""
 
     def __init__(self) -> None:
         self.initializers: list[TensorProto] = []
@@ -38,43 +39,44 @@ class Model:
         self._constants: dict[Any, str] = {}
 
     def unique(self, name: str) -> str:
-        """``name``, numbered where it is taken."""
-        free, count = name, 0
-        while free in self._taken:
+        """Returns ``name``, with a number if it is in use."""
+        candidate, count = name, 0
+        while candidate in self._taken:
             count += 1
-            free = f"{name}_{count}"
-        self._taken.add(free)
-        return free
+            candidate = f"{name}_{count}"
+        self._taken.add(candidate)
+        return candidate
 
     def value(self, name: str, dtype: DType) -> str:
-        """A new value of the model under a name like ``name``."""
-        free = self.unique(name)
-        self.dtypes[free] = dtype
-        return free
+        """Adds a value of a dtype under a name like ``name``, and returns its name."""
+        unique_name = self.unique(name)
+        self.dtypes[unique_name] = dtype
+        return unique_name
 
     def constant(self, array: np.ndarray) -> str:
-        """The initializer that holds ``array``; equal ones are one."""
+        """Returns the initializer that holds ``array``; equal arrays share one."""
         key = (array.shape, array.dtype.name, array.tobytes())
-        known = self._constants.get(key)
-        if known is None:
-            known = self._constants[key] = self.stored("const", array)
-        return known
+        initializer = self._constants.get(key)
+        if initializer is None:
+            initializer = self._constants[key] = self.stored("const", array)
+        return initializer
 
     def stored(self, name: str, array: np.ndarray) -> str:
-        """A new initializer that holds ``array``, under a name like ``name``."""
-        own = self.value(name, dtypes.from_array(array))
-        self.initializers.append(_tensor(own, array))
-        return own
+        """Adds an initializer that holds ``array`` under a name like ``name``, and returns its name."""
+        initializer = self.value(name, dtypes.from_array(array))
+        self.initializers.append(_tensor(initializer, array))
+        return initializer
 
 
 def _tensor(name: str, array: np.ndarray) -> TensorProto:
+    """Returns an array as a tensor message, in little-endian bytes."""
     little = array.astype(array.dtype.newbyteorder("<"), copy=False) if array.dtype.kind != "V" else array
     element = ELEMENT[dtypes.from_array(array)]
     return TensorProto(name=name, data_type=element, dims=array.shape, raw_data=little.tobytes())
 
 
 class Emitter:
-    """Emits into one graph; a branch or loop body is a graph within it, that sees its values."""
+    """Emits nodes into one graph; branches and loop bodies are inner graphs, which see its values."""
 
     def __init__(self, model: Model, outer: Emitter | None = None) -> None:
         self.model = model
@@ -85,7 +87,7 @@ class Emitter:
     # -- what columns use
 
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
-        """One node; an output of another element type than declared is cast."""
+        """Adds a node; inputs are cast to a dtype that has a kernel, and results to the declared dtypes."""
         if op in ("If", "Loop", "Cast"):
             self._append(op, inputs, outputs, attrs)
             return
@@ -95,34 +97,34 @@ class Emitter:
         casts = [self._as(x, wide.get(v or "")) for x, v in zip(inputs, _variables(schema(op).inputs, inputs))]
         roles = _variables(schema(op).outputs, outputs)
         results = [self._result(op, y, v, bound, wide, attrs) for y, v in zip(outputs, roles)]
-        self._append(op, casts, [own for own, _ in results], attrs)
-        for own, steps in results:
-            self._cast_through(own, steps)
+        self._append(op, casts, [result for result, _ in results], attrs)
+        for result, steps in results:
+            self._cast_through(result, steps)
 
     def computed(self, op: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """The one result of a node, under a new name."""
+        """Adds a node with one result, and returns the result's new name."""
         result = self.temp()
         self.node(op, inputs, [result], **attrs)
         return result
 
     def temp(self) -> str:
-        """A new name for an intermediate value."""
+        """Returns a new name for an intermediate value."""
         return self.model.unique(f"{self.scope}value")
 
     def const(self, array: Any) -> str:
-        """The name of a constant; its dtype is the array's."""
+        """Returns the name of a constant with the array's dtype."""
         return self.model.constant(np.asarray(array))
 
     def shape(self, dims: Sequence[Any]) -> str:
-        """The name of an int64 vector that holds the dims, read from the inputs' shapes where they are symbolic."""
+        """Returns the name of an int64 vector with the dims; symbolic dims are read from the inputs' shapes."""
         return self.dims.vector(dims)
 
     def element(self, dtype: DType) -> int:
-        """ONNX's number of a dtype, which attributes take."""
+        """Returns ONNX's number of a dtype, as attributes have it."""
         return ELEMENT[dtype]
 
     def cast(self, name: str, dtype: DType) -> str:
-        """``name`` as ``dtype``; itself where it has it."""
+        """Returns ``name`` cast to ``dtype``, or itself if it has that dtype."""
         if self.model.dtypes.get(name) is dtype:
             return name
         result = self._new(dtype)
@@ -132,30 +134,34 @@ class Emitter:
     def reduce(
         self, op: str, inputs: Sequence[str], outputs: Sequence[str], axis: Sequence[int], keepdims: bool
     ) -> None:
-        """A ``Reduce...`` node; over no axes it runs along a new axis of one element, which is right for all."""
+        """Adds a ``Reduce...`` node.
+
+        Without axes it reduces a new axis of one element, which gives the right result for every reduction: ONNX would
+        reduce all axes.
+        """
         x, axes, keep = inputs[0], tuple(axis), int(keepdims)
         if not axes:
             x, axes, keep = self.computed("Unsqueeze", [x, self.const(np.array([0], np.int64))]), (0,), 0
         operands, dtype = [x, self.const(np.array(axes, np.int64))], self.model.dtypes.get(x)
-        if op not in _WITHIN or dtype is None or not dtype.is_integer or dtype.is_unsigned:
+        if op not in _LIMITING or dtype is None or not dtype.is_integer or dtype.is_unsigned:
             self.node(op, operands, outputs, keepdims=keep)
         else:
             self._limited(op, operands, outputs, dtype, keep)
 
     def _limited(self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int) -> None:
-        """A maximum or minimum, of nothing the limit of the dtype; that of a wider one ends in it for unsigned ones only."""
+        """Adds a maximum or minimum whose result for no elements is the limit of the narrow dtype, not of the wider one."""
         wide = self._wide(op, "T", dtype)
         if wide is dtype:
             return self.node(op, operands, outputs, keepdims=keepdims)
-        within, limit = _WITHIN[op], dtype.min if op == "ReduceMax" else dtype.max
-        found = self.computed(op, [self.cast(operands[0], wide), operands[1]], keepdims=keepdims)
-        limited = self.computed(within, [found, self.const(np.array(limit, wide.np))])
+        limiting_op, limit = _LIMITING[op], dtype.min if op == "ReduceMax" else dtype.max
+        reduced = self.computed(op, [self.cast(operands[0], wide), operands[1]], keepdims=keepdims)
+        limited = self.computed(limiting_op, [reduced, self.const(np.array(limit, wide.np))])
         self.node("Cast", [limited], outputs, to=ELEMENT[dtype])
 
     # -- element types
 
     def _bound(self, op: str, inputs: Sequence[str]) -> dict[str, DType]:
-        """The element type of each type variable: that of the first input of the variable."""
+        """Returns the dtype of each type variable: that of the first input with the variable."""
         bound: dict[str, DType] = {}
         for name, variable in zip(inputs, _variables(schema(op).inputs, inputs)):
             dtype = self.model.dtypes.get(name)
@@ -164,10 +170,11 @@ class Emitter:
         return bound
 
     def _wide(self, op: str, variable: str, dtype: DType) -> DType:
+        """Returns the dtype to compute in, or raises an error if ONNX has none."""
         wide = computed_in(op, variable, dtype)
         if wide is None:
-            known = ", ".join(sorted(d.name for d in allowed(op)[variable]))
-            reason = f"ONNX's {op} has no {dtype.name} (only {known}); cast to one of these before it"
+            supported = ", ".join(sorted(d.name for d in allowed(op)[variable]))
+            reason = f"ONNX's {op} has no {dtype.name} (only {supported}); cast to one of these before it"
             raise UnimplementedError(None, op, reason)
         return wide
 
@@ -177,18 +184,19 @@ class Emitter:
     def _result(
         self, op: str, name: str, variable: str | None, bound: Any, wide: Any, attrs: Any
     ) -> tuple[str, list[Any]]:
-        """The node's own output, and the (name, dtype) steps that lead from it to ``name`` as declared."""
-        own = wide.get(variable) or _given(op, variable, attrs)
-        wanted = self.model.dtypes.get(name)
-        narrow = bound.get(variable, own)
-        if own is None or (own is narrow and wanted in (own, None)):
-            self.model.dtypes.setdefault(name, own or wanted)
+        """Returns the name of the node's result, and the (name, dtype) casts that lead from it to ``name`` as declared."""
+        computed = wide.get(variable) or _attribute_dtype(op, variable, attrs)
+        declared = self.model.dtypes.get(name)
+        narrow = bound.get(variable, computed)
+        if computed is None or (computed is narrow and declared in (computed, None)):
+            self.model.dtypes.setdefault(name, computed or declared)
             return name, []
         self.model.dtypes.setdefault(name, narrow)
-        return self._new(own), [*self._between(own, narrow, wanted), (name, wanted or narrow)]
+        return self._new(computed), [*self._between(computed, narrow, declared), (name, declared or narrow)]
 
-    def _between(self, own: DType, narrow: DType, wanted: DType | None) -> list[tuple[str, DType]]:
-        return [] if narrow in (own, wanted or narrow) else [(self._new(narrow), narrow)]
+    def _between(self, computed: DType, narrow: DType, declared: DType | None) -> list[tuple[str, DType]]:
+        """Returns the cast to the inputs' dtype, if it is neither the computed nor the declared one."""
+        return [] if narrow in (computed, declared or narrow) else [(self._new(narrow), narrow)]
 
     def _new(self, dtype: DType) -> str:
         return self.model.value(f"{self.scope}{dtype.name}", dtype)
@@ -199,6 +207,7 @@ class Emitter:
             source = name
 
     def _append(self, op: str, inputs: Sequence[str], outputs: Sequence[str], attrs: dict[str, Any]) -> None:
+        """Adds a node without casts."""
         node = helper.make_node(op, list(inputs), list(outputs), self.model.unique(f"{self.scope}{op}"))
         node.attribute.extend(_attribute(op, key, value) for key, value in attrs.items() if value is not None)
         self.nodes.append(node)
@@ -208,21 +217,21 @@ class Emitter:
     # -- the graph as a whole
 
     def within(self) -> Emitter:
-        """An emitter for a graph inside this one."""
+        """Returns an emitter for a graph inside this one."""
         inner = Emitter(self.model, self)
         inner.scope = self.scope
         return inner
 
     def graph(
-        self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], own: bool = False
+        self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], outermost: bool = False
     ) -> GraphProto:
-        """The finished graph; ``own`` for the outermost, which holds the initializers."""
+        """Returns the finished graph without unused nodes; the ``outermost`` one has the initializers."""
         nodes = live_nodes(self.nodes, [o.name for o in outputs])
-        initializers = live_initializers(self.model.initializers, nodes) if own else []
+        initializers = live_initializers(self.model.initializers, nodes) if outermost else []
         return helper.make_graph(nodes, name, list(inputs), list(outputs), initializers)
 
     def info(self, name: str, tensor_type: TensorType) -> ValueInfoProto:
-        """The signature's entry of a value, unknown dims by name."""
+        """Returns the signature's entry of a value, with symbolic dims as names."""
         if tensor_type.dtype not in ELEMENT:
             raise UnimplementedError(
                 None,
@@ -234,7 +243,7 @@ class Emitter:
 
 
 def _attribute(op: str, key: str, value: Any) -> AttributeProto:
-    """An attribute of the type that the standard gives it, which an empty list does not show."""
+    """Returns an attribute with the type in the standard, which can't be inferred from an empty list."""
     value = list(value) if isinstance(value, tuple) else value
     return helper.make_attribute(key, value, attr_type=schema(op).attributes[key].type.value)  # type: ignore[attr-defined]
 
@@ -243,8 +252,8 @@ def _variables(parameters: Sequence[Any], names: Sequence[str]) -> list[str | No
     return list(type_variables(parameters, len(names)))
 
 
-def _given(op: str, variable: str | None, attrs: dict[str, Any]) -> DType | None:
-    """The type of an output that no input decides: the only one allowed, or that of an attribute."""
+def _attribute_dtype(op: str, variable: str | None, attrs: dict[str, Any]) -> DType | None:
+    """Returns an output's dtype that no input determines: that of an attribute, or the only one allowed."""
     for key in ("to", "dtype"):
         if key in attrs:
             return DTYPE[attrs[key]]

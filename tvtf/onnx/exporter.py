@@ -32,25 +32,25 @@ def export(
     input_signature: Any = None,
     opset: int | None = None,
 ) -> ModelProto:
-    """The ONNX model of a function's trace, checked; also written to ``path`` where that is given.
+    """Returns a checked ONNX model of a function's trace, and writes it to ``path`` if that is set.
 
     Args:
       fn: a ``tf.function``, a concrete function, a Python function to trace, or a layer or model of Keras.
-      *example_args: what to trace it with: tensors, arrays, ``TensorSpec`` objects and Python values.
-      path: a file to write, whole or not at all.
-      input_signature: ``TensorSpec`` objects to trace it with, in place of examples. A model of Keras needs neither.
-      opset: the version of ONNX's operators, by default the newest that tvtf writes.
+      *example_args: the arguments to trace it with: tensors, arrays, ``TensorSpec`` objects and Python values.
+      path: a file, which is written atomically.
+      input_signature: ``TensorSpec`` objects to trace it with instead of examples. A model of Keras needs neither.
+      opset: the version of ONNX's operators; by default the newest that tvtf writes.
 
     Returns:
-      An ``onnx.ModelProto``. Its inputs are the tensor arguments by name, unknown dims by theirs; its outputs are
+      An ``onnx.ModelProto``. Its inputs are the tensor arguments by name, with named unknown dims; its outputs are
       ``output``, ``output_0, output_1...`` or the keys of a dict. Tensors and Variables that the function only reads
-      are stored in the model. A Variable that it updates is an input under its own name, and its new value the output
-      ``<name>_new``: feed one into the other to train on. ONNX has no assertions: what a function checks of values
-      (``tf.debugging``, indices, row splits) is not checked in the model.
+      are stored in the model. A Variable that it updates is an input with the Variable's name, and its new value the output
+      ``<name>_new``: feed each output into its input to continue training. ONNX has no assertions: the model does not
+      contain the function's checks of values (``tf.debugging``, indices, row splits).
 
     Raises:
-      ValueError: the model can't be told in ``opset``; a model of Keras doesn't know what it takes.
-      UnimplementedError: for an op without an ONNX counterpart, with its name, the reason and your line.
+      ValueError: the model can't be expressed in ``opset``; or the inputs of a Keras model are not known yet.
+      UnimplementedError: an op has no ONNX counterpart; the text has its name, the reason and the user's line.
 
     >>> import tvtf as tf
     >>> model = export(lambda x: tf.sin(x), tf.TensorSpec(["batch", 3], tf.float32))
@@ -68,10 +68,10 @@ def export(
 
 
 def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFunction:
-    """The concrete function that ``fn`` means for these arguments.
+    """Returns the concrete function of ``fn`` for these arguments.
 
     Raises:
-      TypeError: when it is nothing that can be traced, or arguments are given to a trace that is already made.
+      TypeError: ``fn`` can't be traced, or there are arguments for a concrete function.
     """
     if isinstance(fn, ConcreteFunction):
         if args or input_signature is not None:
@@ -79,12 +79,12 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
         return fn
     if not callable(fn):
         raise TypeError(f"export takes a tf.function, a concrete function or a Python function, but got {fn!r}")
-    given = args if input_signature is None else tuple(input_signature)
-    of_model = hooks.function_of_model(fn, given)
+    arguments = args if input_signature is None else tuple(input_signature)
+    of_model = hooks.function_of_model(fn, arguments)
     if of_model is not None:
-        fn, given = of_model
-    own = fn if isinstance(fn, Function) else function(fn)
-    return own.get_concrete_function(*given)
+        fn, arguments = of_model
+    polymorphic = fn if isinstance(fn, Function) else function(fn)
+    return polymorphic.get_concrete_function(*arguments)
 
 
 def _model(concrete: ConcreteFunction) -> ModelProto:
@@ -96,20 +96,20 @@ def _model(concrete: ConcreteFunction) -> ModelProto:
 
 
 def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
-    """The model in other operators, by ONNX's own converter."""
+    """Converts the model to another opset by ONNX's own converter."""
     if opset is None or opset == OPSET:
         return model
     try:
         return version_converter.convert_version(model, opset)
     except (RuntimeError, ValueError, TypeError) as error:
-        told = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0]
         raise ValueError(
-            f"this model can't be told in opset={opset}; tvtf writes opset {OPSET}. ONNX says: {told}"
+            f"this model can't be expressed in opset={opset}; tvtf writes opset {OPSET}. ONNX says: {reason}"
         ) from None
 
 
 class _Signature:
-    """A concrete function's inputs and outputs as those of a model."""
+    """The inputs and outputs of a concrete function as those of a model."""
 
     def __init__(self, concrete: ConcreteFunction) -> None:
         self.concrete = concrete
@@ -120,6 +120,7 @@ class _Signature:
         self.stored: dict[int, str] = {}
 
     def graph(self) -> onnx.GraphProto:
+        """Emits the function and returns the model's graph."""
         results = self.concrete.results
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
@@ -136,24 +137,27 @@ class _Signature:
         for variable, index in results.updates:
             name = self.emitter.model.unique(f"{self.stored[id(variable)]}_new")
             self.output(name, computed[index], results.computed[index]._type)
-        return self.emitter.graph(self.concrete.name, self.inputs, self.outputs, own=True)
+        return self.emitter.graph(self.concrete.name, self.inputs, self.outputs, outermost=True)
 
     def params(self) -> list[str]:
+        """Adds the inputs and the captured values, and returns their names."""
         graph = self.concrete.graph
         arguments = [self.input(spec, p._type) for spec, p in zip(self.names(), graph.params)]
         return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]
 
     def names(self) -> list[str]:
-        """Of the inputs: those that specs were given, else the arguments' own."""
+        """Returns the inputs' names: those of the specs, or else of the arguments."""
         arguments = self.concrete.arguments
         return [spec.name or name for spec, name in zip(arguments.specs, arguments.names)]
 
     def input(self, name: str, tensor_type: TensorType) -> str:
-        own = self.emitter.model.value(name, tensor_type.dtype)
-        self.inputs.append(self.emitter.info(own, tensor_type))
-        return own
+        """Adds an input and returns its unique name."""
+        unique = self.emitter.model.value(name, tensor_type.dtype)
+        self.inputs.append(self.emitter.info(unique, tensor_type))
+        return unique
 
     def captured(self, outer: Any, tensor_type: TensorType) -> str:
+        """Adds a captured value: an input if the function updates it, otherwise an initializer."""
         name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"
         if id(outer) in self.updated:
             stored = self.input(name, tensor_type)
@@ -172,13 +176,14 @@ class _Signature:
         return graph.outputs[which]._type if kind == "computed" else graph.all_params[which]._type
 
     def output(self, name: str, source: str, tensor_type: TensorType) -> None:
+        """Adds an output with the value ``source``."""
         self.emitter.model.dtypes[name] = tensor_type.dtype
         self.emitter.node("Identity", [source], [name])
         self.outputs.append(self.emitter.info(name, tensor_type))
 
 
 def output_names(structure: Any) -> list[str]:
-    """``output``; ``output_0, output_1...`` for several; the keys of a flat dict.
+    """Returns the outputs' names: ``output``; ``output_0, output_1...`` for several; or the keys of a flat dict.
 
     >>> output_names(1), output_names((1, 2)), output_names({"loss": 1, "accuracy": 2})
     (['output'], ['output_0', 'output_1'], ['accuracy', 'loss'])

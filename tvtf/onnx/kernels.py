@@ -1,7 +1,7 @@
-"""Element types that the standard allows but onnxruntime's CPU provider has no kernel for, and the exact way round.
+"""Lists dtypes that the standard allows but onnxruntime's CPU provider has no kernel for, and the exact replacement.
 
 Read from ``onnxruntime.capi.onnxruntime_pybind11_state.get_all_opkernel_def()`` of onnxruntime 1.31 for opset 20;
-float16 is left out, because onnxruntime itself computes it in float32 where it has no kernel.
+float16 is left out because onnxruntime itself computes it in float32 where it has no kernel.
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/OperatorKernels.md
 """
 
@@ -16,7 +16,7 @@ from tvtf.dtypes import DType, as_dtype
 from tvtf.onnx.standard import allowed
 
 VERSION: Final = (1, 31)
-"""The onnxruntime that the table was read from."""
+"""The version of onnxruntime that the table was read from."""
 _SMALL = "int16 int8 uint16 uint8"
 _WIDE_UNSIGNED = "uint32 uint64"
 _BLOCKS = "bfloat16 bool int16 int32 int64 uint16 uint32 uint64"
@@ -69,13 +69,13 @@ _WIDER: Final[dict[str, str]] = {
     "uint32": "int64",
     "bool": "uint8 int32",
 }
-"""The types that hold every value of a type; 16-bit floats round once at the end, as tvtf's own kernels do."""
+"""The dtypes that hold every value of a dtype; 16-bit floats round once at the end, as tvtf's own kernels do."""
 
 _MODULAR: Final = """
     Add Sub Mul Neg MatMul Gemm Einsum CumSum ReduceSum ReduceSumSquare ReduceProd
     Where Trilu NonZero Pad OneHot Expand Tile
 """
-"""Ops whose uint64 result has the bits of the int64 one: arithmetic modulo 2**64, and moving data."""
+"""Ops whose uint64 result has the same bits as the int64 result: arithmetic modulo 2**64, and moving data."""
 
 _SELECTING: Final = "MaxPool Relu"
 """Ops that only pick values: integers of up to 32 bits pass through float64 unchanged."""
@@ -83,18 +83,19 @@ _SELECTING: Final = "MaxPool Relu"
 
 @lru_cache(maxsize=4096)
 def has_kernel(op: str, variable: str, dtype: DType) -> bool:
-    """Whether onnxruntime runs ``op`` with the type variable bound to ``dtype``."""
+    """Whether onnxruntime can run ``op`` with the type variable bound to ``dtype``."""
     return dtype in allowed(op)[variable] and dtype not in lacking(op)
 
 
 @lru_cache(maxsize=512)
 def lacking(op: str) -> frozenset[DType]:
+    """Returns the dtypes for which onnxruntime has no kernel of ``op``."""
     return frozenset(map(as_dtype, _LACKING.get(op, "").split()))
 
 
 @lru_cache(maxsize=4096)
 def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
-    """The type to compute in: ``dtype`` itself or a wider one of the same result; None where the standard has none.
+    """Returns the dtype to compute in: ``dtype`` or a wider one with the same result; None if the standard has none.
 
     >>> computed_in("ReduceSum", "T", dtypes.int8).name, computed_in("Conv", "T", dtypes.bfloat16).name
     ('int32', 'float32')
@@ -106,6 +107,7 @@ def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
 
 
 def _wider(op: str, dtype: DType) -> Iterable[DType]:
+    """Returns the dtypes that give the same result, in order of preference."""
     if dtype is dtypes.uint64:
         return (dtypes.int64,) if op in _MODULAR.split() else ()
     through_float = ["float64"] if op in _SELECTING.split() and dtype.is_integer and dtype.size <= 4 else []

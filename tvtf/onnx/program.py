@@ -1,4 +1,4 @@
-"""A dialect function as ONNX nodes: every binding by its primitive's ``onnx`` column."""
+"""Emits a dialect function as ONNX nodes, each binding by its primitive's ``onnx`` column."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tvtf.onnx.standard import ELEMENT
 Values = Any
 """The name of a value, or a tuple of them."""
 CONTROL: dict[str, Callable[..., None]] = {}
-"""Primitives that need the program around them, with what emits them; ``control`` and ``stacks`` enter theirs."""
+"""The functions that emit primitives which need the program around them; ``control`` and ``stacks`` add theirs."""
 
 
 class Program:
-    """One function of a module, emitted into one graph; ``names`` are the values its parameters stand for."""
+    """One function of a module, emitted into one graph; ``names`` are the values of its parameters."""
 
     def __init__(self, emitter: Emitter, mod: ir.IRModule, function: relax.Function, names: Sequence[str]) -> None:
         self.emitter = emitter
@@ -33,7 +33,7 @@ class Program:
             emitter.model.dims.learn(name, param.ty.shape.values)
 
     def run(self) -> tuple[str, ...]:
-        """Emits everything; gives the names of the results."""
+        """Emits all bindings and returns the names of the results."""
         for block in self.function.body.blocks:
             for binding in block.bindings:
                 self.values[binding.var] = self.value(binding.value, binding.var)
@@ -41,6 +41,7 @@ class Program:
         return result if isinstance(result, tuple) else (result,)
 
     def value(self, expr: Any, var: Any) -> Values:
+        """Returns the name of an expression's value, emitting calls; a tuple of names for a tuple."""
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
@@ -52,6 +53,7 @@ class Program:
         return self.call(expr, var)
 
     def call(self, expr: Any, var: Any) -> Values:
+        """Emits a call and returns the names of its results."""
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         bound = dialect.read(expr)
@@ -67,6 +69,7 @@ class Program:
     def emit(
         self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType], span: Any
     ) -> None:
+        """Emits a primitive; an error gets its name and the user's line."""
         prim = bound.primitive
         control = CONTROL.get(prim.name)
         self.emitter.scope = f"{outputs[0]}/" if outputs else ""
@@ -76,32 +79,33 @@ class Program:
             else:
                 self.column(bound, inputs, outputs, types)
         except UnimplementedError as error:
-            raise refusal(prim, error.message, span) from error
+            raise export_error(prim, error.message, span) from error
 
     def column(self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+        """Emits a primitive by its ``onnx`` column: the name of an operator, or a function that emits nodes."""
         prim = bound.primitive
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
-        given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
-        for dtype in {t.dtype for t in (*given, *types)} - ELEMENT.keys():
+        input_types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
+        for dtype in {t.dtype for t in (*input_types, *types)} - ELEMENT.keys():
             if dtype.kind != "s":
                 kind = "complex" if dtype.is_complex else dtype.name
                 raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {kind} tensors")
         if prim.pure and all(0 in t.shape for t in types) and all_static(types):
-            self.nothing(outputs, types)
+            self.empty_results(outputs, types)
             return
         if isinstance(prim.onnx, str):
             self.emitter.node(prim.onnx, inputs, outputs)
             return
-        prim.onnx(self.emitter, inputs, outputs, (given, types), **bound.attrs)
+        prim.onnx(self.emitter, inputs, outputs, (input_types, types), **bound.attrs)
 
-    def nothing(self, outputs: list[str], types: list[TensorType]) -> None:
-        """Results without elements as constants: runtimes disagree on what makes them."""
+    def empty_results(self, outputs: list[str], types: list[TensorType]) -> None:
+        """Emits results without elements as constants, because runtimes disagree on the ops that produce them."""
         for output, t in zip(outputs, types):
             self.emitter.node("Identity", [self.emitter.const(np.zeros(t.shape, t.dtype.np))], [output])
 
     def within(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
-        """Emits another function of the module into ``emitter``, on values that it can see."""
+        """Emits another function of the module into ``emitter``, on values that it sees."""
         return Program(emitter, self.mod, self.mod[function], names).run()
 
 
@@ -109,8 +113,8 @@ def _fields(ty: Any) -> Sequence[Any]:
     return ty.fields if isinstance(ty, relax.TupleType) else (ty,)
 
 
-def refusal(prim: Any, reason: str, span: Any) -> UnimplementedError:
-    """The export's error at one op, with the user's line."""
+def export_error(prim: Any, reason: str, span: Any) -> UnimplementedError:
+    """Returns the error of exporting an op, with the user's line."""
     if reason.startswith("ONNX export: "):
         return UnimplementedError(None, prim.tf_name, reason)
     where = f" ({span.source_name.name}:{span.line})" if span is not None else ""
@@ -118,5 +122,5 @@ def refusal(prim: Any, reason: str, span: Any) -> UnimplementedError:
 
 
 def constant_of(tensor: Any) -> np.ndarray:
-    """A captured tensor's or Variable's value now."""
+    """Returns the current value of a captured tensor or Variable."""
     return np.ascontiguousarray(tensor._array).reshape(tensor._array.shape)

@@ -1,4 +1,4 @@
-"""Leaves out what no output depends on: nodes and initializers."""
+"""Removes nodes and initializers that no output depends on."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 
 def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
-    """The nodes that the outputs need, in order; every op that we emit is free of effects."""
+    """Returns the nodes that the outputs depend on, in order; no emitted op has side effects."""
     needed = set(outputs)
-    kept = []
+    live = []
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
             needed.update(_read(node))
-            kept.append(node)
-    return kept[::-1]
+            live.append(node)
+    return live[::-1]
 
 
 def live_initializers(initializers: Sequence[TensorProto], nodes: Sequence[NodeProto]) -> list[TensorProto]:
-    """The initializers that the nodes read."""
+    """Returns the initializers that the nodes read."""
     needed = {name for node in nodes for name in _read(node)}
     return [tensor for tensor in initializers if tensor.name in needed]
 
 
 def _read(node: NodeProto) -> Iterator[str]:
-    """The values a node reads, those of the graphs inside it too."""
+    """Yields the values that a node reads, including those that its inner graphs read."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:

@@ -1,4 +1,4 @@
-"""The stacks that loops keep for their gradients, as tensors that ScatterND writes into."""
+"""Exports the stacks of residuals that loops store for their gradients, as tensors that ScatterND writes to."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tvtf.onnx.standard import ELEMENT
 
 
 def _new(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    """Emits a stack of zeros."""
     e = program.emitter
     _zeros(e, e.shape(types[0].shape), outputs, types[0].dtype)
 
 
 def _sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """The new dim is read from the buffer from here on."""
+    """Emits a stack whose length the program computes; its symbolic dim is read from this buffer afterwards."""
     e = program.emitter
     shape = e.computed("Concat", [_reshaped(e, inputs[0], (1,)), e.shape(types[0].shape[1:])], axis=0)
     _zeros(e, shape, outputs, types[0].dtype)
@@ -34,7 +35,7 @@ def _zeros(e: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None
 
 
 def _reshaped(e: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
-    """An integer scalar as an int64 tensor of one element."""
+    """Returns an integer scalar as an int64 tensor of one element."""
     return e.computed("Reshape", [e.cast(scalar, as_dtype("int64")), e.const(np.array(shape, np.int64))])
 
 
@@ -51,19 +52,20 @@ def _add(program: Program, bound: Bound, inputs: list[str], outputs: list[str], 
 
 
 def _add_rows(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
-    """Rows without a place add zeros to the first."""
+    """Adds rows at places; rows with a negative place add zeros to the first row."""
     e, (buffer, places, values) = program.emitter, inputs
     zero = e.const(np.array(0, np.int64))
-    wide = e.cast(places, as_dtype("int64"))
-    nowhere = e.computed("Less", [wide, zero])
+    indices = e.cast(places, as_dtype("int64"))
+    dropped = e.computed("Less", [indices, zero])
     rank = len(types[0].shape)
-    column = e.computed("Reshape", [nowhere, e.const(np.array([-1, *[1] * (rank - 1)], np.int64))])
-    kept = e.computed("Where", [column, e.const(np.zeros((), types[0].dtype.np)), values])
-    at = e.computed("Unsqueeze", [e.computed("Max", [wide, zero]), e.const(np.array([-1], np.int64))])
-    e.node("ScatterND", [buffer, at, kept], outputs, reduction="add")
+    column = e.computed("Reshape", [dropped, e.const(np.array([-1, *[1] * (rank - 1)], np.int64))])
+    masked = e.computed("Where", [column, e.const(np.zeros((), types[0].dtype.np)), values])
+    at = e.computed("Unsqueeze", [e.computed("Max", [indices, zero]), e.const(np.array([-1], np.int64))])
+    e.node("ScatterND", [buffer, at, masked], outputs, reduction="add")
 
 
 def _scatter(e: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
+    """Writes one row of a stack."""
     buffer, index, value = inputs
     row = e.computed("Unsqueeze", [value, e.const(np.array([0], np.int64))])
     e.node("ScatterND", [buffer, _reshaped(e, index, (1, 1)), row], outputs, **attrs)

@@ -1,4 +1,4 @@
-"""What the ONNX standard says at the opset we write: versions, element types, operator signatures."""
+"""The ONNX standard at the opset that tvtf writes: versions, dtypes, operators' signatures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvtf.dtypes import DType
 
 OPSET: Final = 20
 IR_VERSION: Final = 9
-"""The file format that came with opset 20; onnxruntime reads it since 1.17."""
+"""The version of the file format that came with opset 20; onnxruntime reads it since 1.17."""
 
 ELEMENT: Final[dict[DType, int]] = {
     dtypes.float16: TensorProto.FLOAT16,
@@ -41,17 +41,17 @@ _BY_TEXT: Final = {f"tensor({TensorProto.DataType.Name(number).lower()})": dtype
 
 @lru_cache(maxsize=512)
 def schema(op: str) -> onnx.defs.OpSchema:
-    """The operator's definition at our opset.
+    """Returns the operator's definition at this opset.
 
     Raises:
-      onnx.defs.SchemaError: when there is none.
+      onnx.defs.SchemaError: there is no such operator.
     """
     return onnx.defs.get_schema(op, OPSET, "")
 
 
 @lru_cache(maxsize=512)
 def allowed(op: str) -> dict[str, frozenset[DType]]:
-    """The element types of each type variable of an operator, and of each type that its signature names outright."""
+    """Returns the dtypes of each type variable of an operator, and of each type that its signature names directly."""
     definition = schema(op)
     named = {c.type_param_str: tuple(c.allowed_type_strs) for c in definition.type_constraints}
     fixed = {p.type_str: (p.type_str,) for p in (*definition.inputs, *definition.outputs) if p.type_str not in named}
@@ -63,7 +63,7 @@ def _dtypes(texts: Sequence[str]) -> frozenset[DType]:
 
 
 def type_variables(parameters: Sequence[Any], count: int) -> Iterator[str | None]:
-    """The type variable of each of ``count`` arguments; None where a variadic one takes mixed types."""
+    """Yields the type variable of each of ``count`` arguments; None for a variadic one of mixed types."""
     for position in range(count):
         parameter = parameters[min(position, len(parameters) - 1)]
         yield parameter.type_str if parameter.is_homogeneous else None

@@ -1,4 +1,4 @@
-"""Optimizers with the API and the arithmetic of Keras 3, and learning-rate schedules.
+"""Optimizers with the API and the arithmetic of Keras 3, and learning rate schedules.
 
 Source: https://keras.io/api/optimizers/
 """

@@ -17,14 +17,14 @@ from tvtf.state.variable import Variable
 
 @export("optimizers.Adam")
 class Adam(Optimizer):
-    """Steps scaled by running means of the gradient and of its square.
+    """An optimizer whose steps are scaled by moving averages of the gradient and of its square.
 
     Args:
       learning_rate: float, a Variable, a schedule or a function.
-      beta_1: decay of the mean of gradients.
-      beta_2: decay of the mean of squares.
-      epsilon: added to the root of the mean of squares.
-      amsgrad: whether the largest mean of squares so far is used.
+      beta_1: the decay of the average gradient.
+      beta_2: the decay of the average square.
+      epsilon: added to the root of the average square.
+      amsgrad: whether to use the largest average square so far.
       **options: those of :class:`Optimizer`.
 
     >>> import tvtf as tf
@@ -49,6 +49,7 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
 
     def build(self, variables: Sequence[Variable]) -> None:
+        """Creates the slots for the variables."""
         if self.built:
             return
         super().build(variables)
@@ -59,16 +60,17 @@ class Adam(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
+        """Updates one variable and its moving averages."""
         alpha = self.once("alpha", variable.dtype, lambda: self._alpha(self.rate_for(variable, learning_rate)))
-        mean = _towards(self._slot(self._momentums, variable), as_dense(gradient), self.beta_1)
-        square = _towards(self._slot(self._velocities, variable), squared(gradient), self.beta_2)
+        mean = _update_average(self._slot(self._momentums, variable), as_dense(gradient), self.beta_1)
+        square = _update_average(self._slot(self._velocities, variable), squared(gradient), self.beta_2)
         if self.amsgrad:
-            square = _at_least(self._slot(self._velocity_hats, variable), square)
+            square = _update_maximum(self._slot(self._velocity_hats, variable), square)
         step = mean * alpha / (bind.sqrt(square) + number(self.epsilon, square))
         variable.assign(variable.value() - step, read_value=False)
 
     def _alpha(self, rate: Tensor) -> Tensor:
-        """The learning rate corrected for means that began at zero."""
+        """Returns the learning rate corrected for the bias of averages that start at zero."""
         step = self._step_number(rate.dtype)
         first, second = (1 - bind.pow(number(beta, rate), step) for beta in (self.beta_1, self.beta_2))
         return rate * bind.sqrt(second) / first
@@ -80,15 +82,16 @@ class Adam(Optimizer):
         return super().get_config() | {k: getattr(self, k) for k in ("beta_1", "beta_2", "epsilon", "amsgrad")}
 
 
-def _towards(slot: Variable, target: Tensor, decay: float) -> Tensor:
-    """A running mean's new value, assigned."""
-    now = slot.value()
-    mean = now + (target - now) * number(1 - decay, target)
+def _update_average(slot: Variable, target: Tensor, decay: float) -> Tensor:
+    """Updates a moving average and returns its new value."""
+    old = slot.value()
+    mean = old + (target - old) * number(1 - decay, target)
     slot.assign(mean, read_value=False)
     return mean
 
 
-def _at_least(slot: Variable, value: Tensor) -> Tensor:
+def _update_maximum(slot: Variable, value: Tensor) -> Tensor:
+    """Updates the largest value so far and returns it."""
     largest = bind.maximum(slot.value(), value)
     slot.assign(largest, read_value=False)
     return largest
@@ -96,11 +99,13 @@ def _at_least(slot: Variable, value: Tensor) -> Tensor:
 
 @export("optimizers.AdamW")
 class AdamW(Adam):
-    """:class:`Adam` that also takes ``weight_decay * learning_rate`` of each variable away; see
-    :meth:`Optimizer.exclude_from_weight_decay`.
+    """:class:`Adam` with decoupled weight decay: each step also subtracts ``weight_decay * learning_rate`` times the variable.
+
+    See :meth:`Optimizer.exclude_from_weight_decay`.
+
 
     Raises:
-      ValueError: when ``weight_decay`` is None.
+      ValueError: ``weight_decay`` is None.
 
     >>> import tvtf as tf
     >>> w = tf.Variable(1.)

@@ -1,4 +1,4 @@
-"""What optimizers share: the step counter, the learning rate, slots, clipping, weight decay."""
+"""The base class of optimizers: step counter, learning rate, slots, clipping, weight decay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvtf.state.autotrackable import AutoTrackable, NoDependency
 from tvtf.state.variable import Variable, of_library
 
 _building = Lock()
-"""Held while an optimizer makes its slots: the first steps may be taken by several threads at once."""
+"""Held while an optimizer creates its slots, because several threads may run the first steps at the same time."""
 
 MSG_RATE = (
     "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable (that takes in the "
@@ -62,25 +62,25 @@ MSG_SCHEDULED = (
 
 
 def _key(variable: Any) -> int:
-    """Which Variable it is, also where another stands for it while a function is traced."""
+    """Returns the identity of a Variable, which is the same for the object that replaces it in a trace."""
     return getattr(variable, "_identity", id(variable))
 
 
 @export("optimizers.Optimizer")
 class Optimizer(AutoTrackable):
-    """The base of optimizers: subclasses make slots in ``build`` and write one variable's update in ``update_step``.
+    """The base class of optimizers: subclasses create slots in ``build`` and update one variable in ``update_step``.
 
     Args:
-      learning_rate: float, a Variable, a schedule, or a function of no arguments that gives it.
-      weight_decay: each step first takes ``weight_decay * learning_rate`` of every variable away; None for none.
-      clipnorm: each gradient is scaled to at most this norm.
+      learning_rate: a float, a Variable, a schedule, or a function of no arguments that returns it.
+      weight_decay: each step first subtracts ``weight_decay * learning_rate`` times the variable; None for no decay.
+      clipnorm: the largest norm of each gradient; larger ones are scaled.
       clipvalue: each gradient's elements are clipped to [-clipvalue, clipvalue].
-      global_clipnorm: all gradients are scaled by one factor to at most this norm together.
-      loss_scale_factor: gradients are divided by it; :meth:`scale_loss` multiplies.
-      name: its name; the class's where None.
+      global_clipnorm: the largest norm of all gradients together; larger ones are scaled by one factor.
+      loss_scale_factor: gradients are divided by it; :meth:`scale_loss` multiplies the loss by it.
+      name: the optimizer's name; derived from the class by default.
 
     Raises:
-      ValueError: a learning rate that is none, more than one way of clipping, an unknown argument.
+      ValueError: the learning rate is invalid, there is more than one way of clipping, or an argument is unknown.
 
     >>> import tvtf as tf
     >>> w = tf.Variable([1., 2.])
@@ -112,7 +112,7 @@ class Optimizer(AutoTrackable):
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
         self.loss_scale_factor = loss_scale_factor
         self.built = False
-        self._variables: Any = []  # tracked: Keras restores slots that it makes later by their places in it
+        self._variables: Any = []  # tracked: checkpoints of Keras refer to slots by their position in this list
         self._places: Any = NoDependency({})
         self._step: Any = NoDependency({})
         self._undecayed: Any = NoDependency((frozenset(), None))
@@ -121,6 +121,7 @@ class Optimizer(AutoTrackable):
         self._learning_rate = self._rate(learning_rate)
 
     def _rate(self, learning_rate: Any) -> Any:
+        """Returns the learning rate, as a Variable if it is a float."""
         if isinstance(learning_rate, Variable) or callable(learning_rate):
             return learning_rate
         if not isinstance(learning_rate, float):
@@ -131,17 +132,17 @@ class Optimizer(AutoTrackable):
 
     @property
     def iterations(self) -> Variable:
-        """How many steps were done: an int64 Variable."""
+        """The number of steps so far: an int64 Variable."""
         return self._iterations
 
     @property
     def variables(self) -> list[Variable]:
-        """The optimizer's own Variables, in the order they were made."""
+        """The optimizer's own Variables, in the order of their creation."""
         return list(self._variables)
 
     @property
     def learning_rate(self) -> Any:
-        """The Variable given or made for a float; else the current value."""
+        """The Variable of the learning rate; for a schedule or function, its current value."""
         rate = self._learning_rate
         if isinstance(rate, LearningRateSchedule):
             return rate(self._iterations)
@@ -159,7 +160,7 @@ class Optimizer(AutoTrackable):
     def add_variable(
         self, shape: Any, initializer: float = 0.0, dtype: Any = float32, name: str | None = None
     ) -> Variable:
-        """A Variable of the optimizer's, filled with a number."""
+        """Creates a Variable of the optimizer, filled with a number."""
         start = np.full(tuple(shape), initializer, dtype.np)
         variable = Variable(start, trainable=False, name=f"{self.name}/{name or 'variable'}")
         self._variables.append(variable)
@@ -168,24 +169,24 @@ class Optimizer(AutoTrackable):
     def add_variable_from_reference(
         self, reference_variable: Variable, name: str | None = None, initializer: float = 0.0
     ) -> Variable:
-        """A slot: a Variable of the shape and dtype of another."""
+        """Creates a slot: a Variable with the shape and dtype of another one."""
         reference_variable = of_library(reference_variable)
-        own = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
+        reference_name = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
         return self.add_variable(
-            reference_variable.shape, initializer, reference_variable.dtype, f"{own}_{name or 'var'}"
+            reference_variable.shape, initializer, reference_variable.dtype, f"{reference_name}_{name or 'var'}"
         )
 
     def add_optimizer_variables(
         self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0
     ) -> Any:
-        """A list of slots, one for each variable; for several names a list of lists, made variable by variable."""
+        """Creates a list of slots, one per variable; for several names, a list of such lists, created variable by variable."""
         names = [name] if isinstance(name, str) else list(name)
         rows = [[self.add_variable_from_reference(v, n, initializer) for n in names] for v in trainable_variables]
         columns = [list(column) for column in zip(*rows)] if rows else [[] for _ in names]
         return columns[0] if isinstance(name, str) else columns
 
     def build(self, variables: Sequence[Variable]) -> None:
-        """Makes the slots for ``variables``; later steps may be for some of these only."""
+        """Creates the slots for ``variables``; later steps may update only some of these."""
         variables = list(map(of_library, variables))
         self._built_for: Any = NoDependency(variables)
         self._places = NoDependency({_key(v): i for i, v in enumerate(variables)})
@@ -197,45 +198,46 @@ class Optimizer(AutoTrackable):
     # -- a step
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], name: str | None = None) -> Variable:
-        """Does one step.
+        """Performs one step.
 
         Args:
-          grads_and_vars: pairs of a gradient (None: the variable stays as it is, with a warning) and its Variable.
+          grads_and_vars: pairs of a gradient and its Variable; a gradient of None causes a warning and no update.
 
         Returns:
           The step counter.
 
         Raises:
-          ValueError: when every gradient is None, or a variable is not one that the optimizer was built with.
+          ValueError: every gradient is None, or the optimizer was not built with a variable.
         """
         pairs = list(grads_and_vars)
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self._iterations
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
-        """Does one step with gradients in the order of ``trainable_variables``, or of those it was built with."""
+        """Performs one step with gradients in the order of ``trainable_variables``, or of those it was built with."""
         if not len(grads):
             return
-        grads, variables = self._given(list(grads), self._known(grads, trainable_variables))
+        grads, variables = self._drop_missing(list(grads), self._step_variables(grads, trainable_variables))
         self._step = NoDependency({})
-        taken = [self._taken(g) for g in grads]
-        for grad, variable in zip(taken, variables):
+        gradients = [self._as_gradient(g) for g in grads]
+        for grad, variable in zip(gradients, variables):
             _require_fitting(grad, variable)
-        self._repeated(self, taken, variables)
+        self._repeated(self, gradients, variables)
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(variable.value()))
         self._iterations.assign_add(1)
         self._step = NoDependency({})
 
-    def _known(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
+    def _step_variables(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
+        """Returns the variables of a step, building the optimizer in the first one."""
         if variables is None:
             return self._built_with(len(grads))
         variables = list(map(of_library, variables))
         for variable in variables:
             if not hasattr(variable, "assign"):
                 raise TypeError(f"an optimizer updates Variables, but was given a gradient for {variable!r}")
-        with _building:  # `build` says that it is done before a subclass has made its slots
+        with _building:  # `build` sets `built` before a subclass has created its slots
             if not self.built:
                 self.build(variables)
         for variable in variables:
@@ -244,6 +246,7 @@ class Optimizer(AutoTrackable):
         return variables
 
     def _built_with(self, count: int) -> list[Variable]:
+        """Returns the variables that the optimizer was built with, if there are ``count`` of them."""
         if not self.built:
             raise ValueError(MSG_UNBUILT)
         if count != len(self._built_for):
@@ -251,19 +254,20 @@ class Optimizer(AutoTrackable):
         return list(self._built_for)
 
     @staticmethod
-    def _given(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
-        kept = [(g, v) for g, v in zip(grads, variables) if g is not None]
-        if not kept:
+    def _drop_missing(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
+        """Drops the variables whose gradient is None, with a warning."""
+        pairs = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        if not pairs:
             raise ValueError("No gradients provided for any variable.")
         missing = [v.name for g, v in zip(grads, variables) if g is None]
         if missing:
             warnings.warn(MSG_MISSING.format(missing), stacklevel=4)
-        return [g for g, _ in kept], [v for _, v in kept]
+        return [g for g, _ in pairs], [v for _, v in pairs]
 
     takes_rows = False
-    """Whether :meth:`update_step` takes gradients that are rows as such."""
+    """Whether :meth:`update_step` accepts IndexedSlices as gradients; otherwise they are made dense."""
 
-    def _taken(self, grad: Any) -> Any:
+    def _as_gradient(self, grad: Any) -> Any:
         return grad if self.takes_rows and isinstance(grad, IndexedSlices) else convert_to_tensor(grad)
 
     def _unscaled(self, grad: Any) -> Any:
@@ -271,10 +275,11 @@ class Optimizer(AutoTrackable):
         return grad if factor is None else on_values(lambda g: g / number(factor, g), grad)
 
     def scale_loss(self, loss: Any) -> Any:
-        """The loss times ``loss_scale_factor``, for gradients that would vanish in 16 bits."""
+        """Multiplies the loss by ``loss_scale_factor``, so that 16-bit gradients don't vanish."""
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def _update(self, grads: list[Any], variables: list[Variable]) -> None:
+        """Unscales and clips the gradients, and updates each variable."""
         grads = [self._unscaled(g) for g in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         rate = convert_to_tensor(self.learning_rate)
@@ -283,18 +288,18 @@ class Optimizer(AutoTrackable):
             self.update_step(_cast(grad, variable.dtype), variable, rate)
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        """One variable's update; subclasses write it."""
+        """Updates one variable; subclasses override it."""
         raise NotImplementedError(f"{type(self).__name__} must override update_step(gradient, variable, learning_rate)")
 
     def once(self, key: str, dtype: DType, compute: Callable[[], Any]) -> Any:
-        """What is the same for all variables of a dtype, computed once a step."""
-        found = self._step.get((key, dtype))
-        if found is None:
-            found = self._step[key, dtype] = compute()
-        return found
+        """Returns a value that is the same for all variables of a dtype, computed once per step."""
+        value = self._step.get((key, dtype))
+        if value is None:
+            value = self._step[key, dtype] = compute()
+        return value
 
     def rate_for(self, variable: Variable, learning_rate: Tensor) -> Tensor:
-        """The learning rate in a variable's dtype."""
+        """Returns the learning rate in a variable's dtype."""
         return self.once("rate", variable.dtype, lambda: cast_tensor(learning_rate, variable.dtype))
 
     # -- weight decay
@@ -302,10 +307,10 @@ class Optimizer(AutoTrackable):
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:
-        """Names variables that weight decay leaves alone: by themselves, or by patterns found in their names.
+        """Excludes variables from weight decay, given as Variables or by patterns found in their names.
 
         Raises:
-          ValueError: after the optimizer was built.
+          ValueError: the optimizer is already built.
         """
         if self.built:
             raise ValueError(MSG_BUILT)
@@ -313,10 +318,12 @@ class Optimizer(AutoTrackable):
         self._undecayed = NoDependency((frozenset(_key(v) for v in var_list or ()), pattern))
 
     def _decays(self, variable: Variable) -> bool:
+        """Whether weight decay applies to a variable."""
         excluded, pattern = self._undecayed
         return _key(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
 
     def _decay(self, variable: Variable, learning_rate: Tensor) -> None:
+        """Applies weight decay to a variable."""
         if self.weight_decay is None or not self._decays(variable):
             return
         value, rate = variable.value(), self.rate_for(variable, learning_rate)
@@ -325,15 +332,15 @@ class Optimizer(AutoTrackable):
     # -- by loss
 
     def minimize(self, loss: Any, var_list: Any, tape: Any = None) -> Variable:
-        """Differentiates and does one step.
+        """Differentiates a loss and performs one step.
 
         Args:
-          loss: a function of no arguments, or a tensor computed under ``tape``.
-          var_list: Variables, or a function that gives them.
+          loss: a function of no arguments, or a tensor recorded by ``tape``.
+          var_list: Variables, or a function that returns them.
           tape: the tape that recorded ``loss``.
 
         Raises:
-          ValueError: a tensor without its tape.
+          ValueError: the loss is a tensor, and there is no tape.
         """
         if not callable(loss) and tape is None:
             raise ValueError("`tape` is required when a `Tensor` loss is passed.")
@@ -344,7 +351,7 @@ class Optimizer(AutoTrackable):
     # -- configuration
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an equal optimizer."""
+        """Returns the arguments that create an equal optimizer."""
         rate = self._learning_rate
         if isinstance(rate, LearningRateSchedule):
             rate = {"class_name": type(rate).__name__, "config": rate.get_config()}
@@ -359,7 +366,7 @@ class Optimizer(AutoTrackable):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
-        """The optimizer that :meth:`get_config` describes."""
+        """Creates the optimizer that :meth:`get_config` describes."""
         rate = config.get("learning_rate")
         if isinstance(rate, dict):
             config = config | {"learning_rate": schedules.deserialize(rate)}
@@ -367,21 +374,22 @@ class Optimizer(AutoTrackable):
 
 
 def _require_fitting(grad: Any, variable: Variable) -> None:
-    """Before any update: a step that fails leaves every variable as it was."""
+    """Checks a gradient's dtype and shape before any update, so that a failing step leaves every variable unchanged."""
     if isinstance(grad, IndexedSlices):
         _require_rows(grad.indices, variable)
         return
     if grad.dtype is not variable.dtype:
         cast_tensor(EagerTensor(np.zeros(0, grad.dtype.np)), variable.dtype)
-    wanted, given = variable._type.shape, grad._type.shape
-    if wanted == given or AnyShape in map(type, (wanted, given)):
+    expected, actual = variable._type.shape, grad._type.shape
+    if expected == actual or AnyShape in map(type, (expected, actual)):
         return
-    wide = broadcast_shapes(wanted, given)
-    if wide is None or len(wide) != len(wanted):
-        raise ArgumentError(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
+    broadcast = broadcast_shapes(expected, actual)
+    if broadcast is None or len(broadcast) != len(expected):
+        raise ArgumentError(f"Incompatible shapes: {brackets(expected)} vs. {brackets(actual)}").told_by("Sub")
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
+    """Checks that the indices of an eager gradient are rows of the variable."""
     rows = variable.shape[0]
     if not isinstance(indices, EagerTensor) or rows is None:
         return
@@ -395,7 +403,7 @@ def _cast(grad: Any, dtype: DType) -> Any:
 
 
 def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
-    """The loss and its tape; a function is recorded now."""
+    """Returns the loss and its tape; a function is called under a new tape."""
     if not callable(loss):
         return loss, tape
     with GradientTape() as recorded:
@@ -404,13 +412,13 @@ def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
 
 
 def _snake(name: str) -> str:
-    """``RMSprop`` as ``rmsprop``, ``AdamW`` as ``adam_w``: as Keras names optimizers."""
+    """Converts a class name as Keras does: ``RMSprop`` to ``rmsprop``, ``AdamW`` to ``adam_w``."""
     return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub(r"\W+", "", name)).lower()
 
 
 @export("optimizers.serialize")
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
-    """A dict of an optimizer's class and configuration.
+    """Returns a dict of an optimizer's class and configuration.
 
     >>> import tvtf as tf
     >>> tf.optimizers.serialize(tf.optimizers.SGD(0.5))["class_name"]
@@ -423,10 +431,10 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
 
 @export("optimizers.deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
-    """The optimizer that :func:`serialize` describes.
+    """Creates the optimizer that :func:`serialize` describes.
 
     Raises:
-      ValueError: for a class that is neither known nor in ``custom_objects``.
+      ValueError: the class is unknown and not in ``custom_objects``.
 
     >>> import tvtf as tf
     >>> config = tf.optimizers.serialize(tf.optimizers.Adam(0.1))
@@ -437,30 +445,30 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     """
     name = config["class_name"]
     known = _by_name()
-    found: Any = (custom_objects or {}).get(name) or known.get(name.lower())
-    if found is None:
+    cls: Any = (custom_objects or {}).get(name) or known.get(name.lower())
+    if cls is None:
         raise ValueError(f"Unknown optimizer {name!r}: expected one of {sorted(c.__name__ for c in known.values())}")
-    return found.from_config(config["config"])
+    return cls.from_config(config["config"])
 
 
 def _by_name() -> dict[str, type[Optimizer]]:
-    """Optimizers by lower-case name: these and the user's own."""
+    """Returns all optimizer classes, including users', by lower-case name."""
     return {c.__name__.lower(): c for c in _subclasses(Optimizer)}
 
 
 def _subclasses(base: type[Optimizer]) -> list[type[Optimizer]]:
-    found: list[type[Optimizer]] = []
+    classes: list[type[Optimizer]] = []
     for direct in base.__subclasses__():
-        found += [direct, *_subclasses(direct)]
-    return found
+        classes += [direct, *_subclasses(direct)]
+    return classes
 
 
 @export("optimizers.get")
 def get(identifier: Any) -> Optimizer:
-    """An optimizer from its name, its configuration, or itself.
+    """Returns an optimizer given by its name, its configuration, or itself.
 
     Raises:
-      ValueError: for anything else.
+      ValueError: the identifier is something else.
 
     >>> import tvtf as tf
     >>> type(tf.optimizers.get("adam")).__name__

@@ -1,4 +1,4 @@
-"""Gradient clipping as Keras does it."""
+"""Clips gradients as Keras does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.ops.rules import bind, number, ones_like
 def clipped(
     grads: Sequence[Any], clipnorm: float | None, clipvalue: float | None, global_clipnorm: float | None
 ) -> list[Any]:
-    """The gradients under the limit that is set, if any; rows are clipped by their values, as Keras does it."""
+    """Returns the gradients clipped by the limit that is set; IndexedSlices are clipped by their values, as in Keras."""
     if clipnorm is not None and clipnorm > 0:
         return [on_values(lambda x: by_norm(x, clipnorm), g) for g in grads]
     if global_clipnorm is not None and global_clipnorm > 0:
@@ -28,7 +28,7 @@ def by_value(grad: Tensor, limit: float) -> Tensor:
 
 
 def by_norm(grad: Tensor, limit: float) -> Tensor:
-    """The gradient scaled to a norm of at most ``limit``; zeros stay zeros."""
+    """Scales a gradient to a norm of at most ``limit``; zeros stay zeros."""
     total = squared_norm(grad)
     positive = bind.greater(total, number(0, total))
     norm = bind.select(positive, bind.sqrt(bind.select(positive, total, ones_like(total))), total)
@@ -36,14 +36,14 @@ def by_norm(grad: Tensor, limit: float) -> Tensor:
 
 
 def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
-    """All gradients times one factor; not-a-number where a norm is not finite."""
+    """Scales all gradients by one factor; the result is NaN if the norm is not finite."""
     first, *others = (g.values if isinstance(g, IndexedSlices) else g for g in grads)
     total = squared_norm(first)
     for grad in others:
         total = bind.add(total, _as(squared_norm(grad), total))
     norm = bind.sqrt(total)
     inverse = bind.minimum(number(1, norm) / norm, number(1 / limit, norm))
-    scale = number(limit, norm) * inverse + (norm - norm)
+    scale = number(limit, norm) * inverse + (norm - norm)  # inf - inf is NaN
     return [on_values(lambda x: bind.multiply(x, _as(scale, x)), g) for g in grads]
 
 
@@ -52,7 +52,7 @@ def squared_norm(grad: Tensor) -> Tensor:
 
 
 def squared(grad: Any) -> Tensor:
-    """The squares of a gradient; of rows, each by itself, as Keras does it: those of one index are summed afterwards."""
+    """Returns the squares of a gradient; as in Keras, values of equal indices are squared before they are summed."""
     return as_dense(on_values(lambda x: x * x, grad))
 
 

@@ -1,4 +1,4 @@
-"""Mixed precision: a policy for what is traced from now on, and an optimizer that scales losses for 16-bit gradients.
+"""Mixed precision: a policy for functions traced from now on, and an optimizer that scales losses for 16-bit gradients.
 
 Source: https://keras.io/api/mixed_precision/
 """
@@ -24,13 +24,14 @@ COMPUTE = {"float32": None, "mixed_float16": "float16", "mixed_bfloat16": "bfloa
 
 @export("mixed_precision.Policy")
 class Policy:
-    """Which types a program computes in and keeps its Variables in.
+    """The dtypes in which a program computes and stores its Variables.
 
     Args:
-      name: "float32", "mixed_float16" or "mixed_bfloat16": products and convolutions in 16 bits, the rest in float32.
+      name: "float32", "mixed_float16" or "mixed_bfloat16"; the mixed ones compute matrix products and convolutions in 16
+        bits, and everything else in float32.
 
     Raises:
-      ValueError: for another name.
+      ValueError: the name is unknown.
 
     >>> import tvtf as tf
     >>> policy = tf.mixed_precision.Policy("mixed_bfloat16")
@@ -59,10 +60,10 @@ class Policy:
 
 @export("mixed_precision.set_global_policy")
 def set_global_policy(policy: Policy | str) -> None:
-    """The policy of every function traced from now on; eager calls and functions traced before stay as they are.
+    """Sets the policy of functions traced from now on; eager calls and existing traces are not affected.
 
     Raises:
-      ValueError: for a name that no policy has.
+      ValueError: no policy has this name.
 
     >>> import tvtf as tf
     >>> tf.mixed_precision.set_global_policy("mixed_bfloat16")
@@ -79,7 +80,7 @@ def set_global_policy(policy: Policy | str) -> None:
 
 @export("mixed_precision.global_policy")
 def global_policy() -> Policy:
-    """The policy that functions are traced under.
+    """Returns the policy for functions that are traced now.
 
     >>> import tvtf as tf
     >>> tf.mixed_precision.global_policy()
@@ -94,13 +95,13 @@ def global_policy() -> Policy:
 class LossScaleOptimizer(Optimizer):
     """Another optimizer's steps with gradients of a scaled loss, so that none vanishes in float16.
 
-    A step whose gradients are not all finite is left out, and halves the scale; many good ones in a row double it.
+    A step whose gradients are not all finite is skipped and halves the scale; many finite steps in a row double it.
 
     Args:
-      inner_optimizer: the optimizer that does the steps.
-      initial_scale: the first scale.
-      dynamic_growth_steps: after how many finite steps the scale is doubled.
-      name: its name.
+      inner_optimizer: the optimizer that performs the steps.
+      initial_scale: the initial scale.
+      dynamic_growth_steps: the number of finite steps after which the scale is doubled.
+      name: the optimizer's name.
 
     >>> import tvtf as tf
     >>> w = tf.Variable(1.)
@@ -130,12 +131,12 @@ class LossScaleOptimizer(Optimizer):
 
     @property
     def iterations(self) -> Variable:
-        """The inner optimizer's: how many steps were done."""
+        """The inner optimizer's number of steps."""
         return self.inner_optimizer.iterations
 
     @property
     def learning_rate(self) -> Any:
-        """The inner optimizer's."""
+        """The inner optimizer's learning rate."""
         return self.inner_optimizer.learning_rate
 
     @learning_rate.setter
@@ -151,28 +152,30 @@ class LossScaleOptimizer(Optimizer):
         super().build(variables)
 
     def scale_loss(self, loss: Any) -> Any:
-        """The loss times the current scale, in its own dtype."""
+        """Multiplies the loss by the current scale, in the loss's dtype."""
         loss = convert_to_tensor(loss)
         return loss * bind.cast(self.dynamic_scale.value(), dtype=loss.dtype)
 
     def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
-        """One step of the inner optimizer where all gradients are finite."""
-        variables = self._known(grads, trainable_variables)
-        kept, variables = self._given(list(grads), variables)
-        found = [self._true(convert_to_tensor(g)) for g in kept]
-        cond(_all_finite(found), lambda: self._done(found, variables), self._left_out)
+        """Performs one step of the inner optimizer if all gradients are finite."""
+        variables = self._step_variables(grads, trainable_variables)
+        grads_present, variables = self._drop_missing(list(grads), variables)
+        unscaled = [self._unscale(convert_to_tensor(g)) for g in grads_present]
+        cond(_all_finite(unscaled), lambda: self._perform(unscaled, variables), self._skip)
 
-    def _true(self, gradient: Tensor) -> Tensor:
+    def _unscale(self, gradient: Tensor) -> Tensor:
         return gradient / bind.cast(self.dynamic_scale.value(), dtype=gradient.dtype)
 
-    def _done(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+    def _perform(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+        """Performs the step, and doubles the scale if it is the last one of a row."""
         self.inner_optimizer.apply(gradients, variables)
         steps, scale = self.step_counter.value() + 1, self.dynamic_scale.value()
         is_last = steps >= self.dynamic_growth_steps
         self.dynamic_scale.assign(bind.select(is_last, scale * 2.0, scale))
         self.step_counter.assign(bind.select(is_last, steps * 0, steps))
 
-    def _left_out(self) -> None:
+    def _skip(self) -> None:
+        """Skips the step and halves the scale."""
         self.step_counter.assign(0)
         self.dynamic_scale.assign(self.dynamic_scale.value() * 0.5)
 
@@ -190,7 +193,7 @@ class LossScaleOptimizer(Optimizer):
 
 
 def _keras() -> Any:
-    """``tf.optimizers``, where the inner optimizer is one of Keras's."""
+    """Returns ``tf.optimizers``, for inner optimizers of Keras."""
     return late(sys.modules["tvtf"], "optimizers")
 
 
@@ -199,13 +202,14 @@ def _serialized(optimizer: Any) -> dict[str, Any]:
 
 
 def _deserialized(config: dict[str, Any]) -> Any:
-    """The inner optimizer; what Keras wrote names the module of its class."""
+    """Creates the inner optimizer; a configuration written by Keras names the module of its class."""
     return _keras().deserialize(config) if config.get("module") else deserialize(config)
 
 
 def _all_finite(gradients: Sequence[Tensor]) -> Tensor:
+    """Returns a bool tensor: whether all elements of all gradients are finite."""
     flags = [bind.reduce_all(bind.is_finite(g), axis=tuple(range(g.ndim)), keepdims=False) for g in gradients]
-    found = flags[0]
+    finite = flags[0]
     for flag in flags[1:]:
-        found = bind.logical_and(found, flag)
-    return found
+        finite = bind.logical_and(finite, flag)
+    return finite

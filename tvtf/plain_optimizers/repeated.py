@@ -1,4 +1,4 @@
-"""Steps done eagerly again and again: from the third on, compiled code does them, as fused kernels instead of a dozen passes."""
+"""Compiles eager optimizer steps that are repeated, from the third one on, as fused kernels instead of a dozen passes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from tvtf.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.state.variable import Variable
 
 WORTH_COMPILING = 1 << 13
-"""Elements of all variables from which the compiled step's speed outweighs its compilation (about a second, then cached)."""
-_PLAIN_STEPS = 2
+"""The number of elements in all variables from which the compiled step's speed outweighs its compilation, which takes about a
+second and is cached."""
+_EAGER_STEPS = 2
+"""The number of steps that run eagerly before a step counts as repeated."""
 _Update = Callable[..., None]
 
 
 class Repeated:
-    """An optimizer's steps: how often each was done, by its variables and settings, and its compiled code."""
+    """An optimizer's steps: the number of each, by variables and settings, and their compiled functions."""
 
     def __init__(self, update: _Update) -> None:
         self.update = update
@@ -26,12 +28,13 @@ class Repeated:
         self.compiled: dict[Any, Any] = {}
 
     def __call__(self, optimizer: Any, grads: list[Any], variables: Sequence[Variable]) -> None:
+        """Performs a step, eagerly or by its compiled function."""
         if not (may_compile(grads, variables) and self.is_known(optimizer)):
             self.update(grads, variables)
             return
         key = (_settings(optimizer), tuple(map(id, variables)))
         done = self.counts.get(key, 0)
-        if done < _PLAIN_STEPS:
+        if done < _EAGER_STEPS:
             self.counts[key] = done + 1
             self.update(grads, variables)
             return
@@ -41,7 +44,7 @@ class Repeated:
         step(*grads)
 
     def is_known(self, optimizer: Any) -> bool:
-        """Whether nobody but tvtf has a part in the step."""
+        """Whether all code of the step is tvtf's, so that it does the same each time."""
         return _is_own(optimizer.update_step) and _rate_is_known(optimizer._learning_rate)
 
     def _function(self, variables: list[Variable]) -> Any:
@@ -49,7 +52,7 @@ class Repeated:
 
 
 def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Whether the step is large, and nobody watches it."""
+    """Whether the step is large enough, eager, and not recorded by a tape or observer."""
     return (
         state.trace is None
         and not (state.tapes or state.observers or state.batches)
@@ -65,7 +68,7 @@ def _is_own(method: Any) -> bool:
 
 
 def _rate_is_known(rate: Any) -> bool:
-    """A Variable, or a schedule of tvtf's: a function of the user's gives another number each time."""
+    """Whether the rate is a Variable or tvtf's schedule: a user's function may return another number each time."""
     return isinstance(rate, Variable) or (isinstance(rate, LearningRateSchedule) and _is_own(rate.__call__))
 
 
@@ -74,6 +77,6 @@ def _runs_eagerly() -> bool:
 
 
 def _settings(optimizer: Any) -> tuple[Any, ...]:
-    """What a compiled step holds as constants."""
+    """Returns the attributes that a compiled step holds as constants."""
     plain = [v for v in vars(optimizer).values() if type(v) in (float, int, bool, type(None))]
     return (id(optimizer._learning_rate), *plain)

@@ -16,14 +16,14 @@ from tvtf.state.variable import Variable
 
 @export("optimizers.RMSprop")
 class RMSprop(Optimizer):
-    """Steps divided by the root of a running mean of squared gradients.
+    """An optimizer whose steps are divided by the root of a moving average of squared gradients.
 
     Args:
       learning_rate: float, a Variable, a schedule or a function.
-      rho: decay of the mean of squares.
-      momentum: float; above 0 the steps are accumulated.
+      rho: the decay of the average square.
+      momentum: a float; above 0, steps are accumulated.
       epsilon: added under the root.
-      centered: whether the square of the mean gradient is subtracted: the variance instead of the square.
+      centered: whether to subtract the square of the average gradient, which gives the variance instead of the square.
       **options: those of :class:`Optimizer`.
 
     >>> import tvtf as tf
@@ -48,6 +48,7 @@ class RMSprop(Optimizer):
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
 
     def build(self, variables: Sequence[Variable]) -> None:
+        """Creates the slots for the variables."""
         if self.built:
             return
         super().build(variables)
@@ -58,27 +59,30 @@ class RMSprop(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
-        spread = self._mean(self._velocities, variable, squared(gradient))
+        """Updates one variable and its moving averages."""
+        square = self._mean(self._velocities, variable, squared(gradient))
         gradient = as_dense(gradient)
         if self.centered:
             mean = self._mean(self._average_gradients, variable, gradient)
-            spread = spread - mean * mean
-        step = self.rate_for(variable, learning_rate) * gradient / bind.sqrt(spread + number(self.epsilon, spread))
+            square = square - mean * mean
+        step = self.rate_for(variable, learning_rate) * gradient / bind.sqrt(square + number(self.epsilon, square))
         variable.assign(variable.value() - self._accumulated(variable, step), read_value=False)
 
     def _mean(self, slots: Sequence[Variable], variable: Variable, value: Tensor) -> Tensor:
+        """Updates a moving average and returns its new value."""
         slot = self._slot(slots, variable)
         mean = slot.value() * number(self.rho, value) + value * number(1 - self.rho, value)
         slot.assign(mean, read_value=False)
         return mean
 
     def _accumulated(self, variable: Variable, step: Tensor) -> Tensor:
+        """Adds the step to the momentum, if there is one, and returns the sum."""
         if not self.momentum > 0:
             return step
         slot = self._slot(self._momentums, variable)
-        moved = slot.value() * number(self.momentum, step) + step
-        slot.assign(moved, read_value=False)
-        return moved
+        momentum = slot.value() * number(self.momentum, step) + step
+        slot.assign(momentum, read_value=False)
+        return momentum
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {k: getattr(self, k) for k in ("rho", "momentum", "epsilon", "centered")}

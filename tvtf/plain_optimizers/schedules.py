@@ -1,4 +1,4 @@
-"""Learning rates as functions of the step: computed in the training step itself, eagerly or compiled.
+"""Learning rates as functions of the step, which the training step itself computes, eagerly or compiled.
 
 Source: https://keras.io/api/optimizers/learning_rate_schedules/
 """
@@ -22,7 +22,7 @@ def _public(*names: str) -> Any:
 
 @_public("LearningRateSchedule")
 class LearningRateSchedule:
-    """A learning rate by step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``.
+    """A learning rate that depends on the step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``.
 
     >>> import tvtf as tf
     >>> class Halving(tf.optimizers.schedules.LearningRateSchedule):
@@ -41,7 +41,7 @@ class LearningRateSchedule:
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments that make an equal schedule: the public attributes."""
+        """Returns the arguments that create an equal schedule: the public attributes."""
         return dict(vars(self))
 
     @classmethod
@@ -50,7 +50,7 @@ class LearningRateSchedule:
 
 
 class _Decay(LearningRateSchedule):
-    """A schedule from an initial rate over ``decay_steps`` steps."""
+    """A schedule that starts with an initial rate and has ``decay_steps``."""
 
     def __init__(self, initial_learning_rate: Any, decay_steps: int, name: str) -> None:
         if decay_steps <= 0:
@@ -60,13 +60,13 @@ class _Decay(LearningRateSchedule):
         self.name = name
 
     def _start(self, step: Any) -> tuple[Tensor, Tensor]:
-        """The initial rate, and the step in its dtype."""
+        """Returns the initial rate, and the step in its dtype."""
         start = convert_to_tensor(self.initial_learning_rate)
         return start, cast_tensor(convert_to_tensor(step), start.dtype)
 
 
 class _RateDecay(_Decay):
-    """A decay by a rate per ``decay_steps`` steps, in whole ones where ``staircase``."""
+    """A decay by ``decay_rate`` per ``decay_steps`` steps; ``staircase`` counts only whole multiples."""
 
     def __init__(
         self,
@@ -80,15 +80,15 @@ class _RateDecay(_Decay):
         self.decay_rate, self.staircase = decay_rate, staircase
 
     def _progress(self, step: Any) -> tuple[Tensor, Tensor]:
-        """The initial rate, and how many times ``decay_steps`` have passed."""
+        """Returns the initial rate, and the number of times that ``decay_steps`` have passed."""
         start, at = self._start(step)
-        done = at / number(self.decay_steps, at)
-        return start, bind.floor(done) if self.staircase else done
+        periods = at / number(self.decay_steps, at)
+        return start, bind.floor(periods) if self.staircase else periods
 
 
 @_public("ExponentialDecay")
 class ExponentialDecay(_RateDecay):
-    """``initial_learning_rate * decay_rate ** (step / decay_steps)``, the exponent rounded down where ``staircase``.
+    """``initial_learning_rate * decay_rate ** (step / decay_steps)``; ``staircase`` rounds the exponent down.
 
     >>> import tvtf as tf
     >>> schedule = tf.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
@@ -96,19 +96,19 @@ class ExponentialDecay(_RateDecay):
     np.float32(0.05)
 
     Raises:
-      ValueError: when ``decay_steps`` is not positive.
+      ValueError: ``decay_steps`` is not positive.
 
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
     def __call__(self, step: Any) -> Tensor:
-        start, done = self._progress(step)
-        return start * bind.pow(number(self.decay_rate, start), done)
+        start, periods = self._progress(step)
+        return start * bind.pow(number(self.decay_rate, start), periods)
 
 
 @_public("InverseTimeDecay")
 class InverseTimeDecay(_RateDecay):
-    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``, the quotient rounded down where ``staircase``.
+    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``; ``staircase`` rounds the quotient down.
 
     >>> import tvtf as tf
     >>> tf.optimizers.schedules.InverseTimeDecay(0.1, decay_steps=10, decay_rate=1.0)(10).numpy().round(4)
@@ -118,13 +118,13 @@ class InverseTimeDecay(_RateDecay):
     """
 
     def __call__(self, step: Any) -> Tensor:
-        start, done = self._progress(step)
-        return start / (number(1, start) + number(self.decay_rate, start) * done)
+        start, periods = self._progress(step)
+        return start / (number(1, start) + number(self.decay_rate, start) * periods)
 
 
 @_public("PolynomialDecay")
 class PolynomialDecay(_Decay):
-    """From the initial to the end rate as ``(1 - step / decay_steps) ** power``; ``cycle`` stretches instead of stopping.
+    """A decay from the initial to the end rate by ``(1 - step / decay_steps) ** power``; ``cycle`` extends ``decay_steps`` when passed.
 
     >>> import tvtf as tf
     >>> tf.optimizers.schedules.PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)(5).numpy().round(4)
@@ -149,17 +149,17 @@ class PolynomialDecay(_Decay):
         start, at = self._start(step)
         end, length = number(self.end_learning_rate, start), number(self.decay_steps, start)
         if self.cycle:
-            begun = bind.select(bind.equal(at, number(0, at)), number(1, at), bind.ceil(at / length))
-            length = length * begun
+            cycles = bind.select(bind.equal(at, number(0, at)), number(1, at), bind.ceil(at / length))
+            length = length * cycles
         else:
             at = bind.minimum(at, length)
-        left = number(1, start) - at / length
-        return (start - end) * bind.pow(left, number(self.power, left)) + end
+        remaining = number(1, start) - at / length
+        return (start - end) * bind.pow(remaining, number(self.power, remaining)) + end
 
 
 @_public("CosineDecay")
 class CosineDecay(_Decay):
-    """Half a cosine from the initial rate to ``alpha`` times it, after a linear rise to ``warmup_target`` where given.
+    """Half a cosine from the initial rate to ``alpha`` times it, optionally after a linear warm-up to ``warmup_target``.
 
     >>> import tvtf as tf
     >>> tf.optimizers.schedules.CosineDecay(0.1, decay_steps=10)(5).numpy().round(4)
@@ -191,6 +191,7 @@ class CosineDecay(_Decay):
         return bind.select(bind.less(at, warm), rising, self._decayed(at - warm, length, top))
 
     def _decayed(self, at: Tensor, length: Tensor, top: Tensor) -> Tensor:
+        """Returns the rate at a step of the cosine."""
         wave = number(0.5, at) * (number(1, at) + bind.cos(number(pi, at) * (at / length)))
         return top * (number(1 - self.alpha, at) * wave + number(self.alpha, at))
 
@@ -205,7 +206,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
     [1.0, 0.5]
 
     Raises:
-      ValueError: when there is not one value more than boundaries.
+      ValueError: the number of values is not the number of boundaries plus one.
 
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
@@ -233,7 +234,7 @@ def _boundary(value: Any, dtype: DType) -> Tensor:
 
 @_public("serialize")
 def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
-    """A dict of a schedule's class and configuration.
+    """Returns a dict of a schedule's class and configuration.
 
     >>> import tvtf as tf
     >>> tf.optimizers.schedules.serialize(tf.optimizers.schedules.CosineDecay(0.1, 10))["class_name"]
@@ -246,7 +247,7 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
 
 @_public("deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
-    """The schedule that :func:`serialize` describes.
+    """Creates the schedule that :func:`serialize` describes.
 
     >>> import tvtf as tf
     >>> config = {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}
@@ -254,7 +255,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     0.5
 
     Raises:
-      ValueError: for a class that is neither known nor in ``custom_objects``.
+      ValueError: the class is unknown and not in ``custom_objects``.
 
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
@@ -262,7 +263,7 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
         c.__name__: c
         for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)
     }
-    found = (known | (custom_objects or {})).get(config["class_name"])
-    if found is None:
+    cls = (known | (custom_objects or {})).get(config["class_name"])
+    if cls is None:
         raise ValueError(f"Unknown schedule {config['class_name']!r}: expected one of {sorted(known)}")
-    return found.from_config(config["config"])
+    return cls.from_config(config["config"])

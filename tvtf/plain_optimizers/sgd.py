@@ -16,16 +16,16 @@ from tvtf.state.variable import Variable
 
 @export("optimizers.SGD")
 class SGD(Optimizer):
-    """``w -= rate * g``; with momentum ``m = momentum * m - rate * g; w += m``.
+    """Gradient descent: ``w -= rate * g``; with momentum ``m = momentum * m - rate * g; w += m``.
 
     Args:
-      learning_rate: float, a Variable, a schedule or a function.
-      momentum: float in [0, 1].
-      nesterov: whether the step looks ahead: ``w += momentum * m - rate * g``.
+      learning_rate: a float, a Variable, a schedule or a function.
+      momentum: a float in [0, 1].
+      nesterov: whether to use Nesterov's momentum: ``w += momentum * m - rate * g``.
       **options: those of :class:`Optimizer`.
 
     Raises:
-      ValueError: a momentum that is none.
+      ValueError: ``momentum`` is not a float in [0, 1].
 
     >>> import tvtf as tf
     >>> w = tf.Variable(1.)
@@ -54,21 +54,24 @@ class SGD(Optimizer):
     takes_rows = True
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
+        """Updates one variable and its momentum."""
         rate = self.rate_for(variable, learning_rate)
         if not self.momentum:
-            self._take(on_values(lambda g: g * rate, gradient), variable)
+            self._subtract(on_values(lambda g: g * rate, gradient), variable)
             return
         step = as_dense(gradient) * rate
         slot, factor = self._slot(self.momentums, variable), number(self.momentum, step)
-        moved = slot.value() * factor - step
-        slot.assign(moved, read_value=False)
-        variable.assign(variable.value() + (moved * factor - step if self.nesterov else moved), read_value=False)
+        new_momentum = slot.value() * factor - step
+        slot.assign(new_momentum, read_value=False)
+        variable.assign(
+            variable.value() + (new_momentum * factor - step if self.nesterov else new_momentum), read_value=False
+        )
 
     @staticmethod
-    def _take(step: Any, variable: Variable) -> None:
-        """Subtracts a step; eagerly from its rows alone, where it has some only.
+    def _subtract(step: Any, variable: Variable) -> None:
+        """Subtracts a step from a variable; an eager step of IndexedSlices updates only its rows.
 
-        Compiled, the whole update is one kernel that writes into the Variable's memory; a scatter is two copies of it.
+        A compiled dense update is one kernel that writes to the Variable's memory, while a scatter would copy it twice.
         """
         if isinstance(step, IndexedSlices) and state.trace is None:
             variable.scatter_sub(step, read_value=False)

@@ -1,6 +1,6 @@
-"""TensorFlow's private modules that well-known libraries name: what they have besides public functions, by area.
+"""TensorFlow's private modules that well-known libraries use: their names that are not public functions, by area.
 
-They are no promise of TensorFlow's, and none of tvtf's: programs run by ``tvtf exec`` find them, nobody else does.
+Neither TensorFlow nor tvtf promises them; only programs run by ``tvtf exec`` or after ``as_tensorflow`` find them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from tvtf.private import framework, keras2, messages, nest, ops, platform, test_
 
 
 def names() -> dict[str, dict[str, Any]]:
-    """The names of private modules that are no public functions, by the modules' paths."""
-    found: dict[str, dict[str, Any]] = {}
+    """Returns the names of private modules that are not public functions, by the modules' paths."""
+    by_path: dict[str, dict[str, Any]] = {}
     for area in (framework, keras2, messages, nest, ops, platform, test_util, util):
-        for path, own in area.NAMES.items():
-            found.setdefault(path, {}).update(own)
-    return found
+        for path, area_names in area.NAMES.items():
+            by_path.setdefault(path, {}).update(area_names)
+    return by_path
 
 
 _OPS = {
@@ -155,4 +155,4 @@ BEHIND: dict[str, list[str]] = {
     "python.types.core": ["types.experimental"],
     "python.util.compat": ["compat"],
 }
-"""By the path of a private module, where in tvtf the public functions lie that it has, the first that knows one."""
+"""The public namespaces of tvtf that have a private module's functions, in the order in which they are searched."""

@@ -1,4 +1,4 @@
-"""``tensorflow.python.framework`` and ``eager``: types of tensors, graphs, contexts.
+"""Names of ``tensorflow.python.framework`` and ``eager``: types of tensors, graphs, contexts.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/framework
 """
@@ -27,7 +27,7 @@ from tvtf.state.variable import ResourceVariable
 
 
 class DenseSpec(TypeSpec):
-    """The type of what has a shape and a dtype as one tensor has them; libraries make their own of it."""
+    """A type with a shape and a dtype, like a tensor's; libraries derive their types from it."""
 
     def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
         self._shape, self._dtype, self._name = as_shape(shape), as_dtype(dtype), name
@@ -45,7 +45,7 @@ class DenseSpec(TypeSpec):
         return self._name
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether shapes and dtypes agree."""
+        """Whether shapes and dtypes are compatible."""
         other: Any = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
         return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
 
@@ -98,11 +98,11 @@ _DOTTED = re.compile(r"^(\w+\.)+\w+$")
 
 
 def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
-    """Decorates a type, whose values saved functions may take by that name from then on.
+    """Decorates a type spec, to register it under a name by which saved functions can refer to it.
 
     Raises:
-      TypeError: the name is no text, or what is decorated no type.
-      ValueError: the name has no dot, or either is registered already.
+      TypeError: the name is not a string, or the class not a type spec.
+      ValueError: the name has no dot, or the name or class is registered already.
     """
     if not isinstance(name, str):
         raise TypeError(f"Expected `name` to be a string; got {name!r}")
@@ -128,7 +128,7 @@ def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
 
 
 class _NamesByType(MutableMapping[type, str]):
-    """`registered` read the other way."""
+    """A view of `registered` from types to names."""
 
     def _entries(self) -> dict[type, str]:
         return {kind: name for name, kind in registered.items()}
@@ -143,7 +143,7 @@ class _NamesByType(MutableMapping[type, str]):
         registered.pop(self[key])
 
     def pop(self, key: type, *default: Any) -> Any:
-        """Forgets a type, which may be forgotten by its name already."""
+        """Removes a type; it is no error if it was removed by its name."""
         return registered.pop(self._entries().get(key, ""), None)
 
     def __iter__(self) -> Iterator[type]:
@@ -163,53 +163,53 @@ def is_symbolic_or_composite(value: Any) -> bool:
 
 
 def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """A tensor of a value; what is made of tensors stays what it is.
+    """Converts a value to a tensor; composite tensors are returned unchanged.
 
     Raises:
-      ValueError: it has another dtype.
+      ValueError: a composite tensor has another dtype.
     """
     if not isinstance(value, CompositeTensor):
         return convert_to_tensor(value, dtype, name=name)
-    known = getattr(value, "dtype", None)
-    if dtype is not None and known is not None and not as_dtype(dtype).is_compatible_with(known):
+    actual_dtype = getattr(value, "dtype", None)
+    if dtype is not None and actual_dtype is not None and not as_dtype(dtype).is_compatible_with(actual_dtype):
         raise ValueError(
-            f"Tensor conversion dtype mismatch. Requested dtype is {as_dtype(dtype).name}, Tensor has dtype {known.name}: {value!r}"
+            f"Tensor conversion dtype mismatch. Requested dtype is {as_dtype(dtype).name}, Tensor has dtype {actual_dtype.name}: {value!r}"
         )
     return value
 
 
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """A tensor of a value; rows with indices stay what they are."""
+    """Converts a value to a tensor; IndexedSlices are returned unchanged."""
     return value if isinstance(value, IndexedSlices) else convert_to_tensor(value, dtype, name=name)
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor where it is known; else None."""
+    """Returns the static value of a tensor, or None."""
     return static_value(tensor._as_tensor()) if is_tensor(tensor) else None
 
 
 def try_evaluate_constant(tensor: Any) -> Any:
-    """The value of a tensor that depends on constants alone; else None."""
-    found = tvtf.get_static_value(tensor)
-    if found is None and isinstance(tensor, SymbolicTensor):
-        found = tensor._trace.computed_constants.value(tensor._var)
-    return found
+    """Returns the value of a tensor that depends only on constants, or None."""
+    value = tvtf.get_static_value(tensor)
+    if value is None and isinstance(tensor, SymbolicTensor):
+        value = tensor._trace.computed_constants.value(tensor._var)
+    return value
 
 
 def constant_value_as_shape(tensor: Any) -> TensorShape:
-    """The shape that a tensor of sizes holds; sizes that are not known, and -1, are unknown in it.
+    """Returns the shape that a vector of sizes holds; sizes that are -1 or not static are unknown dims.
 
     Raises:
-      ValueError: it is no vector.
+      ValueError: the tensor is not a vector.
     """
     tensor = convert_to_tensor(tensor, tvtf.int32) if isinstance(tensor, (list, tuple)) else tensor
-    known = constant_value(tensor)
-    if known is not None:
-        if known.ndim == 0 and known == -1:
+    value = constant_value(tensor)
+    if value is not None:
+        if value.ndim == 0 and value == -1:
             return TensorShape(None)
-        if known.ndim != 1:
-            raise ValueError(f"Received a tensor of shape {known.shape}: a shape is a vector")
-        return TensorShape([None if size < 0 else int(size) for size in known])
+        if value.ndim != 1:
+            raise ValueError(f"Received a tensor of shape {value.shape}: a shape is a vector")
+        return TensorShape([None if size < 0 else int(size) for size in value])
     parts = getattr(tensor, "known", None)
     if parts is not None:
         return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in parts.flat])
@@ -221,20 +221,20 @@ def constant_value_as_shape(tensor: Any) -> TensorShape:
 
 @contextmanager
 def graph_mode() -> Iterator[None]:
-    """Ops inside are put into a graph of their own."""
+    """Enters a new graph."""
     with tvtf.Graph().as_default():
         yield
 
 
 class _Context(Context):
-    """What programs ask of TensorFlow's eager context, Keras among them."""
+    """The parts of TensorFlow's eager context that programs, including Keras, use."""
 
     def ensure_initialized(self) -> None:
-        """There is nothing to start."""
+        """Does nothing: there is nothing to initialize."""
 
     @property
     def device_spec(self) -> Any:
-        """The device that was asked for; one without a type where none was."""
+        """The current device; a spec without a type if there is none."""
         return tvtf.DeviceSpec.from_string(state.device or "")
 
     @property

@@ -1,7 +1,7 @@
-"""What Keras 2 asks of TensorFlow in private: the package ``tf_keras``, as GPflow and TensorFlow Probability import it.
+"""Private names of TensorFlow that Keras 2 uses: the package ``tf_keras``, which GPflow and TensorFlow Probability import.
 
-Most are other names of what is public. What is for several devices, TensorFlow's own saved models or its estimators is there
-to be imported, and does nothing.
+Most are other names of public functions. Names for several devices, TensorFlow's saved models or estimators exist only
+so that they can be imported, and do nothing.
 
 Source: https://github.com/keras-team/tf-keras
 """
@@ -32,34 +32,34 @@ from tvtf.train.checkpoint_state import update_checkpoint_state
 # -- decorators
 
 
-def as_it_is(value: Any = None, *_: Any, **__: Any) -> Any:
-    """Decorates, or keeps, what is of no concern here."""
+def unchanged(value: Any = None, *_: Any, **__: Any) -> Any:
+    """Returns its argument; used as decorator or setter without effect."""
     return value
 
 
 def add_dispatch_support(target: Any = None, iterable_parameters: Any = None) -> Any:
-    """Decorates a function of a library's that may be told what to do on types of others: `dispatch_for_types`."""
+    """Decorates a library's function so that `dispatch_for_types` can override it for other types."""
     if target is None:
         return add_dispatch_support
     rules: list[Any] = []
 
     @wraps(target)
     def run(*args: Any, **kwargs: Any) -> Any:
-        found = overridden(rules, args, kwargs) if rules else NotImplemented
-        return target(*args, **kwargs) if found is NotImplemented else found
+        overriding_result = overridden(rules, args, kwargs) if rules else NotImplemented
+        return target(*args, **kwargs) if overriding_result is NotImplemented else overriding_result
 
-    made = make_decorator(target, run)
-    made.overrides = rules
-    return made
+    decorated = make_decorator(target, run)
+    decorated.overrides = rules
+    return decorated
 
 
 def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
-    """Decorates what ``op`` does where one of its arguments is of one of the types."""
+    """Decorates the implementation of ``op`` for arguments of the given types."""
 
     def decorate(function: Any) -> Any:
         def rule(args: Any, kwargs: Any) -> Any:
-            is_meant = any(isinstance(x, types) for x in nest.flatten([args, kwargs]))
-            return function(*args, **kwargs) if is_meant else NotImplemented
+            matches = any(isinstance(x, types) for x in nest.flatten([args, kwargs]))
+            return function(*args, **kwargs) if matches else NotImplemented
 
         op.overrides.append(rule)
         return function
@@ -68,7 +68,7 @@ def dispatch_for_types(op: Any, *types: type) -> Callable[[Any], Any]:
 
 
 class OpDispatcher:
-    """What one function does on arguments that it can't work with: those that `handle` takes."""
+    """Implements one function for arguments that its own implementation can't handle."""
 
     NOT_SUPPORTED = object()
 
@@ -76,17 +76,18 @@ class OpDispatcher:
         return self.NOT_SUPPORTED
 
     def register(self, op: Any) -> None:
-        """Asks it where ``op`` is a public function; methods have no place for it."""
+        """Adds this dispatcher to ``op`` if it is a public function; methods can't have dispatchers."""
         if isinstance(op, Primitive) or hasattr(op, "overrides"):
             rules = op.composites if isinstance(op, Primitive) else op.overrides
             rules.append(lambda args, kwargs: self._taken(self.handle(args, kwargs)))
 
-    def _taken(self, found: Any) -> Any:
-        return NotImplemented if found is self.NOT_SUPPORTED else found
+    def _taken(self, result: Any) -> Any:
+        """Converts the result for an unsupported call to NotImplemented."""
+        return NotImplemented if result is self.NOT_SUPPORTED else result
 
 
 class GlobalOpDispatcher(OpDispatcher):
-    """The same for all public functions."""
+    """A dispatcher of all public functions."""
 
     def handle(self, op: Any, args: Any, kwargs: Any) -> Any:  # type: ignore[override]
         return self.NOT_SUPPORTED
@@ -96,7 +97,7 @@ class GlobalOpDispatcher(OpDispatcher):
 
 
 def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_requested: bool = False) -> Any:
-    """``f``, converted by AutoGraph when it is called."""
+    """Returns ``f`` such that AutoGraph converts it when it is called."""
 
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +107,7 @@ def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_re
 
 
 def get_symbol_from_name(name: str) -> Any:
-    """The public function or class of a path; None where there is none."""
+    """Returns the public function or class of a path, or None."""
     return public_names().get(name)
 
 
@@ -114,7 +115,7 @@ def get_symbol_from_name(name: str) -> Any:
 
 
 def broadcast_weights(weights: Any, values: Any) -> Any:
-    """Weights in the shape of what they weigh, which differs in sizes of one at most."""
+    """Broadcasts weights to the shape of the values that they weigh."""
     values = tvtf.convert_to_tensor(values)
     weights = tvtf.cast(weights, values.dtype) if not tvtf.is_tensor(weights) else tvtf.convert_to_tensor(weights)
     if weights.shape.is_fully_defined() and weights.shape == values.shape:
@@ -123,24 +124,24 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 
 
 def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[Any]:
-    """Checks that ragged tensors have the same rows.
+    """Checks that ragged tensors have the same row splits.
 
     Raises:
-      ValueError: they are nested differently.
+      ValueError: the numbers of ragged dims differ.
     """
     first, *others = [list(splits) for splits in nested_splits_lists]
+    message = "Inputs must have identical ragged splits"
     if any(len(each) != len(first) for each in others):
-        raise ValueError("Inputs must have identical ragged splits")
-    told = "Inputs must have identical ragged splits"
-    return [tvtf.debugging.assert_equal(a, b, told) for each in others for a, b in zip(first, each)]
+        raise ValueError(message)
+    return [tvtf.debugging.assert_equal(a, b, message) for each in others for a, b in zip(first, each)]
 
 
 def execute_fn_for_device(device_branch_fns: dict[str, Any], default_fn: Any, name: str = "") -> Any:
-    """What the branch for CPUs gives, where there is one."""
+    """Calls the branch for CPUs, or else the default."""
     return device_branch_fns.get("CPU", default_fn)()
 
 
-# -- updates of Variables, whose handles are they themselves
+# -- updates of Variables; a Variable is its own handle
 
 
 def apply_gradient_descent(*, var: Any, alpha: Any, delta: Any, **_: Any) -> Any:
@@ -158,7 +159,7 @@ def apply_adam(
     *, var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
     grad: Any, vhat: Any = None, **_: Any,
 ) -> Any:  # fmt: skip
-    """``vhat``, the largest second moment so far, is that of AMSGrad."""
+    """Applies Adam; with ``vhat``, the largest second moment so far, AMSGrad."""
     rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
     first = m.assign(beta1 * m + (1 - beta1) * grad)
     second = v.assign(beta2 * v + (1 - beta2) * tvtf.square(grad))
@@ -174,7 +175,7 @@ def apply_adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, **_
 def apply_rms_prop(
     *, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, mg: Any = None, **_: Any
 ) -> Any:
-    """``mg``, the average gradient, is that of the centered one."""
+    """Applies RMSProp; with ``mg``, the average gradient, the centered variant."""
     squares = ms.assign(rho * ms + (1 - rho) * tvtf.square(grad))
     if mg is not None:
         squares = squares - tvtf.square(mg.assign(rho * mg + (1 - rho) * grad))
@@ -189,11 +190,11 @@ def scatter_add(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
 
 
 class CheckpointInitialValueCallable:
-    """What gives a Variable's first value out of a checkpoint: values are restored once it is made."""
+    """A class of initial values from checkpoints, never used: values are restored after a Variable is created."""
 
 
 class DelegatingTrackableMixin:
-    """An object whose checkpoint is that of another one."""
+    """An object whose checkpoint is that of another object."""
 
     def __init__(self, trackable_obj: Any) -> None:
         self._trackable = trackable_obj
@@ -206,34 +207,36 @@ class DelegatingTrackableMixin:
 
 
 class ObjectGraphView:
-    """The objects that checkpoints find from one on."""
+    """The objects reachable from a root, as checkpoints find them."""
 
     def __init__(self, root: Any, attached_dependencies: Any = None) -> None:
         self.root = root
 
     def breadth_first_traversal(self) -> tuple[list[Any], dict[Any, tuple[Any, ...]]]:
-        """The objects, each once, and by object the edges that lead to it."""
+        """Returns the objects, each once, and by object the path of edges to it."""
         paths: dict[int, tuple[Any, ...]] = {id(self.root): ()}
-        found = [self.root]
-        for each in found:
+        reachable = [self.root]
+        for each in reachable:
             for name, child in each._trackable_children().items():
                 if id(child) not in paths:
                     paths[id(child)] = (*paths[id(each)], _Edge(name, child))
-                    found.append(child)
-        return found, _ByIdentity((each, paths[id(each)]) for each in found)
+                    reachable.append(child)
+        return reachable, _ByIdentity((each, paths[id(each)]) for each in reachable)
 
 
 class _Edge:
+    """An edge of the object graph: a name and the child."""
+
     def __init__(self, name: str, ref: Any) -> None:
         self.name, self.ref = name, ref
 
 
 class _ByIdentity(dict[Any, Any]):
-    """A dictionary of objects that need not be hashable."""
+    """A dictionary whose keys need not be hashable."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]]) -> None:
-        self._kept = list(items)  # that no other object gets their addresses
-        super().__init__((id(key), value) for key, value in self._kept)
+        self._keys = list(items)  # keeps the keys alive, so that their ids stay unique
+        super().__init__((id(key), value) for key, value in self._keys)
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(id(key))
@@ -242,45 +245,45 @@ class _ByIdentity(dict[Any, Any]):
         return super().__contains__(id(key))
 
 
-class Nothing:
-    """A class of which no value is: TensorFlow's own of what is not here."""
+class Unsupported:
+    """A class without instances, in place of TensorFlow's classes that tvtf does not have."""
 
 
-class FeatureColumn(Nothing):
-    """A column of TensorFlow's ``tf.feature_column``, which TensorFlow has deprecated."""
+class FeatureColumn(Unsupported):
+    """A column of ``tf.feature_column``, which TensorFlow has deprecated."""
 
 
 class StateManager:
-    """What makes the Variables of feature columns."""
+    """The manager of feature columns' Variables."""
 
 
 class KerasModeKeys:
-    """What a model is run for."""
+    """The modes in which a model runs."""
 
     TRAIN, TEST, PREDICT = "train", "test", "predict"
 
 
-def _undisturbed(*_: Any, **__: Any) -> Any:
-    """A scope in which Variables are read where they are: there is one copy of each."""
+def _no_scope(*_: Any, **__: Any) -> Any:
+    """Returns a scope without effect: there is one copy of each Variable."""
     return nullcontext()
 
 
 def _dataset(name: str) -> type:
-    """The class of the datasets that a public function makes."""
+    """Returns the class of datasets that a public function makes."""
     return getattr(sources, name)  # type: ignore[no-any-return]
 
 
 _INTERNAL: dict[str, dict[str, Any]] = {
     "": {
-        "create_c_op": as_it_is,
+        "create_c_op": unchanged,
         "execute_fn_for_device": execute_fn_for_device,
         "get_name_scope": current_scope,
         "load_context": lambda options=None: nullcontext(),
-        "record_gradient": as_it_is,
-        "register_call_context_function": as_it_is,
-        "register_clear_session_function": as_it_is,
-        "register_get_session_function": as_it_is,
-        "register_load_model_function": as_it_is,
+        "record_gradient": unchanged,
+        "register_call_context_function": unchanged,
+        "register_clear_session_function": unchanged,
+        "register_get_session_function": unchanged,
+        "register_load_model_function": unchanged,
     },
     "autograph": {"control_status_ctx": lambda: None, "tf_convert": tf_convert},
     "decorator": {"make_decorator": make_decorator, "unwrap": unwrap},
@@ -289,7 +292,7 @@ _INTERNAL: dict[str, dict[str, Any]] = {
         "OpDispatcher": OpDispatcher,
         "add_dispatch_support": add_dispatch_support,
     },
-    "distribute": {"ShardedVariable": Nothing, "variable_sync_on_read_context": _undisturbed},
+    "distribute": {"ShardedVariable": Unsupported, "variable_sync_on_read_context": _no_scope},
     "feature_column": {
         "DenseColumn": FeatureColumn,
         "FeatureColumn": FeatureColumn,
@@ -297,12 +300,12 @@ _INTERNAL: dict[str, dict[str, Any]] = {
         "StateManager": StateManager,
     },
     "function": {"Function": Function},
-    "mixed_precision": {"register_loss_scale_wrapper": as_it_is},
+    "mixed_precision": {"register_loss_scale_wrapper": unchanged},
     "nest": private_nest.NAMES["python.util.nest"] | {"sequence_like": private_nest.sequence_like},
     "ops": {"broadcast_weights": broadcast_weights, "is_resource_variable": lambda x: isinstance(x, tvtf.Variable)},
     "saved_model.load": {
         "VersionedTypeRegistration": lambda **options: options,
-        "register_revived_type": as_it_is,
+        "register_revived_type": unchanged,
         "registered_identifiers": list,
     },
     "tracking": {
@@ -310,7 +313,7 @@ _INTERNAL: dict[str, dict[str, Any]] = {
         "DelegatingTrackableMixin": DelegatingTrackableMixin,
         "ObjectGraphView": ObjectGraphView,
         "TrackableDataStructure": TrackableDataStructure,
-        "register_session_provider": as_it_is,
+        "register_session_provider": unchanged,
         "saveable_objects_from_trackable": lambda trackable, **_: trackable._serialize_to_tensors(),
         "sticky_attribute_assignment": sticky_attribute_assignment,
         "wrap": wrap,
@@ -318,28 +321,28 @@ _INTERNAL: dict[str, dict[str, Any]] = {
     "train": {
         "assign_moving_average": assign_moving_average,
         "is_mixed_precision_graph_rewrite_enabled": lambda: False,
-        "set_using_mixed_precision_policy": as_it_is,
-        "update_checkpoint_state": lambda save_relative_paths=False, **told: update_checkpoint_state(**told),
+        "set_using_mixed_precision_policy": unchanged,
+        "update_checkpoint_state": lambda save_relative_paths=False, **kwargs: update_checkpoint_state(**kwargs),
     },
 }
 
 
-_v1: Any = tvtf.compat.v1  # type: ignore[attr-defined] # found when asked for
+_v1: Any = tvtf.compat.v1  # type: ignore[attr-defined] # imported when first used
 NAMES: dict[str, dict[str, Any]] = {
     **{f"__internal__{path and '.'}{path}": names for path, names in _INTERNAL.items()},
     "__operators__": {"getitem": tvtf.Tensor.__getitem__, "ragged_getitem": tvtf.RaggedTensor.__getitem__},
     "distribute.experimental.coordinator": dict.fromkeys(
-        ("ClusterCoordinator", "PerWorkerValues", "RemoteValue"), Nothing
+        ("ClusterCoordinator", "PerWorkerValues", "RemoteValue"), Unsupported
     ),
-    "experimental.dtensor": dict.fromkeys(("DTensorDataset", "DVariable", "Layout"), Nothing),
+    "experimental.dtensor": dict.fromkeys(("DTensorDataset", "DVariable", "Layout"), Unsupported),
     "python.data.ops.from_generator_op": {"_GeneratorDataset": _dataset("Generator")},
-    "python.data.ops.from_sparse_tensor_slices_op": {"_SparseTensorSliceDataset": Nothing},
+    "python.data.ops.from_sparse_tensor_slices_op": {"_SparseTensorSliceDataset": Unsupported},
     "python.data.ops.from_tensor_slices_op": {"_TensorSliceDataset": _dataset("Slices")},
     "python.data.ops.from_tensors_op": {"_TensorDataset": _dataset("Tensors")},
     "python.data.ops.range_op": {"_RangeDataset": _dataset("Range")},
     "python.data.util.structure": {"NoneTensorSpec": type(None)},
-    "python.distribute.distribute_utils": {"cache_variable_reads": _undisturbed},
-    "python.distribute.input_lib": {"DistributedDataset": Nothing},
+    "python.distribute.distribute_utils": {"cache_variable_reads": _no_scope},
+    "python.distribute.input_lib": {"DistributedDataset": Unsupported},
     "python.distribute.input_ops": {"auto_shard_dataset": lambda dataset, *_, **__: dataset},
     "python.eager.context": {"get_config": lambda: None, "get_device_name": lambda: ""},
     "python.framework.ops": {
@@ -368,7 +371,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.tf2": {"enabled": lambda: True},
     "python.trackable.base": {"CheckpointInitialValue": CheckpointInitialValueCallable},
     "python.trackable.resource": {"RestoredResource": Trackable},
-    "python.util.deprecation": {"deprecated_endpoints": lambda *_: as_it_is},
+    "python.util.deprecation": {"deprecated_endpoints": lambda *_: unchanged},
     "python.util.dispatch": {"add_dispatch_support": add_dispatch_support, "dispatch_for_types": dispatch_for_types},
     "python.util.tf_contextlib": {"contextmanager": contextmanager},
     "python.util.tf_export": {"get_symbol_from_name": get_symbol_from_name},
@@ -389,6 +392,6 @@ NAMES: dict[str, dict[str, Any]] = {
             "doc_in_current_and_subclasses",
             "for_subclass_implementers",
         ),
-        as_it_is,
+        unchanged,
     ),
 }

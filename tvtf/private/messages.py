@@ -1,4 +1,4 @@
-"""``tensorflow.core``: the modules of TensorFlow's protocol buffers, which TensorBoard's package has.
+"""The modules of ``tensorflow.core``: TensorFlow's protocol buffers, which TensorBoard's package contains.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/core
 """
@@ -12,7 +12,7 @@ from tvtf.public.tensorflow_view import View
 
 
 class _Messages(View):
-    """A folder of ``tensorflow.core``, whose modules are imported when first named."""
+    """A package below ``tensorflow.core``, whose modules are imported when first used."""
 
     def __getattr__(self, name: str) -> Any:
         if not name.endswith("_pb2"):

@@ -1,4 +1,4 @@
-"""``tensorflow.python.util.nest``: structures walked as far as a shallower one goes, and with the paths of their leaves.
+"""Names of ``tensorflow.python.util.nest``: walks structures as deep as a shallow one, and with the paths of their leaves.
 
 Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/util/nest.py
 """
@@ -14,11 +14,12 @@ Path = tuple[Any, ...]
 
 
 def _branching(expand_composites: bool) -> Callable[[Any], bool]:
+    """Returns the predicate of what counts as a structure."""
     return nest.is_nested_or_composite if expand_composites else nest.is_nested
 
 
 def _items(structure: Any) -> list[tuple[Any, Any]]:
-    """What a structure consists of, by key, field or index; the components of a composite tensor by its type."""
+    """Returns a structure's parts by key, field or index; a composite tensor's components by its type."""
     if nest.is_composite(structure):
         return [(nest.spec_of(structure).value_type.__name__, nest.components_of(structure))]
     if is_namedtuple(structure):
@@ -27,7 +28,7 @@ def _items(structure: Any) -> list[tuple[Any, Any]]:
 
 
 def is_namedtuple(instance: Any, strict: bool = False) -> bool:
-    """Whether a value is a tuple with names."""
+    """Whether a value is a named tuple."""
     return isinstance(instance, tuple) and hasattr(instance, "_fields")
 
 
@@ -36,12 +37,12 @@ def is_mapping(obj: Any) -> bool:
 
 
 def is_attrs(obj: Any) -> bool:
-    """Whether a value is of a class that ``attrs`` made."""
+    """Whether a value's class was made by ``attrs``."""
     return hasattr(type(obj), "__attrs_attrs__")
 
 
 def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
-    """A structure of the same kind with other parts, those of a mapping in the order of its sorted keys."""
+    """Returns a structure of the same kind with other parts; a mapping's parts are in the order of its sorted keys."""
     if isinstance(instance, Mapping):
         parts = dict(zip(nest.sorted_keys(instance), args))
         return type(instance)((key, parts[key]) for key in instance)  # type: ignore[call-arg]
@@ -51,17 +52,17 @@ def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
     return nest.with_parts(instance, list(args))
 
 
-# -- as far as another structure goes
+# -- as deep as another structure
 
 
 def assert_shallow_structure(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> None:
-    """Checks that ``input_tree`` has all of ``shallow_tree``, and perhaps more in place of its leaves.
+    """Checks that ``input_tree`` contains the structure of ``shallow_tree``; it may be deeper.
 
     Raises:
-      TypeError: where one is a structure the other is none, or one of another kind.
-      ValueError: it has other keys, or another length.
+      TypeError: a part is not a structure, or one of another kind.
+      ValueError: keys or lengths differ.
     """
     branches = _branching(expand_composites)
     if not branches(shallow_tree):
@@ -78,6 +79,7 @@ def assert_shallow_structure(
 
 
 def _check_kind(shallow: Any, deep: Any, check_types: bool, branches: Callable[[Any], bool]) -> None:
+    """Checks that two structures are of the same kind."""
     if not branches(deep):
         raise TypeError(
             f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(deep)}."
@@ -92,18 +94,18 @@ def _check_kind(shallow: Any, deep: Any, check_types: bool, branches: Callable[[
 
 
 def _matching(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
-    """The parts of a structure that lie where those of the shallow one do.
+    """Returns the parts of a structure at the places of the shallow structure's parts.
 
     Raises:
-      ValueError: it is a mapping without some of the keys.
+      ValueError: keys are missing in a mapping.
     """
     if not isinstance(shallow_tree, Mapping):
         return list(deep.values())
-    absent = [key for key in nest.sorted_keys(shallow_tree) if key not in deep]
-    if absent:
+    missing = [key for key in nest.sorted_keys(shallow_tree) if key not in deep]
+    if missing:
         raise ValueError(
             "The shallow_tree's keys are not a subset of the input_tree's keys. The shallow_tree has the following keys "
-            f"that are not in the input_tree: {absent}."
+            f"that are not in the input_tree: {missing}."
         )
     return [deep[key] for key in nest.sorted_keys(shallow_tree)]
 
@@ -111,6 +113,7 @@ def _matching(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
 def _walk_up_to(
     shallow: Any, deep: Any, branches: Callable[[Any], bool], path: Path = ()
 ) -> Iterator[tuple[Path, Any]]:
+    """Yields the parts of ``deep`` at the leaves of ``shallow``, with their paths."""
     if not branches(shallow):
         yield path, deep
         return
@@ -122,7 +125,7 @@ def _walk_up_to(
 def flatten_with_tuple_paths_up_to(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> list[tuple[Path, Any]]:
-    """What lies in ``input_tree`` where ``shallow_tree`` has leaves, with the paths there."""
+    """Returns the parts of ``input_tree`` at the leaves of ``shallow_tree``, with their paths."""
     assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites)
     return list(_walk_up_to(shallow_tree, input_tree, _branching(expand_composites)))
 
@@ -130,16 +133,16 @@ def flatten_with_tuple_paths_up_to(
 def flatten_up_to(
     shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
 ) -> list[Any]:
-    """What lies in ``input_tree`` where ``shallow_tree`` has leaves."""
-    found = flatten_with_tuple_paths_up_to(shallow_tree, input_tree, check_types, expand_composites)
-    return [value for _, value in found]
+    """Returns the parts of ``input_tree`` at the leaves of ``shallow_tree``."""
+    with_paths = flatten_with_tuple_paths_up_to(shallow_tree, input_tree, check_types, expand_composites)
+    return [value for _, value in with_paths]
 
 
 def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """``func(path, *values)`` of what lies where ``shallow_tree`` has leaves, in its form.
+    """Maps ``func(path, *values)`` over the inputs' parts at the leaves of ``shallow_tree``.
 
     Raises:
-      ValueError: no inputs are given.
+      ValueError: there are no inputs.
     """
     if not inputs:
         raise ValueError("Cannot map over no sequences")
@@ -150,43 +153,43 @@ def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: 
 
 
 def map_structure_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
-    """``func(*values)`` of what lies where ``shallow_tree`` has leaves, in its form."""
+    """Maps ``func(*values)`` over the inputs' parts at the leaves of ``shallow_tree``."""
     return map_structure_with_tuple_paths_up_to(
         shallow_tree, lambda _, *values, **options: func(*values, **options), *inputs, **kwargs
     )
 
 
 def get_traverse_shallow_structure(traverse_fn: Any, structure: Any, expand_composites: bool = False) -> Any:
-    """Flags in the form of ``structure``, as far as ``traverse_fn`` says to go into it.
+    """Returns bools in the form of ``structure``, as deep as ``traverse_fn`` decides to go.
 
     Args:
-      traverse_fn: of a part of the structure: whether to go into it, or flags for each of its parts.
-      structure: the nest to go through.
-      expand_composites: whether tensors made of tensors are structures.
+      traverse_fn: returns for a part of the structure whether to traverse it, or a bool for each of its parts.
+      structure: the nest to traverse.
+      expand_composites: whether composite tensors count as structures.
 
     Raises:
-      TypeError: ``traverse_fn`` gives neither a bool nor bools in the form of the part.
+      TypeError: ``traverse_fn`` returns neither a bool nor bools in the form of the part.
     """
     branches = _branching(expand_composites)
-    into = traverse_fn(structure)
+    decision = traverse_fn(structure)
     if not branches(structure):
-        _check_flag(into)
-        return into
-    if not branches(into):
-        _check_flag(into)
-        flags = [into for _ in _items(structure)] if into else None
+        _check_flag(decision)
+        return decision
+    if not branches(decision):
+        _check_flag(decision)
+        flags = [decision for _ in _items(structure)] if decision else None
     else:
-        assert_shallow_structure(into, structure, expand_composites=expand_composites)
-        flags = [flag for _, flag in _items(into)]
+        assert_shallow_structure(decision, structure, expand_composites=expand_composites)
+        flags = [flag for _, flag in _items(decision)]
     if flags is None:
         return False
     parts = [part for _, part in _items(structure)]
     return sequence_like(structure, [_flags(traverse_fn, *each, expand_composites) for each in zip(flags, parts)])
 
 
-def _flags(traverse_fn: Any, into: Any, part: Any, expand_composites: bool) -> Any:
-    _check_flag(into)
-    return into and get_traverse_shallow_structure(traverse_fn, part, expand_composites)
+def _flags(traverse_fn: Any, decision: Any, part: Any, expand_composites: bool) -> Any:
+    _check_flag(decision)
+    return decision and get_traverse_shallow_structure(traverse_fn, part, expand_composites)
 
 
 def _check_flag(flag: Any) -> None:
@@ -202,25 +205,25 @@ def _walk(structure: Any, branches: Callable[[Any], bool]) -> Iterator[tuple[Pat
 
 
 def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> list[tuple[Path, Any]]:
-    """The leaves with their paths."""
+    """Returns the leaves with their paths."""
     return list(_walk(structure, _branching(expand_composites)))
 
 
 def yield_flat_paths(nest: Any, expand_composites: bool = False) -> Iterator[Path]:
-    """The paths of the leaves."""
+    """Yields the paths of the leaves."""
     return (path for path, _ in _walk(nest, _branching(expand_composites)))
 
 
 def flatten_with_joined_string_paths(
     structure: Any, separator: str = "/", expand_composites: bool = False
 ) -> list[tuple[str, Any]]:
-    """The leaves with their paths as text."""
-    found = flatten_with_tuple_paths(structure, expand_composites)
-    return [(separator.join(map(str, path)), value) for path, value in found]
+    """Returns the leaves with their paths as strings."""
+    with_paths = flatten_with_tuple_paths(structure, expand_composites)
+    return [(separator.join(map(str, path)), value) for path, value in with_paths]
 
 
 def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """``func(path, *leaves)`` in the form of the first structure."""
+    """Maps ``func(path, *leaves)``; the result has the form of the first structure."""
     for other in structure[1:]:
         options = {key: value for key, value in kwargs.items() if key in ("check_types", "expand_composites")}
         nest.assert_same_structure(structure[0], other, **options)
@@ -228,7 +231,7 @@ def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) ->
 
 
 def map_structure_with_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
-    """``func(path, *leaves)`` in the form of the first structure; paths are texts."""
+    """Maps ``func(path, *leaves)`` with paths as strings; the result has the form of the first structure."""
 
     def with_text(path: Path, *values: Any, **options: Any) -> Any:
         return func("/".join(map(str, path)), *values, **options)
@@ -237,7 +240,7 @@ def map_structure_with_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
 
 
 def list_to_tuple(structure: Any) -> Any:
-    """A structure with tuples in place of lists."""
+    """Replaces lists in a structure by tuples."""
     if isinstance(structure, list):
         return tuple(map(list_to_tuple, structure))
     if not nest.is_nested(structure):
@@ -246,22 +249,22 @@ def list_to_tuple(structure: Any) -> Any:
 
 
 def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A dict whose keys are structures, by their leaves.
+    """Flattens a dict whose keys are structures, to a dict of their leaves.
 
     Raises:
-      TypeError: it is no mapping.
-      ValueError: a key has another structure than its value, or a leaf is there twice.
+      TypeError: the argument is not a mapping.
+      ValueError: a key's structure differs from its value's, or a leaf occurs twice.
     """
     if not isinstance(dictionary, Mapping):
         raise TypeError("input must be a dictionary")
-    found: dict[Any, Any] = {}
+    flat: dict[Any, Any] = {}
     for key, value in dictionary.items():
         nest.assert_same_structure(key, value)
         for inner, each in zip(nest.flatten(key), nest.flatten(value)):
-            if inner in found:
+            if inner in flat:
                 raise ValueError(f"Could not flatten dictionary: key {inner} is not unique.")
-            found[inner] = each
-    return found
+            flat[inner] = each
+    return flat
 
 
 NAMES: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""``tensorflow.python.ops``: what its modules have besides public functions.
+"""Names of ``tensorflow.python.ops`` that are not public functions.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/ops
 """
@@ -21,7 +21,7 @@ def pfor(
     parallel_iterations: int | None = None,
     warn: bool = False,
 ) -> Any:
-    """``loop_fn`` of each number below ``iters``, all at once, stacked."""
+    """Calls ``loop_fn`` on each number below ``iters``, vectorized, and stacks the results."""
     return tvtf.vectorized_map(loop_fn, tvtf.range(iters), fallback_to_while_loop, warn)
 
 
@@ -29,10 +29,10 @@ def case_helper(
     cond_fn: Callable[..., Any], pred_fn_pairs: Any, default: Any, exclusive: bool, name: str | None,
     allow_python_preds: bool = False, **cond_kwargs: Any,
 ) -> Any:  # fmt: skip
-    """``tf.case`` of nested calls of ``cond_fn``.
+    """Builds ``tf.case`` from nested calls of ``cond_fn``.
 
     Raises:
-      ValueError: no pairs are given.
+      ValueError: there are no pairs.
     """
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
     if not pairs:
@@ -40,23 +40,24 @@ def case_helper(
     if default is None:
         *pairs, (_, default) = pairs
     for pred, branch in reversed(pairs):
-        default = _chosen(cond_fn, pred, branch, default, cond_kwargs)
+        default = _conditional(cond_fn, pred, branch, default, cond_kwargs)
     return default()
 
 
-def _chosen(cond_fn: Any, pred: Any, branch: Any, otherwise: Any, options: dict[str, Any]) -> Callable[[], Any]:
+def _conditional(cond_fn: Any, pred: Any, branch: Any, otherwise: Any, options: dict[str, Any]) -> Callable[[], Any]:
+    """Returns a function that calls ``cond_fn`` on one predicate."""
     return lambda: cond_fn(pred, true_fn=branch, false_fn=otherwise, **options)
 
 
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Any:  # noqa: A002
-    """``input``, by which nothing may be differentiated: that raises a LookupError."""
+    """Returns ``input`` with a gradient that raises LookupError."""
 
     @custom_gradient  # type: ignore[untyped-decorator]
     def run(x: Any) -> Any:
-        def refuse(*_: Any) -> Any:
+        def raise_error(*_: Any) -> Any:
             raise LookupError(f"Gradient explicitly disabled. Reason: {message}")
 
-        return tvtf.identity(x), refuse
+        return tvtf.identity(x), raise_error
 
     return run(tvtf.convert_to_tensor(input))
 
@@ -65,14 +66,14 @@ def parameterized_truncated_normal(
     shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0, dtype: Any = tvtf.float32,
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Random numbers of normal distributions cut off at both ends."""
-    center, width, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
-    drawn = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
-    return tvtf.random.stateless_parameterized_truncated_normal(shape, drawn, center, width, low, high)
+    """Draws from normal distributions truncated at both ends."""
+    parameters = [tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals)]
+    seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
+    return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, *parameters)
 
 
 class Convolution:
-    """A convolution of windows and steps that are fixed, of inputs and filters that come later."""
+    """A convolution with fixed window, strides and padding, called with inputs and filters."""
 
     def __init__(
         self, input_shape: Any, filter_shape: Any, padding: Any, strides: Any = None, dilation_rate: Any = None,
@@ -89,7 +90,7 @@ class Convolution:
 
 
 def add_operators(operators: Sequence[Any], operator_name: str | None = None, addition_tiers: Any = None) -> list[Any]:
-    """One operator that is the sum of several, in a list: its matrix is the sum of theirs."""
+    """Returns a list of one operator, whose matrix is the sum of the operators' matrices."""
     if len(operators) == 1:
         return list(operators)
     total = tvtf.add_n([each.to_dense() for each in operators])
@@ -100,10 +101,10 @@ def index_table_from_tensor(
     vocabulary_list: Any, num_oov_buckets: int = 0, default_value: int = -1, hasher_spec: Any = None,
     dtype: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """A table that gives each entry of a vocabulary its place, and others ``default_value`` or a bucket.
+    """Returns a table from a vocabulary's entries to their positions; other keys get ``default_value`` or a bucket.
 
     Raises:
-      ValueError: there is no vocabulary, or fewer buckets than none.
+      ValueError: there is no vocabulary, or the number of buckets is negative.
     """
     if vocabulary_list is None:
         raise ValueError("`vocabulary_list` must be specified.")
@@ -120,34 +121,34 @@ def index_table_from_tensor(
 def assign_moving_average(
     variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None
 ) -> Any:
-    """Moves a Variable towards ``value``: ``variable * decay + value * (1 - decay)``.
+    """Updates a Variable to ``variable * decay + value * (1 - decay)``.
 
-    With ``zero_debias`` it is the average since it was first called, as if there had been nothing before.
+    With ``zero_debias`` it is set to the unbiased average of the values since the first call.
     """
     decay = tvtf.cast(tvtf.convert_to_tensor(1.0 - decay if isinstance(decay, float) else 1 - decay), variable.dtype)
     if not zero_debias:
         return variable.assign_sub((variable - value) * decay)
-    biased, step = _beside(variable)
+    biased, step = _average_state(variable)
     biased.assign_sub((biased - value) * decay)
     step.assign_add(1)
     return variable.assign(biased / (1 - tvtf.pow(1 - decay, tvtf.cast(step, variable.dtype))))
 
 
-def _beside(variable: Any) -> tuple[Any, Any]:
-    """The average from zero on that is kept beside a Variable, and how many values went into it."""
-    kept = vars(variable).get("_moving_average")
-    if kept is None:
+def _average_state(variable: Any) -> tuple[Any, Any]:
+    """Returns the biased average and the number of updates, which are stored as attributes of a Variable."""
+    pair = vars(variable).get("_moving_average")
+    if pair is None:
         with tvtf.init_scope():
-            kept = (
+            pair = (
                 tvtf.Variable(tvtf.zeros(variable.shape, variable.dtype), trainable=False, name="biased"),
                 tvtf.Variable(0, dtype=tvtf.int64, trainable=False, name="local_step"),
             )
-        variable._moving_average = kept
-    return kept
+        variable._moving_average = pair
+    return pair
 
 
-def _same(cls: Any) -> Any:
-    """Linear operators are made of tensors as they are."""
+def _unchanged(cls: Any) -> Any:
+    """Returns the class: linear operators need no composite tensors here."""
     return cls
 
 
@@ -161,7 +162,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "GraphOrParentsInXlaContext": lambda graph: False,
         "InXlaContext": lambda graph: False,
     },
-    "python.ops.linalg.linear_operator": {"make_composite_tensor": _same},
+    "python.ops.linalg.linear_operator": {"make_composite_tensor": _unchanged},
     "python.ops.linalg.linear_operator_addition": {"add_operators": add_operators},
     "python.ops.lookup_ops": {"index_table_from_tensor": index_table_from_tensor},
     "python.ops.nn_ops": {"Convolution": Convolution},

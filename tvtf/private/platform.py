@@ -1,4 +1,4 @@
-"""``tensorflow.python.platform`` and ``training``: files beside a program, and switches.
+"""Names of ``tensorflow.python.platform`` and ``training``: files of a program, tracking of attributes.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/platform
 """
@@ -16,17 +16,17 @@ from tvtf.state.trackable import NoDependency
 
 
 def get_data_files_path() -> str:
-    """The folder of the file that asks."""
+    """Returns the folder of the calling file."""
     return os.path.dirname(sys._getframe(1).f_globals["__file__"])
 
 
 def load_resource(path: str) -> bytes:
-    """What a file holds."""
+    """Returns the content of a file."""
     return Path(path).read_bytes()
 
 
 def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
-    """What an attribute is to hold: containers that are tracked, in place of lists and dictionaries."""
+    """Returns the value to store in an attribute: lists and dicts become tracked containers."""
     return wrap_and_track(trackable, name, value)
 
 

@@ -1,8 +1,8 @@
-"""``tvtf.as_tensorflow``: from then on ``import tensorflow``, and what lies in it, is tvtf.
+"""Defines ``tvtf.as_tensorflow``, after which ``import tensorflow`` imports tvtf.
 
-A finder answers for ``tensorflow`` and its modules with the views of `tvtf.public.tensorflow_view`. Classes say that they are of
-TensorFlow's, since libraries look at ``type(x).__module__`` to tell whose tensor it is: ``tvtf.core.tensor`` becomes
-``tensorflow.python.tvtf.tensor``, under which the finder finds it, for ``pickle`` and ``inspect``.
+A finder returns the views of `tvtf.public.tensorflow_view` for ``tensorflow`` and its modules. Classes get module names inside
+TensorFlow, because libraries look at ``type(x).__module__`` to recognize its tensors: ``tvtf.core.tensor`` becomes
+``tensorflow.python.tvtf.core.tensor``. The finder finds these names, too, for ``pickle`` and ``inspect``.
 
 Source: https://docs.python.org/3/reference/import.html#the-meta-path
 """
@@ -29,44 +29,45 @@ from tvtf.public.tensorflow_view import View
 
 TENSORFLOW = "tensorflow"
 OWN = f"{TENSORFLOW}.python.tvtf"
-"""Where the modules of tvtf lie as other people's programs see them."""
+"""The package in which programs see tvtf's modules."""
 
 
 AUTOGRAPH = f"{TENSORFLOW}.python.autograph"
-"""Its modules are those of the package malt, which is AutoGraph by itself."""
+"""Its modules are those of the package malt, a standalone AutoGraph."""
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``tensorflow``, what lies in it, and Keras on tvtf where ``keras`` can mean nothing else."""
+    """Finds ``tensorflow`` and its modules, and Keras on tvtf if ``keras`` can mean nothing else."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name == "keras":
             return ModuleSpec(name, _Keras(), is_package=True) if _keras_is_to_load() else None
         if name.partition(".")[0] != TENSORFLOW:
             return None
-        module = _found(name)
-        return None if module is None else ModuleSpec(name, _Found(module), is_package=True)
+        module = _module_of(name)
+        return None if module is None else ModuleSpec(name, _ExistingModule(module), is_package=True)
 
 
-def _found(name: str) -> ModuleType | None:
+def _module_of(name: str) -> ModuleType | None:
+    """Returns the module of a name below ``tensorflow``, or None."""
     if name == OWN or name.startswith(f"{OWN}."):
         return View(name, import_module(name.replace(OWN, "tvtf", 1)))
     if name.startswith(f"{AUTOGRAPH}."):
         return import_module(name.replace(AUTOGRAPH, "malt", 1))
     try:
-        found = tensorflow_view.find(name)
+        attribute = tensorflow_view.find(name)
     except ModuleNotFoundError:
         return None
-    return found if isinstance(found, ModuleType) else None
+    return attribute if isinstance(attribute, ModuleType) else None
 
 
 def _keras_is_to_load() -> bool:
-    """Whether ``import keras`` is to load it: while ``tvtf.keras`` does, that finds the files."""
+    """Whether ``import keras`` is to load Keras on tvtf; while ``tvtf.keras`` loads it, its own finder does."""
     return "tvtf.keras" not in sys.modules and keras_choice.is_free() and has_keras()
 
 
-class _Found(Loader):
-    """Gives a module that is there already; it stays who it is, for `importlib.reload`."""
+class _ExistingModule(Loader):
+    """A loader of an existing module, whose spec is restored, so that `importlib.reload` works."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module, self.spec = module, module.__spec__
@@ -80,7 +81,7 @@ class _Found(Loader):
 
 
 class _Keras(Loader):
-    """Loads Keras by way of ``tvtf.keras``."""
+    """A loader that imports Keras through ``tvtf.keras``."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         import_module("tvtf.keras")
@@ -94,15 +95,15 @@ class _Keras(Loader):
 
 @export("as_tensorflow", waits=False)
 def as_tensorflow() -> ModuleType:
-    """Makes ``import tensorflow``, and all that lies in it, mean tvtf in this process: for notebooks.
+    """Makes ``import tensorflow`` and its modules mean tvtf in this process, for notebooks.
 
-    ``tvtf exec SCRIPT`` does it for a program. ``tf.__version__`` is that of the TensorFlow whose names these are.
+    ``tvtf exec SCRIPT`` does it for a program. ``tf.__version__`` is the version of TensorFlow whose names tvtf provides.
 
     Returns:
       The module ``tensorflow``.
 
     Raises:
-      ImportError: TensorFlow itself is imported already.
+      ImportError: TensorFlow itself has been imported already.
 
     >>> import subprocess, sys
     >>> program = "import tvtf; tvtf.as_tensorflow(); import tensorflow as tf; print(tf.__version__, tf.reduce_sum([1, 2]))"
@@ -112,12 +113,12 @@ def as_tensorflow() -> ModuleType:
     Source: https://www.tensorflow.org/api_docs/python/tf
     """
     view = tensorflow_view.find(TENSORFLOW)
-    there = sys.modules.get(TENSORFLOW)
-    if there is view:
+    imported = sys.modules.get(TENSORFLOW)
+    if imported is view:
         return view  # type: ignore[no-any-return, return-value]
-    if there is not None:
+    if imported is not None:
         raise ImportError(
-            f"TensorFlow {getattr(there, '__version__', '')} is imported already, from {getattr(there, '__file__', '?')}: "
+            f"TensorFlow {getattr(imported, '__version__', '')} is imported already, from {getattr(imported, '__file__', '?')}: "
             "call tvtf.as_tensorflow() before anything imports tensorflow."
         )
     tensorflow_view.add(private.names(), private.BEHIND)
@@ -128,18 +129,19 @@ def as_tensorflow() -> ModuleType:
 
 
 def _rename(values: Iterable[Any]) -> None:
-    """Has classes of tvtf's, and theirs, say that they are of TensorFlow's."""
+    """Moves the ``__module__`` of tvtf's classes and their subclasses below `OWN`."""
     for value in values:
         if isclass(value):
             classes: list[Any] = [value, *_subclasses(value)]
             for each in classes:
-                module = each.__module__ or ""  # messages of protobuf have none
+                module = each.__module__ or ""  # classes of protobuf messages have none
                 if module.partition(".")[0] == "tvtf":
                     each.__module__ = f"{OWN}{module.removeprefix('tvtf')}"
                     import_module(each.__module__)
 
 
 def _subclasses(cls: type) -> Iterable[type]:
+    """Yields all subclasses, direct and indirect."""
     below: list[type] = type.__subclasses__(cls)
     for each in below:
         yield each

@@ -1,4 +1,4 @@
-"""``tensorflow.python.framework.test_util``: tests that run in a graph and eagerly.
+"""Names of ``tensorflow.python.framework.test_util``: tests that run in a graph and eagerly.
 
 Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/test_util.py
 """
@@ -19,7 +19,7 @@ Test = Callable[..., Any]
 
 
 def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
-    """Decorates a test, which runs in a graph with a session first, and eagerly then."""
+    """Decorates a test, which runs in a graph with a session first, and then eagerly."""
 
     def decorate(test: Test) -> Test:
         if isclass(test):
@@ -30,7 +30,7 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
 
         @wraps(test)
         def run(self: Any, *args: Any, **kwargs: Any) -> None:
-            with suppress(unittest.SkipTest):  # the eager run tells
+            with suppress(unittest.SkipTest):  # if it is skipped, the eager run reports it
                 _in_graph(test, self, *args, **kwargs)
             self.tearDown()
             self.setUp()
@@ -49,7 +49,7 @@ def _in_graph(test: Test, self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def run_all_in_graph_and_eager_modes(cls: type) -> type:
-    """Decorates a class all of whose tests run in a graph and eagerly."""
+    """Decorates a class, whose tests all run in a graph and eagerly."""
     for name in dir(cls):
         test = getattr(cls, name)
         if callable(test) and name.startswith(unittest.TestLoader.testMethodPrefix) and name != "test_session":
@@ -58,7 +58,7 @@ def run_all_in_graph_and_eager_modes(cls: type) -> type:
 
 
 def deprecated_graph_mode_only(func: Any = None) -> Any:
-    """Decorates a test, or a class of them, that runs in a graph alone."""
+    """Decorates a test, or a class of tests, to run only in a graph."""
     if func is None:
         return deprecated_graph_mode_only
     if isclass(func):
@@ -83,13 +83,13 @@ def _skipped(reason: str) -> Callable[..., Any]:
     return decorate
 
 
-def _as_it_is(func: Any = None, *_: Any, **__: Any) -> Any:
-    """Decorates nothing: what it would ask for is always so."""
-    return func if callable(func) else _as_it_is
+def _unchanged(func: Any = None, *_: Any, **__: Any) -> Any:
+    """Decorates without effect: its condition always holds here."""
+    return func if callable(func) else _unchanged
 
 
 def disable_all(reason: str) -> Callable[[Any], Any]:
-    """Leaves a test out for a reason that it gives."""
+    """Decorates a test to be skipped for a reason."""
 
     def decorate(func: Any = None) -> Any:
         return unittest.skip(reason)(func)
@@ -108,11 +108,11 @@ NAMES: dict[str, dict[str, Any]] = {
         "TensorFlowTestCase": TestCase,
         "build_as_function_and_v1_graph": run_in_graph_and_eager_modes,
         "deprecated_graph_mode_only": deprecated_graph_mode_only,
-        "disable_cudnn_autotune": _as_it_is,
+        "disable_cudnn_autotune": _unchanged,
         "disable_xla": disable_all,
-        "enable_control_flow_v2": _as_it_is,
-        "enable_eager_op_as_function": _as_it_is,
-        "enable_v2": _as_it_is,
+        "enable_control_flow_v2": _unchanged,
+        "enable_eager_op_as_function": _unchanged,
+        "enable_v2": _unchanged,
         "is_gpu_available": is_gpu_available,
         "is_xla_enabled": lambda: False,
         "run_all_in_graph_and_eager_modes": run_all_in_graph_and_eager_modes,
@@ -120,9 +120,9 @@ NAMES: dict[str, dict[str, Any]] = {
         "run_deprecated_v1": deprecated_graph_mode_only,
         "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes,
         "run_v1_only": lambda reason, func=None: _skipped(reason) if func is None else _skipped(reason)(func),
-        "run_v2_only": _as_it_is,
-        "skip_if_error": _as_it_is,
-        "with_control_flow_v2": _as_it_is,
-        "xla_allow_fallback": lambda reason: _as_it_is,
+        "run_v2_only": _unchanged,
+        "skip_if_error": _unchanged,
+        "with_control_flow_v2": _unchanged,
+        "xla_allow_fallback": lambda reason: _unchanged,
     },
 }

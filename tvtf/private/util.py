@@ -1,4 +1,4 @@
-"""``tensorflow.python.util``: decorators that mark what is deprecated or public, and ``inspect`` that looks through them.
+"""Names of ``tensorflow.python.util``: decorators for deprecated or public functions, and an ``inspect`` that unwraps them.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/util
 """
@@ -25,31 +25,31 @@ Callee = TypeVar("Callee", bound=Callable[..., Any])
 # -- deprecation
 
 
-class _Printing:
-    """Whether deprecated things say so, and which said it already: each does once."""
+class _DeprecationLog:
+    """Logs warnings of deprecation, each once, unless they are silenced."""
 
     is_on = True
 
     def __init__(self) -> None:
-        self.said: set[Any] = set()
+        self.logged: set[Any] = set()
 
     def say(self, key: Any, text: str, *values: Any, once: bool = True) -> None:
-        if self.is_on and not (once and key in self.said):
-            self.said.add(key)
+        if self.is_on and not (once and key in self.logged):
+            self.logged.add(key)
             logger.warning(text, *values)
 
 
-_printing = _Printing()
+_deprecation_log = _DeprecationLog()
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Nothing inside says that it is deprecated."""
-    before, _printing.is_on = _printing.is_on, False
+    """Suppresses warnings of deprecation in the ``with`` block."""
+    before, _deprecation_log.is_on = _deprecation_log.is_on, False
     try:
         yield
     finally:
-        _printing.is_on = before
+        _deprecation_log.is_on = before
 
 
 def _when(date: str | None) -> str:
@@ -57,7 +57,7 @@ def _when(date: str | None) -> str:
 
 
 def _warns(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any]) -> Callee:
-    """``function``, which first has its arguments looked at."""
+    """Wraps a function to call ``check`` on its arguments first."""
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -68,37 +68,37 @@ def _warns(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any
 
 
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
-    """Decorates a function or class that says once that it is deprecated."""
+    """Decorates a deprecated function or class, which logs a warning once."""
 
     def decorate(function: Any) -> Any:
         def check(called: Any, args: Any, kwargs: Any) -> None:
             text = "%s (from %s) is deprecated and will be removed %s.\nInstructions for updating:\n%s"
-            _printing.say(
+            _deprecation_log.say(
                 called, text, called.__qualname__, called.__module__, _when(date), instructions, once=warn_once
             )
 
         if not inspect.isclass(function):
             return _warns(function, check)
-        made = {"__init__": _warns(function.__init__, lambda _, args, kwargs: check(function, args, kwargs))}
+        members = {"__init__": _warns(function.__init__, lambda _, args, kwargs: check(function, args, kwargs))}
         return type(function)(  # type: ignore[misc] # a class, whose type makes classes
-            function.__name__, (function,), {**made, "__module__": function.__module__}
+            function.__name__, (function,), {**members, "__module__": function.__module__}
         )
 
     return decorate
 
 
 def deprecated_alias(deprecated_name: str, name: str, func_or_class: Any, warn_once: bool = True) -> Any:
-    """What is called by another name now, under its old one."""
+    """Returns a function or class under its old name, with a warning of deprecation."""
     return deprecated(None, f"Please use {name} instead of {deprecated_name}.", warn_once)(func_or_class)
 
 
 def deprecated_args(
     date: str | None, instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any
 ) -> Callable[[Callee], Callee]:
-    """Decorates a function some of whose arguments are deprecated: names, or (name, value that says nothing).
+    """Decorates a function with deprecated arguments, given as names or as (name, value that causes no warning).
 
     Raises:
-      ValueError: no name is given, or the function has none of them.
+      ValueError: there are no names, or the function lacks one of them.
     """
     if not deprecated_arg_names_or_tuples:
         raise ValueError("Specify which argument is deprecated.")
@@ -115,10 +115,10 @@ def deprecated_args(
             )
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
-            given = {**signature.bind_partial(*args, **kwargs).arguments, **kwargs}
+            passed = {**signature.bind_partial(*args, **kwargs).arguments, **kwargs}
             for name in names:
-                if name in given and not _says_nothing(names[name], given[name]):
-                    _printing.say(
+                if name in passed and not _is_exempt(names[name], passed[name]):
+                    _deprecation_log.say(
                         (called, name),
                         "Calling %s (from %s) with %s is deprecated and will be removed %s.\n"
                         "Instructions for updating:\n%s",
@@ -135,14 +135,15 @@ def _takes_more(signature: inspect.Signature) -> bool:
     return any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values())
 
 
-def _says_nothing(declared: Any, value: Any) -> bool:
+def _is_exempt(declared: Any, value: Any) -> bool:
+    """Whether a value of a deprecated argument causes no warning."""
     return not isinstance(declared, str) and len(declared) > 1 and declared[1] is value
 
 
 def deprecated_arg_values(
     date: str | None, instructions: str, warn_once: bool = True, **deprecated_kwargs: Any
 ) -> Callable[[Callee], Callee]:
-    """Decorates a function some values of whose arguments are deprecated."""
+    """Decorates a function with deprecated values of arguments."""
     if not deprecated_kwargs:
         raise ValueError("Specify which argument values are deprecated.")
 
@@ -150,10 +151,10 @@ def deprecated_arg_values(
         signature = inspect.signature(function)
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
-            given = signature.bind_partial(*args, **kwargs).arguments
+            passed = signature.bind_partial(*args, **kwargs).arguments
             for name, value in deprecated_kwargs.items():
-                if name in given and given[name] is value:
-                    _printing.say(
+                if name in passed and passed[name] is value:
+                    _deprecation_log.say(
                         (called, name),
                         "Calling %s (from %s) with %s=%s is deprecated and will be removed %s.\n"
                         "Instructions for updating:\n%s",
@@ -167,10 +168,10 @@ def deprecated_arg_values(
 
 
 def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old_value: Any) -> Any:
-    """The value of an argument that has a new name.
+    """Returns the value of an argument that was renamed.
 
     Raises:
-      ValueError: both are given.
+      ValueError: both names are used.
     """
     if old_value is not None:
         if new_value is not None:
@@ -180,7 +181,7 @@ def deprecated_argument_lookup(new_name: str, new_value: Any, old_name: str, old
 
 
 def rewrite_argument_docstring(old_doc: str, old_argument: str, new_argument: str) -> str:
-    """A docstring with an argument's new name."""
+    """Replaces an argument's old name in a docstring."""
     return old_doc.replace(f"`{old_argument}`", f"`{new_argument}`").replace(f"{old_argument}:", f"{new_argument}:")
 
 
@@ -194,23 +195,23 @@ def make_decorator(
     decorator_doc: str = "",
     decorator_argspec: Any = None,
 ) -> Any:
-    """``decorator_func`` under the name and docs of the ``target`` that it wraps."""
-    made: Any = wraps(target)(decorator_func)
-    made._tf_decorator = target
+    """Gives ``decorator_func`` the name and docs of the ``target`` that it wraps."""
+    decorated: Any = wraps(target)(decorator_func)
+    decorated._tf_decorator = target
     if isinstance(decorator_argspec, inspect.Signature):
-        made.__signature__ = decorator_argspec
-    return made
+        decorated.__signature__ = decorator_argspec
+    return decorated
 
 
 class Decorator(NamedTuple):
-    """One of the decorators of a function: what it gave, and what it was given."""
+    """One of the decorators of a function: its result and the function it wraps."""
 
     decorator_func: Any
     decorated_target: Any
 
     @property
     def decorator_argspec(self) -> Any:
-        """None: what it gave has the arguments of what it was given."""
+        """None: the result has the arguments of the function it wraps."""
         return None
 
     @property
@@ -219,13 +220,13 @@ class Decorator(NamedTuple):
 
 
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Decorator], Any]:
-    """The decorators of a function, and what they wrap."""
+    """Returns the decorators of a function, and the function that they wrap."""
     layers: list[Decorator] = []
-    found = maybe_tf_decorator
-    while (inner := _wrapped(found)) is not None:
-        layers.append(Decorator(found, inner))
-        found = inner
-    return layers, found
+    function = maybe_tf_decorator
+    while (inner := _wrapped(function)) is not None:
+        layers.append(Decorator(function, inner))
+        function = inner
+    return layers, function
 
 
 def _wrapped(function: Any) -> Any:
@@ -237,27 +238,27 @@ def _wrapped(function: Any) -> Any:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether it is a function of tvtf's, which may have wrapped it."""
+    """Whether a function is defined in tvtf."""
     return str(getattr(function, "__module__", "")).partition(".")[0] == "tvtf"
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
-    """``inspect.getfullargspec`` of what decorators wrap; of a class, of what makes its objects.
+    """Returns ``inspect.getfullargspec`` of the undecorated function, or of a class's ``__init__``.
 
-    Public functions of TensorFlow's have no annotations, and libraries compare theirs with them.
+    Annotations of tvtf's functions are removed: TensorFlow's have none, and libraries compare their specs with these.
     """
-    found = unwrap(obj)[1]
-    if inspect.isclass(found):
-        found = found.__init__
-    spec = inspect.getfullargspec(found)
-    return spec._replace(annotations={}) if _is_own(found) else spec
+    function = unwrap(obj)[1]
+    if inspect.isclass(function):
+        function = function.__init__
+    spec = inspect.getfullargspec(function)
+    return spec._replace(annotations={}) if _is_own(function) else spec
 
 
 # -- the rest
 
 
 class Export:
-    """Decorates what TensorFlow has in public; here it does nothing."""
+    """A decorator of TensorFlow's public names, without effect here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -265,13 +266,13 @@ class Export:
         return symbol
 
     def export_constant(self, module_name: str, name: str) -> None:
-        """The same of a constant."""
+        """Does nothing, like the decorator."""
 
 
 def get_canonical_name_for_symbol(
     symbol: Any, api_name: str = "tensorflow", add_prefix_to_v1_names: bool = False
 ) -> str | None:
-    """The public path of a function or class; the shortest where it has several."""
+    """Returns the shortest public path of a function or class."""
     paths = [path for path, value in public_names().items() if value is symbol]
     return min(paths, key=lambda path: (path.count("."), path), default=None)
 
@@ -279,7 +280,7 @@ def get_canonical_name_for_symbol(
 def remove_undocumented(
     module_name: str, allowed_exception_list: Sequence[str] | None = None, doc_string_modules: Any = None
 ) -> None:
-    """Removes from a module the names that neither the list nor a line ``@@name`` of a docstring has."""
+    """Removes the public names of a module that are neither in the list nor in a line ``@@name`` of a docstring."""
     module = sys.modules[module_name]
     texts = "\n".join(each.__doc__ or "" for each in doc_string_modules or [module])
     keep = {*(allowed_exception_list or ()), *re.findall(r"^\s*@@([a-zA-Z_]\w*)\s*$", texts, re.MULTILINE)}
@@ -288,7 +289,7 @@ def remove_undocumented(
 
 
 class Reference:
-    """An object as a key: equal to another one of the same object alone."""
+    """A key that compares an object by identity."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -308,7 +309,7 @@ class Reference:
 
 
 class WeakReference(Reference):
-    """A key that does not keep its object alive."""
+    """A key with a weak reference to its object."""
 
     def __init__(self, wrapped: Any) -> None:
         self._id, self._weak = id(wrapped), weakref.ref(wrapped)
@@ -326,7 +327,7 @@ class WeakReference(Reference):
 
 
 def convert_variables_to_tensors(values: Any) -> Any:
-    """A structure with what Variables hold in their place."""
+    """Replaces Variables in a structure by their values."""
     return nest.map_structure(lambda x: x._as_tensor() if isinstance(x, Variable) else x, values)
 
 

@@ -1,1 +1,1 @@
-"""Public names above the frontend: queues, tests, raw ops, exchange with other libraries, TensorFlow as Keras and programs see it."""
+"""Public names above the frontend: queues, tests, raw ops, interoperability, and TensorFlow as Keras and programs see it."""

@@ -1,6 +1,6 @@
-"""``tf.raw_ops.CudnnRNN``: recurrent layers whose parameters lie in one vector, in cuDNN's order.
+"""Defines ``tf.raw_ops.CudnnRNN``: recurrent layers whose parameters are one vector in cuDNN's order.
 
-Of TensorFlow's devices GPUs alone have this op. Here it is composed of other ops, and runs wherever they do.
+TensorFlow has this op only on GPUs. Here it is composed of other ops and runs on every device.
 Source: https://docs.nvidia.com/deeplearning/cudnn/latest/api/cudnn-adv-library.html#cudnnrnnmode-t
 """
 
@@ -18,7 +18,7 @@ DIRECTIONS = {"unidirectional": 1, "bidirectional": 2}
 
 
 class CudnnRNNResult(NamedTuple):
-    """What the op gives: of each step, and of the last one; ``reserve_space`` is empty, as no gradient op reads it."""
+    """The op's results; ``reserve_space`` is empty, as no gradient op reads it."""
 
     output: Tensor
     output_h: Tensor
@@ -30,7 +30,7 @@ CudnnRNNResult.__name__ = CudnnRNNResult.__qualname__ = "CudnnRNN"
 
 
 class _Cell(NamedTuple):
-    """The parameters of one layer in one direction: two matrices and two vectors, gate after gate."""
+    """The parameters of one layer and direction: two matrices and two vectors, with the gates' rows in order."""
 
     by_input: Tensor
     by_state: Tensor
@@ -54,67 +54,75 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
     is_training: bool = True,
     name: str | None = None,
 ) -> CudnnRNNResult:
-    """Recurrent layers over ``input`` of shape (time, batch, features).
+    """Runs recurrent layers over ``input`` of shape (time, batch, features).
 
     Args:
-      input_h: the states before the first step, (layers * directions, batch, units).
-      input_c: the same of an LSTM's cells; of others it is not read.
-      params: all weights, then all biases, of each layer and direction those by the input before those by the state.
+      input_h: the initial states, of shape (layers * directions, batch, units).
+      input_c: an LSTM's initial cells, of the same shape; not used by other modes.
+      params: all weights, then all biases; for each layer and direction those of the input before those of the state.
       rnn_mode: "lstm", "gru", "rnn_relu" or "rnn_tanh".
-      direction: "unidirectional", or "bidirectional": the second one reads backwards, and each layer reads both.
+      direction: "unidirectional", or "bidirectional": the second direction runs backwards, and each layer reads both.
 
     Returns:
-      A named tuple: all states of the last layer, the last states of all layers, the last cells, an empty tensor.
+      A named tuple: all states of the last layer, the final states of all layers, the final cells, an empty tensor.
 
     >>> import tvtf as tf
     >>> zero, parameters = tf.zeros([1, 1, 2]), tf.zeros([2 * (3 + 2) + 4])
-    >>> found = tf.raw_ops.CudnnRNN(
+    >>> result = tf.raw_ops.CudnnRNN(
     ...     input=tf.ones([4, 1, 3]), input_h=zero, input_c=zero, params=parameters, rnn_mode="rnn_tanh"
     ... )
-    >>> print(found.output.shape, found.output_h.shape)
+    >>> print(result.output.shape, result.output_h.shape)
     (4, 1, 2) (1, 1, 2)
 
     Raises:
-      InvalidArgumentError: an unknown mode or direction, an input that skips its weights, or dropout.
+      InvalidArgumentError: the mode or direction is unknown, the input has no weights, or dropout is not zero.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/CudnnRNN
     """
     tf: Any = public_names()
-    for value, allowed, what in (
+    for value, allowed, argument in (
         (rnn_mode, GATES, "rnn_mode"),
         (direction, DIRECTIONS, "direction"),
         (input_mode, ("linear_input", "auto_select"), "input_mode"),
         (float(dropout), (0.0,), "dropout"),
     ):
         if value not in allowed:
-            raise InvalidArgumentError(None, None, f"CudnnRNN: {what} must be one of {[*allowed]}, but is {value!r}")
+            raise InvalidArgumentError(
+                None, None, f"CudnnRNN: {argument} must be one of {[*allowed]}, but is {value!r}"
+            )
     x, start, cells, flat = (convert_to_tensor(t) for t in (input, input_h, input_c, params))
-    ways = DIRECTIONS[direction]
-    layers, features, units = start.shape[0] // ways, x.shape[-1], start.shape[-1]
+    directions = DIRECTIONS[direction]
+    layers, features, units = start.shape[0] // directions, x.shape[-1], start.shape[-1]
     step = _steps(tf)[rnn_mode]
     parameters = _cells(
-        tf, flat, GATES[rnn_mode] * units, units, [features] * ways + [ways * units] * (layers - 1) * ways
+        tf,
+        flat,
+        GATES[rnn_mode] * units,
+        units,
+        [features] * directions + [directions * units] * (layers - 1) * directions,
     )
     is_lstm = rnn_mode == "lstm"
     last_h, last_c = [], []
     for layer in range(layers):
-        found = []
-        for way in range(ways):
-            k = layer * ways + way
+        direction_outputs = []
+        for way in range(directions):
+            k = layer * directions + way
             state = (start[k], cells[k]) if is_lstm else (start[k],)
-            outputs = tf["scan"](_through(tf, step, parameters[k]), x, state, reverse=way == 1)
-            found.append(outputs[0])
+            outputs = tf["scan"](_scan_step(tf, step, parameters[k]), x, state, reverse=way == 1)
+            direction_outputs.append(outputs[0])
             end = 0 if way else -1
             last_h.append(outputs[0][end])
             if is_lstm:
                 last_c.append(outputs[1][end])
-        x = tf["concat"](found, axis=-1)
-    nothing = tf["zeros"]([], x.dtype)
-    whole_c = tf["stack"](last_c) if is_lstm else nothing
-    return CudnnRNNResult(x, tf["stack"](last_h), whole_c, tf["zeros"]([0], x.dtype))
+        x = tf["concat"](direction_outputs, axis=-1)
+    empty = tf["zeros"]([], x.dtype)
+    output_c = tf["stack"](last_c) if is_lstm else empty
+    return CudnnRNNResult(x, tf["stack"](last_h), output_c, tf["zeros"]([0], x.dtype))
 
 
-def _through(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., Any]:
+def _scan_step(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., Any]:
+    """Returns the step function of a cell for ``tf.scan``."""
+
     def run(state: tuple[Tensor, ...], x: Tensor) -> Any:
         by_input = tf["matmul"](x, cell.by_input, transpose_b=True) + cell.input_bias
         by_state = tf["matmul"](state[0], cell.by_state, transpose_b=True) + cell.state_bias
@@ -124,19 +132,21 @@ def _through(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., An
 
 
 def _steps(tf: Any) -> dict[str, Callable[..., Any]]:
-    """From what the input and the state come to, and the state itself, the next state."""
+    """Returns the functions that compute the next state from the input's and the state's contributions and the state."""
     sigmoid, tanh = tf["sigmoid"], tf["tanh"]
 
     def lstm(by_input: Tensor, by_state: Tensor, h: Tensor, c: Tensor) -> Any:
-        into, forget, fresh, out = tf["split"](by_input + by_state, 4, axis=-1)
-        cell = sigmoid(forget) * c + sigmoid(into) * tanh(fresh)
-        return sigmoid(out) * tanh(cell), cell
+        input_gate, forget_gate, candidate, output_gate = tf["split"](by_input + by_state, 4, axis=-1)
+        cell = sigmoid(forget_gate) * c + sigmoid(input_gate) * tanh(candidate)
+        return sigmoid(output_gate) * tanh(cell), cell
 
     def gru(by_input: Tensor, by_state: Tensor, h: Tensor) -> Any:
-        reset, update, fresh = tf["split"](by_input, 3, axis=-1)
-        own_reset, own_update, own_fresh = tf["split"](by_state, 3, axis=-1)
-        stays = sigmoid(update + own_update)
-        return ((1.0 - stays) * tanh(fresh + sigmoid(reset + own_reset) * own_fresh) + stays * h,)
+        reset, update, candidate = tf["split"](by_input, 3, axis=-1)
+        state_reset, state_update, state_candidate = tf["split"](by_state, 3, axis=-1)
+        update_gate = sigmoid(update + state_update)
+        return (
+            (1.0 - update_gate) * tanh(candidate + sigmoid(reset + state_reset) * state_candidate) + update_gate * h,
+        )
 
     return {
         "lstm": lstm,
@@ -147,14 +157,14 @@ def _steps(tf: Any) -> dict[str, Callable[..., Any]]:
 
 
 def _cells(tf: Any, flat: Tensor, rows: int, units: int, inputs: list[int]) -> list[_Cell]:
-    """The parameters of each layer and direction, whose inputs are of these sizes."""
+    """Splits the vector of parameters into those of each layer and direction, whose input sizes are ``inputs``."""
     at = 0
 
     def part(*shape: int) -> Tensor:
         nonlocal at
         begin, at = at, at + (shape[0] * shape[1] if len(shape) == 2 else shape[0])
-        found: Tensor = tf["reshape"](flat[begin:at], shape)
-        return found
+        reshaped: Tensor = tf["reshape"](flat[begin:at], shape)
+        return reshaped
 
     weights = [(part(rows, size), part(rows, units)) for size in inputs]
     return [_Cell(*pair, part(rows), part(rows)) for pair in weights]

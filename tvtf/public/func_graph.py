@@ -1,4 +1,4 @@
-"""`FuncGraph`: a graph in which nothing is run. It imports the compiler, so it is a room of its own.
+"""Defines `FuncGraph`, a graph that is never run. It is a separate file because it imports the compiler.
 
 Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/func_graph.py
 """
@@ -21,7 +21,7 @@ from tvtf.ir.trace import Trace, tracing
 
 @export("__internal__.FuncGraph", waits=False)
 class FuncGraph:
-    """A graph to find out in which shapes and dtypes a function gives what: nothing in it is run.
+    """A graph for inferring the shapes and dtypes of a function's results; it is never run.
 
     >>> import tvtf as tf
     >>> with tf.__internal__.FuncGraph("scratch").as_default():
@@ -39,11 +39,11 @@ class FuncGraph:
         self.trace.graph = self
 
     def as_default(self) -> AbstractContextManager[Any]:
-        """Builds what is called inside in this graph."""
+        """Makes this graph the one in which ops are built."""
         return tracing(self.trace)
 
     def __getattr__(self, name: str) -> Any:
-        """Names, collections, ops: what the graph of any function has."""
+        """Returns the names, collections and ops that any function's graph has."""
         if name.startswith("__") or "trace" not in vars(self):
             raise AttributeError(name)
         if "_as_graph" not in vars(self):
@@ -51,7 +51,7 @@ class FuncGraph:
         return getattr(self._as_graph, name)
 
     def placeholder(self, dtype: DType, shape: Any, name: str | None) -> SymbolicTensor:
-        """What ``tf.compat.v1.placeholder`` gives inside."""
+        """Returns a placeholder, for ``tf.compat.v1.placeholder``."""
         shape, name = as_shape(shape), name or "Placeholder"
         if shape.rank is None:
             return self.trace.add_param(TensorType(argument_shape(name, None), dtype), name)
@@ -60,7 +60,7 @@ class FuncGraph:
 
 
 class _Scratch(Trace):
-    """A trace that nobody runs."""
+    """The trace of a graph that is never run."""
 
     graph: FuncGraph
 

@@ -1,4 +1,4 @@
-"""``tf.__internal__``: what TensorFlow keeps for Keras and other libraries of its own, as far as they ask for it.
+"""Defines ``tf.__internal__``: names that TensorFlow reserves for Keras and its other libraries, as far as they use them.
 
 Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python (``tf_export("__internal__...")``)
 """
@@ -31,7 +31,7 @@ for _path, _class in {
 
 @export("__internal__.tracking.no_automatic_dependency_tracking", waits=False)
 def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method in which assignments to attributes of its object are not tracked.
+    """Wraps a method so that attributes set in it are not tracked.
 
     >>> import tvtf as tf
     >>> class Owner(tf.__internal__.tracking.AutoTrackable):
@@ -60,10 +60,10 @@ def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[...
 
 @export("__internal__.smart_cond.smart_cond", waits=False)
 def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-    """``tf.cond``, which traces one branch alone where ``pred`` is known.
+    """Works as ``tf.cond``, but traces only one branch if ``pred`` is static.
 
     Raises:
-      TypeError: ``pred`` is neither a tensor nor a bool, 0 or 1; a branch can't be called.
+      TypeError: ``pred`` is not a tensor, bool, 0 or 1; or a branch is not callable.
 
     >>> import tvtf as tf
     >>> tf.__internal__.smart_cond.smart_cond(True, lambda: 1, lambda: 2)
@@ -74,13 +74,14 @@ def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str |
     for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(branch):
             raise TypeError(f"Argument `{label}` must be callable.")
-    known = _known(pred)
-    if known is None:
+    static_pred = _static_bool(pred)
+    if static_pred is None:
         return cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
-    return true_fn() if known else false_fn()
+    return true_fn() if static_pred else false_fn()
 
 
-def _known(pred: Any) -> bool | None:
+def _static_bool(pred: Any) -> bool | None:
+    """Returns the static value of a predicate, or None."""
     if isinstance(pred, (bool, np.bool_)) or (isinstance(pred, int) and pred in (0, 1)):
         return bool(pred)
     if not is_tensor(pred):
@@ -89,15 +90,15 @@ def _known(pred: Any) -> bool | None:
             f"Received: pred={pred} of type {type(pred).__name__}"
         )
     value = pred._as_tensor()
-    found = value.eager_array() if isinstance(value, EagerTensor) else static_value(value)
-    if found is None and isinstance(value, SymbolicTensor):
-        found = value._trace.computed_constants.value(value._var)
-    return None if found is None else bool(found)
+    static = value.eager_array() if isinstance(value, EagerTensor) else static_value(value)
+    if static is None and isinstance(value, SymbolicTensor):
+        static = value._trace.computed_constants.value(value._var)
+    return None if static is None else bool(static)
 
 
 @export("__internal__.distribute.interim.maybe_merge_call", waits=False)
 def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
-    """``fn(strategy, ...)`` for what all replicas hold: there is one.
+    """Calls ``fn(strategy, ...)``, which TensorFlow does once for all replicas: there is one.
 
     >>> import tvtf as tf
     >>> call = tf.__internal__.distribute.interim.maybe_merge_call
@@ -111,7 +112,7 @@ def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs
 
 @export("__internal__.distribute.strategy_supports_no_merge_call", waits=False)
 def strategy_supports_no_merge_call() -> bool:
-    """Whether the strategy in use can do without ``merge_call``: with one replica it can.
+    """Whether the strategy works without ``merge_call``, as it does with one replica.
 
     >>> import tvtf as tf
     >>> tf.__internal__.distribute.strategy_supports_no_merge_call()
@@ -124,7 +125,7 @@ def strategy_supports_no_merge_call() -> bool:
 
 @export("__internal__.eager_context.eager_mode", waits=False)
 def eager_mode() -> AbstractContextManager[None]:
-    """Runs ops at once inside, also while a function is traced.
+    """Runs ops eagerly in the ``with`` block, also in a traced function.
 
     >>> import tvtf as tf
     >>> with tf.__internal__.eager_context.eager_mode():
@@ -138,7 +139,7 @@ def eager_mode() -> AbstractContextManager[None]:
 
 @export("__internal__.tf2.enabled", waits=False)
 def enabled() -> bool:
-    """Whether TensorFlow 2's behaviour is on: always.
+    """Returns True: TensorFlow 2's behaviour is always on.
 
     >>> import tvtf as tf
     >>> tf.__internal__.tf2.enabled()

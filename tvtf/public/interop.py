@@ -1,4 +1,4 @@
-"""Tensors handed to other libraries: DLPack capsules, and TensorFlow's ``TensorProto`` messages."""
+"""Exchanges tensors with other libraries: DLPack capsules, and TensorFlow's ``TensorProto`` messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.dtypes import as_dtype
 
 @export("experimental.dlpack.to_dlpack")
 def to_dlpack(tf_tensor: Any) -> Any:
-    """A DLPack capsule of the tensor's memory, which is shared.
+    """Returns a DLPack capsule that shares the tensor's memory.
 
     >>> import tvtf as tf
     >>> tf.experimental.dlpack.from_dlpack(tf.experimental.dlpack.to_dlpack(tf.constant([1, 2]))).numpy()
@@ -26,7 +26,7 @@ def to_dlpack(tf_tensor: Any) -> Any:
 
 @export("experimental.dlpack.from_dlpack")
 def from_dlpack(dlcapsule: Any) -> Tensor:
-    """The tensor that a DLPack capsule, or an object that gives one, holds; the memory is shared.
+    """Returns a tensor that shares the memory of a DLPack capsule, or of an object with ``__dlpack__``.
 
     >>> import numpy as np, tvtf as tf
     >>> tf.experimental.dlpack.from_dlpack(np.arange(3.)).numpy()
@@ -38,7 +38,7 @@ def from_dlpack(dlcapsule: Any) -> Tensor:
 
 
 class _Capsule:
-    """A capsule of memory on the CPU, as NumPy wants it."""
+    """Wraps a capsule of CPU memory in the object that NumPy expects."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -54,14 +54,14 @@ class _Capsule:
 def make_tensor_proto(
     values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
 ) -> Any:
-    """Values as a ``TensorProto`` message; a scalar fills ``shape``.
+    """Converts values to a ``TensorProto`` message; a scalar fills ``shape``.
 
     >>> import tvtf as tf
     >>> tf.make_ndarray(tf.make_tensor_proto([[1, 2]]))
     array([[1, 2]], dtype=int32)
 
     Raises:
-      TypeError, ValueError: the values have another shape, where it is to be verified, or can't be had in it.
+      TypeError, ValueError: the values' shape differs and ``verify_shape`` is set, or they don't fit into ``shape``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/make_tensor_proto
     """
@@ -74,6 +74,7 @@ def make_tensor_proto(
 
 
 def _in_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast: bool) -> np.ndarray:
+    """Reshapes or broadcasts an array to a shape."""
     if array.shape == shape:
         return array
     if verify:
@@ -85,14 +86,14 @@ def _in_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast
 
 @export("make_ndarray")
 def make_ndarray(tensor: Any) -> np.ndarray:
-    """The array of a ``TensorProto`` message, tvtf's or TensorFlow's.
+    """Returns the array of a ``TensorProto`` message of tvtf or TensorFlow.
 
     >>> import tvtf as tf
     >>> tf.make_ndarray(tf.make_tensor_proto(2.5, shape=[2]))
     array([2.5, 2.5], dtype=float32)
 
     Raises:
-      TypeError: a dtype that no array has.
+      TypeError: the message's dtype has no array type.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/make_ndarray
     """
@@ -102,5 +103,5 @@ def make_ndarray(tensor: Any) -> np.ndarray:
 
 
 TensorLike = Tensor | np.ndarray | np.generic | bool | int | float | complex | str | bytes | list | tuple
-"""What functions on tensors take, for annotations."""
+"""The type of arguments that are converted to tensors, for annotations."""
 exports["types.experimental.TensorLike"] = TensorLike

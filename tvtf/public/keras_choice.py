@@ -1,4 +1,4 @@
-"""Whether ``import keras`` may mean Keras on tvtf.
+"""Decides whether ``import keras`` may mean Keras on tvtf.
 
 Source: https://keras.io/getting_started/#configuring-your-backend
 """
@@ -17,17 +17,17 @@ KERAS = "keras"
 
 
 def is_free() -> bool:
-    """Whether nothing but tvtf could answer ``import keras``."""
+    """Whether ``import keras`` can mean nothing but Keras on tvtf."""
     return KERAS not in sys.modules and _tensorflow_is_ours() and chosen_backend() == "tensorflow"
 
 
 def _tensorflow_is_ours() -> bool:
-    """Whether TensorFlow is not installed, or tvtf stands for it."""
+    """Whether TensorFlow is not installed, or replaced by tvtf."""
     return sys.modules.get("tensorflow") is tensorflow_view.find("tensorflow") or find_spec("tensorflow") is None
 
 
 def chosen_backend() -> str:
-    """What the environment, or Keras's file of settings, names."""
+    """Returns the backend in the environment or in Keras's configuration file."""
     if "KERAS_BACKEND" in os.environ:
         return os.environ["KERAS_BACKEND"]
     home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")

@@ -1,6 +1,6 @@
-"""``tf.raw_ops``: those of TensorFlow's ops that programs name because no public function does just what they do.
+"""Defines ``tf.raw_ops``: ops that programs use because no public function does exactly the same.
 
-As TensorFlow has it, their arguments are keywords alone, and several results are a named tuple.
+As in TensorFlow, arguments are keyword-only, and several results are a named tuple.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
     is_training: bool = True,
     name: str | None = None,
 ) -> _Normalized:
-    """Batch normalisation as ``tf.compat.v1.nn.fused_batch_norm``, with what TensorFlow keeps for the gradient besides.
+    """Batch normalization as ``tf.compat.v1.nn.fused_batch_norm``, with the values that TensorFlow saves for the gradient.
 
     Returns:
-      The normalised tensor, the mean and variance (of the batch: unbiased), and those that it was normalised by.
+      The normalized tensor, the mean and (for a batch: unbiased) variance, and the mean and variance used to normalize.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])
-    >>> found = tf.raw_ops.FusedBatchNormV2(x=x, scale=[1.], offset=[0.], mean=[], variance=[], is_training=True)
-    >>> found.batch_variance.numpy(), found.reserve_space_2.numpy()
+    >>> result = tf.raw_ops.FusedBatchNormV2(x=x, scale=[1.], offset=[0.], mean=[], variance=[], is_training=True)
+    >>> result.batch_variance.numpy(), result.reserve_space_2.numpy()
     (array([2.], dtype=float32), array([1.], dtype=float32))
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/FusedBatchNormV2
@@ -76,13 +76,13 @@ def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
     y, new_mean, new_variance = fused_batch_norm(
         x, scale, offset, *running, epsilon, data_format, training, name, exponential_avg_factor
     )
-    kept = _moments(convert_to_tensor(x), data_format) if training else (new_mean, new_variance)
-    return _Normalized(y, new_mean, new_variance, *kept)
+    residuals = _moments(convert_to_tensor(x), data_format) if training else (new_mean, new_variance)
+    return _Normalized(y, new_mean, new_variance, *residuals)
 
 
 @export("raw_ops.FusedBatchNormV3")
-def FusedBatchNormV3(**given: Any) -> _NormalizedV3:  # noqa: N802
-    """As ``FusedBatchNormV2``; one result more, which is empty on the CPU.
+def FusedBatchNormV3(**arguments: Any) -> _NormalizedV3:  # noqa: N802
+    """Works as ``FusedBatchNormV2``, with one more result, which is empty on the CPU.
 
     >>> import tvtf as tf
     >>> x = tf.constant([[[[1.]], [[3.]]]])
@@ -91,16 +91,17 @@ def FusedBatchNormV3(**given: Any) -> _NormalizedV3:  # noqa: N802
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/FusedBatchNormV3
     """
-    found = FusedBatchNormV2(**given)
-    return _NormalizedV3._make((*found, convert_to_tensor([], found.batch_mean.dtype)))
+    results = FusedBatchNormV2(**arguments)
+    return _NormalizedV3._make((*results, convert_to_tensor([], results.batch_mean.dtype)))
 
 
 def _or_none(statistic: Any) -> Any:
-    """Without elements it is none: training doesn't need it."""
+    """Returns None for an empty statistic, which training does not need."""
     return None if convert_to_tensor(statistic).shape == (0,) else statistic
 
 
 def _moments(x: Tensor, data_format: str) -> Any:
+    """Returns the mean and the biased variance of a batch."""
     channel = 1 if data_format.startswith("NC") else x.ndim - 1
     wide = public_names()["cast"](x, "float64" if x.dtype.name == "float64" else "float32")
     return public_names()["nn.moments"](wide, [i for i in range(x.ndim) if i != channel])
@@ -108,14 +109,14 @@ def _moments(x: Tensor, data_format: str) -> Any:
 
 @export("raw_ops.BroadcastGradientArgs")
 def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Reduced:  # noqa: N802
-    """The axes that gradients are summed over where tensors of shapes ``s0`` and ``s1`` are broadcast with each other.
+    """Returns the axes over which gradients are summed if tensors of shapes ``s0`` and ``s1`` are broadcast together.
 
     Raises:
-      InvalidArgumentError: they can't be.
+      InvalidArgumentError: the shapes can't be broadcast.
 
     >>> import tvtf as tf
-    >>> found = tf.raw_ops.BroadcastGradientArgs(s0=[2, 1, 3], s1=[4, 1, 5, 3])
-    >>> found.r0.numpy(), found.r1.numpy()
+    >>> axes = tf.raw_ops.BroadcastGradientArgs(s0=[2, 1, 3], s1=[4, 1, 5, 3])
+    >>> axes.r0.numpy(), axes.r1.numpy()
     (array([0, 2], dtype=int32), array([1], dtype=int32))
 
     Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/BroadcastGradientArgs
@@ -123,29 +124,29 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
     tf = public_names()
     shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
     rank = max(int(s.shape[0]) for s in shapes)
-    known = _axes_apart(_known_dims(shapes[0]), _known_dims(shapes[1]), name)
-    if known is not None:
-        return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in known))
+    static_axes = _static_reduction_axes(_dims_of(shapes[0]), _dims_of(shapes[1]), name)
+    if static_axes is not None:
+        return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in static_axes))
     first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)
     one = number(1, first)
-    apart = shapes[0].shape != shapes[1].shape or tf["reduce_any"](tf["not_equal"](first, second))
-    found = (tf["where"](tf["logical_and"](tf["equal"](s, one), apart)) for s in (first, second))
-    return _Reduced(*(tf["cast"](tf["reshape"](axes, [-1]), first.dtype) for axes in found))
+    differ = shapes[0].shape != shapes[1].shape or tf["reduce_any"](tf["not_equal"](first, second))
+    reduced = (tf["where"](tf["logical_and"](tf["equal"](s, one), differ)) for s in (first, second))
+    return _Reduced(*(tf["cast"](tf["reshape"](axes, [-1]), first.dtype) for axes in reduced))
 
 
-def _known_dims(vector: Any) -> list[Dim] | None:
-    """What is known of a shape that a program computes."""
-    found = static_value(vector)
-    known = vector.known if found is None else found
-    return None if known is None else known.tolist()  # type: ignore[no-any-return]
+def _dims_of(vector: Any) -> list[Dim] | None:
+    """Returns the dims, static or symbolic, of a shape that a program computes, or None."""
+    static = static_value(vector)
+    dims = vector.known if static is None else static
+    return None if dims is None else dims.tolist()  # type: ignore[no-any-return]
 
 
-def _axes_apart(
+def _static_reduction_axes(
     first: list[Dim] | None, second: list[Dim] | None, name: str | None
 ) -> tuple[list[int], list[int]] | None:
-    """Where each of two shapes is 1, if they aren't the same; None where only running tells.
+    """Returns the axes where each of two shapes is 1, none if the shapes are equal, or None if that is not static.
 
-    An unknown dim that meets 1 is taken for none: where it is 1, too, there is nothing to sum.
+    A symbolic dim that is broadcast with 1 is assumed not to be 1; if it is, the sum over one element is the same value.
     """
     if first is None or second is None:
         return None
@@ -154,8 +155,8 @@ def _axes_apart(
     for a, b in zip(*wide):
         if not (same_dim(a, b) or _is_one(a) or _is_one(b)):
             if isinstance(a, int) and isinstance(b, int):
-                told = f"Incompatible shapes: {brackets(first)} vs. {brackets(second)} [Op:BroadcastGradientArgs]"
-                raise InvalidArgumentError(None, name, told)
+                message = f"Incompatible shapes: {brackets(first)} vs. {brackets(second)} [Op:BroadcastGradientArgs]"
+                raise InvalidArgumentError(None, name, message)
             return None
     if len(first) == len(second) and all(map(same_dim, first, second)):
         return [], []
@@ -169,7 +170,7 @@ def _is_one(dim: Dim) -> bool:
 
 @export("raw_ops.IgammaGradA")
 def IgammaGradA(*, a: Any, x: Any, name: str | None = None) -> Tensor:  # noqa: N802
-    """The derivative of ``tf.math.igamma(a, x)`` by ``a``.
+    """Returns the derivative of ``tf.math.igamma(a, x)`` with respect to ``a``.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.IgammaGradA(a=1., x=2.).numpy().round(4)
@@ -182,7 +183,7 @@ def IgammaGradA(*, a: Any, x: Any, name: str | None = None) -> Tensor:  # noqa: 
 
 @export("raw_ops.RandomGammaGrad")
 def RandomGammaGrad(*, alpha: Any, sample: Any, name: str | None = None) -> Tensor:  # noqa: N802
-    """The derivative of a sample of the gamma distribution by its ``alpha``.
+    """Returns the derivative of a sample of the gamma distribution with respect to ``alpha``.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.RandomGammaGrad(alpha=1., sample=2.).numpy().round(4)
@@ -198,7 +199,7 @@ def RandomGammaGrad(*, alpha: Any, sample: Any, name: str | None = None) -> Tens
 
 @export("raw_ops.MatrixDiagPartV2")
 def MatrixDiagPartV2(*, input: Any, k: Any, padding_value: Any, name: str | None = None) -> Tensor:  # noqa: A002, N802
-    """As ``tf.linalg.diag_part``, with short diagonals of a band to the left.
+    """Works as ``tf.linalg.diag_part``, with a band's short diagonals aligned to the left.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.MatrixDiagPartV2(input=[[1, 2], [3, 4]], k=[0, 1], padding_value=9).numpy()
@@ -233,10 +234,10 @@ def MatrixDiagPartV3(  # noqa: N802
 
 @export("raw_ops.Bucketize")
 def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:  # noqa: A002, N802
-    """The number of boundaries, in rising order, that are not above each element: int32 of the same shape.
+    """Counts, for each element, the boundaries that are not above it: int32 of the same shape.
 
     Raises:
-      InvalidArgumentError: the boundaries don't rise.
+      InvalidArgumentError: the boundaries are not sorted.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.Bucketize(input=[-5, 10, 150], boundaries=[0., 10., 100.]).numpy()
@@ -255,10 +256,10 @@ def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = Non
 
 @export("raw_ops.UniqueV2")
 def UniqueV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> Unique:  # noqa: N802
-    """As ``tf.unique``, of the slices along an axis.
+    """Works as ``tf.unique`` on the slices along an axis.
 
     Args:
-      axis: a vector of one axis, or of none for a vector ``x``.
+      axis: a vector with one axis, or an empty one for a vector ``x``.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.UniqueV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).y.numpy()
@@ -272,7 +273,7 @@ def UniqueV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None
 
 @export("raw_ops.UniqueWithCountsV2")
 def UniqueWithCountsV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:  # noqa: N802
-    """As ``tf.unique_with_counts``, of the slices along an axis.
+    """Works as ``tf.unique_with_counts`` on the slices along an axis.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.UniqueWithCountsV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).count.numpy()

@@ -1,4 +1,4 @@
-"""The package ``tensorflow`` as other people's code sees it that runs on tvtf: tvtf's names, and private ones that it imports."""
+"""The package ``tensorflow`` as programs that run on tvtf see it: tvtf's names, and private ones that they import."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tvtf.ops.array import shape
 from tvtf.state.containers import ListWrapper, _DictWrapper
 
 VERSION = "2.21.0"
-"""The version of TensorFlow whose names these are."""
+"""The version of TensorFlow whose names tvtf provides."""
 
 
 class View(ModuleType):
-    """A module that has names of its own, and for the rest those of others, the first that has one.
+    """A module with its own names, which looks others up in the modules ``behind``, in order.
 
-    ``behind`` are modules, or dotted paths in tvtf: those are looked up when somebody asks for a name.
+    ``behind`` are modules, or dotted paths in tvtf, which are resolved when a name is looked up.
     """
 
     def __init__(self, name: str, *behind: ModuleType | str) -> None:
@@ -39,23 +39,23 @@ class View(ModuleType):
         *others, last = behind
         for module in others:
             if hasattr(module, name):
-                return self._seen(name, getattr(module, name))
-        return self._seen(name, getattr(last, name))
+                return self._cached_view(name, getattr(module, name))
+        return self._cached_view(name, getattr(last, name))
 
     def __reduce__(self) -> Any:
-        """Pickled by its name, as programs that pickle functions with their globals do with modules."""
+        """Pickles a view by its name, as programs expect that pickle functions with their globals."""
         return import_module, (self.__name__,)
 
     def forget(self) -> None:
-        """Looks names up anew that were found in other modules."""
+        """Drops names that were cached from other modules."""
         for name in self.__dict__.pop("_found", ()):
             self.__dict__.pop(name, None)
 
-    def _seen(self, name: str, value: Any) -> Any:
-        """A value, or the view of a module of tvtf's; Keras is itself everywhere."""
+    def _cached_view(self, name: str, value: Any) -> Any:
+        """Returns a value, or the view of a module of tvtf; Keras's modules are returned unchanged."""
         if value is tvtf:
             return _root
-        if isinstance(value, (FunctionType, type)):  # looked up in each step of a training loop
+        if isinstance(value, (FunctionType, type)):  # cached, because training loops look them up in each step
             vars(self).setdefault("_found", []).append(name)
             return vars(self).setdefault(name, value)
         if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] != "tvtf" or name == "keras":
@@ -69,39 +69,39 @@ class View(ModuleType):
 
 
 def public(path: str) -> Any:
-    """What lies at a dotted path in tvtf; tvtf itself at the empty one."""
+    """Returns the object at a dotted path in tvtf; tvtf itself for the empty path."""
     return reduce(getattr, path.split(".") if path else [], tvtf)
 
 
 class Context:
-    """What Keras asks of TensorFlow's eager context."""
+    """The parts of TensorFlow's eager context that Keras uses."""
 
     def clear_kernel_cache(self) -> None:
-        """There are no kernels of single ops."""
+        """Does nothing: there are no kernels of single ops."""
 
     def executing_eagerly(self) -> bool:
         return tvtf.executing_eagerly()
 
 
 class _Determinism:
-    """Results are the same in each run; TensorFlow has a switch for that."""
+    """TensorFlow's switch for deterministic results; tvtf's are always deterministic."""
 
-    is_asked_for = False
+    is_enabled = False
 
     def enable(self) -> None:
-        self.is_asked_for = True
+        self.is_enabled = True
 
     def disable(self) -> None:
-        self.is_asked_for = False
+        self.is_enabled = False
 
 
 _determinism = _Determinism()
 
 
 def _type_specs() -> dict[str, type]:
-    """Those that have a name: TensorFlow's own by its names, and users'."""
-    own = (tvtf.TensorSpec, tvtf.RaggedTensorSpec, tvtf.SparseTensorSpec)
-    return {**registered, **{f"tf.{kind.__name__}": kind for kind in own}}
+    """Returns the type specs by name: TensorFlow's and those that users registered."""
+    builtin = (tvtf.TensorSpec, tvtf.RaggedTensorSpec, tvtf.SparseTensorSpec)
+    return {**registered, **{f"tf.{kind.__name__}": kind for kind in builtin}}
 
 
 def _type_spec_named(name: str) -> type:
@@ -118,18 +118,18 @@ def _name_of_type_spec(cls: type) -> str:
 
 
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Any:
-    """``x`` with ``updates`` in the place that begins at ``start_indices``, moved to where they fit whole, as XLA has it."""
+    """Replaces the part of ``x`` that starts at ``start_indices``; as in XLA, the start is clamped so that ``updates`` fit."""
     x, updates = tvtf.convert_to_tensor(x), tvtf.convert_to_tensor(updates)
-    room = shape(x) - shape(updates)
+    limits = shape(x) - shape(updates)
     starts = tvtf.cast(tvtf.stack(start_indices), tvtf.int32)
-    first = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, room), 0), x.shape.rank)
+    first = tvtf.unstack(tvtf.maximum(tvtf.minimum(starts, limits), 0), x.shape.rank)
     sizes = tvtf.unstack(shape(updates), x.shape.rank)
-    places = tvtf.meshgrid(*(start + tvtf.range(size) for start, size in zip(first, sizes)), indexing="ij")
-    return tvtf.tensor_scatter_nd_update(x, tvtf.stack(places, axis=-1), updates) if places else updates
+    coordinates = tvtf.meshgrid(*(start + tvtf.range(size) for start, size in zip(first, sizes)), indexing="ij")
+    return tvtf.tensor_scatter_nd_update(x, tvtf.stack(coordinates, axis=-1), updates) if coordinates else updates
 
 
 class CSRSparseMatrix(NamedTuple):
-    """A matrix that ops on sparse ones give each other: here a SparseTensor of two axes, or of three, a batch."""
+    """A CSR matrix, which ops on sparse matrices exchange; here a SparseTensor of rank 2, or 3 for a batch."""
 
     tensor: Any
 
@@ -148,13 +148,13 @@ def _csr_product(a: CSRSparseMatrix, b: CSRSparseMatrix, type: Any, name: str | 
 
 
 def _batch_size(dataset: Any) -> Any:
-    """The size of the batches that a dataset gives, but for the last; -1 where they differ, or it is unknown."""
+    """Returns the size of a dataset's batches, without the last one; -1 if it varies or is unknown."""
     specs = tvtf.nest.flatten(dataset.element_spec)
     shapes = [getattr(spec, "shape", tvtf.TensorShape(None)) for spec in specs]
     sizes = {shape[0] if shape.rank else None for shape in shapes}
     static = sizes.pop() if len(sizes) == 1 else None
-    known = dataset.size_of_batches() if static is None else static
-    return tvtf.constant(-1 if known is None else known, tvtf.int64)
+    size = dataset.size_of_batches() if static is None else static
+    return tvtf.constant(-1 if size is None else size, tvtf.int64)
 
 
 PRIVATE: dict[str, dict[str, Any]] = {
@@ -170,7 +170,7 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "python.framework.config": {
         "disable_op_determinism": _determinism.disable,
         "enable_op_determinism": _determinism.enable,
-        "is_op_determinism_enabled": lambda: _determinism.is_asked_for,
+        "is_op_determinism_enabled": lambda: _determinism.is_enabled,
     },
     "python.framework.tensor_util": {"is_tf_type": tvtf.is_tensor},
     "python.framework.type_spec_registry": {"get_name": _name_of_type_spec, "lookup": _type_spec_named},
@@ -185,35 +185,37 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "version": {"VERSION": VERSION, "GIT_VERSION": f"v{VERSION}", "__version__": VERSION},
     "sysconfig": {"get_build_info": lambda: {"is_cuda_build": False, "is_rocm_build": False}},
 }
-"""Modules of TensorFlow that tvtf lacks or has in part, with the names that code on tvtf asks of them."""
+"""Modules of TensorFlow that tvtf lacks wholly or in part, with the names that programs on tvtf use."""
 
 
 Names = Mapping[str, Mapping[str, Any]]
-"""By the path of a module, the names in it."""
+"""The names in each module, by the module's path."""
 
 
 def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
-    """Gives modules of the view names of their own, and, by dotted path, modules of tvtf that answer for the rest."""
+    """Adds names to modules of the view, and sets the modules of tvtf that provide the other names."""
     for path, places in behind.items():
-        vars(_at(path))["_behind"] = tuple(places)
-        _at(path).forget()
-    for path, own in names.items():
-        vars(_at(path)).update(own)
+        vars(_view_at(path))["_behind"] = tuple(places)
+        _view_at(path).forget()
+    for path, module_names in names.items():
+        vars(_view_at(path)).update(module_names)
 
 
-def _at(path: str) -> View:
-    """The view at a path, made where missing."""
+def _view_at(path: str) -> View:
+    """Returns the view at a path, creating it if it is missing."""
     module = _root
     for part in path.split(".") if path else []:
         if not isinstance(vars(module).get(part), View):
-            known = [found for x in module._behind if isinstance(found := _known(x, part), ModuleType)]
-            vars(module)[part] = View(f"{module.__name__}.{part}", *known)
+            modules = [
+                attribute for x in module._behind if isinstance(attribute := _imported_attribute(x, part), ModuleType)
+            ]
+            vars(module)[part] = View(f"{module.__name__}.{part}", *modules)
         module = vars(module)[part]
     return module
 
 
-def _known(behind: ModuleType | str, name: str) -> Any:
-    """What a module has under a name already, without importing anything."""
+def _imported_attribute(behind: ModuleType | str, name: str) -> Any:
+    """Returns an attribute of a module that is imported already, or None."""
     return None if isinstance(behind, str) else vars(behind).get(name)
 
 
@@ -223,15 +225,15 @@ add(PRIVATE, {})
 
 
 def find(name: str) -> Any:
-    """The module ``tensorflow`` or one in it.
+    """Returns the module ``tensorflow`` or one of its submodules.
 
     Raises:
-      ModuleNotFoundError: tvtf has none of this name.
+      ModuleNotFoundError: tvtf has no module of this name.
     """
-    found: Any = _root
+    module: Any = _root
     for part in name.split(".")[1:]:
         try:
-            found = getattr(found, part)
+            module = getattr(module, part)
         except AttributeError as error:
             raise ModuleNotFoundError(f"No module named {name!r}: {error}", name=name) from None
-    return found
+    return module

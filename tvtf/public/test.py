@@ -1,4 +1,4 @@
-"""``tf.test``: unittest with tensors."""
+"""Defines ``tf.test``: unittest with tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _v1() -> Any:
 
 
 def _absl_or_unittest() -> Any:
-    """Of what TensorFlow's tests are made; where absl is not installed, of what those are."""
+    """Returns absl's test module, on which TensorFlow's tests are built, or unittest if absl is not installed."""
     try:
         return importlib.import_module("absl.testing.absltest")
     except ModuleNotFoundError:
@@ -44,9 +44,9 @@ _Case: Any = _BASE.TestCase
 
 @export("test.TestCase")
 class TestCase(_Case):  # type: ignore[misc]
-    """A test case that compares tensors, arrays and nests of them; random numbers begin with the same seed in each test.
+    """A test case that compares tensors, arrays and nests of them; every test starts with the same random seed.
 
-    Where absl is installed it has absl's checks, too, as TensorFlow's has.
+    If absl is installed, it also has absl's assertions, as in TensorFlow.
 
     >>> import tvtf as tf
     >>> class Squares(tf.test.TestCase):
@@ -58,7 +58,7 @@ class TestCase(_Case):  # type: ignore[misc]
     Source: https://www.tensorflow.org/api_docs/python/tf/test/TestCase
     """
 
-    __test__ = False  # pytest takes its subclasses only
+    __test__ = False  # pytest collects only its subclasses
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -71,17 +71,17 @@ class TestCase(_Case):  # type: ignore[misc]
         set_seed(SEED)
 
     def get_temp_dir(self) -> str:
-        """A folder of this test's own, deleted after it."""
+        """Returns a temporary folder, which is deleted after the test."""
         if not hasattr(self, "_folder"):
             self._folder = tempfile.TemporaryDirectory()
             self.addCleanup(self._folder.cleanup)
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """NumPy values in place of tensors; of a graph's, as the session in force has them.
+        """Replaces tensors by NumPy values; a graph's tensors are run by the default session.
 
         Raises:
-          ValueError: something that is no tensor, where there is no graph.
+          ValueError: a value is not a tensor, and there is no graph.
         """
         if state.trace is None:
             return nest.map_structure(_value, tensors)
@@ -93,7 +93,7 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """A session of TensorFlow 1 for the graph around; outside graphs, where programs are eager, what looks like one."""
+        """Enters a session of TensorFlow 1 for the current graph; outside graphs, an object that evaluates eager tensors."""
         if state.trace is None:
             yield _EagerSession(self)
         else:
@@ -102,7 +102,7 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
-        """The same session each time in a test."""
+        """Enters a session that is the same for all calls in a test."""
         if state.trace is None:
             yield _EagerSession(self)
             return
@@ -117,11 +117,11 @@ class TestCase(_Case):  # type: ignore[misc]
     # -- comparing
 
     def _GetNdArray(self, a: Any) -> np.ndarray:
-        """What is compared, as an array; test cases of other libraries override it."""
+        """Converts a compared value to an array; test cases of other libraries override it."""
         return _array(self._values(a))
 
     def _values(self, a: Any) -> Any:
-        """What is compared with values in place of a graph's tensors."""
+        """Replaces the graph's tensors in a compared nest by their values."""
         leaves = nest.flatten(a)
         symbolic = [i for i, leaf in enumerate(leaves) if _is_symbolic(leaf)]
         if not symbolic:
@@ -131,7 +131,7 @@ class TestCase(_Case):  # type: ignore[misc]
         return nest.pack_sequence_as(a, leaves)
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """The same shape and elements; NaN is equal to NaN. Ragged tensors may be compared with nested lists."""
+        """Asserts equal shapes and elements; NaN equals NaN. Ragged tensors may be compared with nested lists."""
         if _is_ragged(a) or _is_ragged(b):
             self.assertEqual(_nested_lists(self._values(a)), _nested_lists(self._values(b)), msg)
             return
@@ -142,7 +142,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self._assert_fails(self.assertAllEqual, a, b, msg, "The two values are equal at all elements.")
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
-        """The same structure, shapes, and elements that differ by ``atol + rtol * abs(b)`` at most."""
+        """Asserts equal structures and shapes, and elements that differ by at most ``atol + rtol * abs(b)``."""
         if isinstance(a, Mapping):
             self.assertIsInstance(b, Mapping, msg)
             self.assertCountEqual(a, b, msg)
@@ -161,7 +161,7 @@ class TestCase(_Case):  # type: ignore[misc]
 
     def _assert_close(self, a: Any, b: Any, rtol: Any, atol: Any, msg: str | None) -> None:
         first, second = map(_wide, _pair(self, a, b, msg))
-        if not np.allclose(first, second, rtol, atol, equal_nan=True):  # takes tolerances of each element, too
+        if not np.allclose(first, second, rtol, atol, equal_nan=True):  # also accepts tolerances per element
             np.testing.assert_allclose(first, second, rtol=rtol, atol=atol, err_msg=msg or "")
 
     def assertAllCloseAccordingToType(
@@ -169,7 +169,7 @@ class TestCase(_Case):  # type: ignore[misc]
         half_rtol: float = 1e-3, half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2, bfloat16_atol: float = 1e-2,
         msg: str | None = None,
     ) -> None:  # fmt: skip
-        """As close as the less exact of the two types can be."""
+        """Asserts that values are close, with the tolerances of the less precise dtype."""
         looser = {
             "float16": (half_rtol, half_atol), "bfloat16": (bfloat16_rtol, bfloat16_atol),
             "float32": (float_rtol, float_atol), "complex64": (float_rtol, float_atol),
@@ -208,7 +208,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self, target: Any, lower_bound: Any, upper_bound: Any,
         open_lower_bound: bool = False, open_upper_bound: bool = False,
     ) -> None:  # fmt: skip
-        """Every element lies between the bounds."""
+        """Asserts that every element is between the bounds."""
 
         def inside(x: Any, lower: Any, upper: Any) -> Any:
             above = x > lower if open_lower_bound else x >= lower
@@ -219,13 +219,13 @@ class TestCase(_Case):  # type: ignore[misc]
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:
         self._assert_all(np.isin, "one of {}", target, list(expected_set))
 
-    def _assert_all(self, holds: Callable[..., Any], wanted: str, a: Any, *operands: Any) -> None:
-        """Holds each element to operands, which may be tensors of the graph, too."""
+    def _assert_all(self, holds: Callable[..., Any], description: str, a: Any, *operands: Any) -> None:
+        """Asserts a condition on each element and the operands, which may be tensors of the graph."""
         array, *others = map(self._GetNdArray, self._values([a, *operands]))
         bad = array[~np.broadcast_to(holds(array, *others), array.shape)]
         if bad.size:
-            wanted = wanted.format(*others)
-            self.fail(f"{bad.size} of {array.size} elements should be {wanted}, but are not: {bad[:10]}")
+            description = description.format(*others)
+            self.fail(f"{bad.size} of {array.size} elements should be {description}, but are not: {bad[:10]}")
 
     def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
         self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
@@ -234,7 +234,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self.assertEqual(as_dtype(convert_to_tensor(target).dtype), as_dtype(expected_dtype))
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
-        """Two numbers that differ by ``err`` at most."""
+        """Asserts that two numbers differ by at most ``err``."""
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1!r} != {f2!r} +/- {err!r} ({msg or ''})")
 
     def assertArrayNear(self, farray1: Any, farray2: Any, err: float, msg: str | None = None) -> None:
@@ -266,14 +266,16 @@ class TestCase(_Case):  # type: ignore[misc]
 
     @contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Any:
-        """An error of a kind, whose text matches a pattern or that fulfils a predicate."""
-        wanted = expected_err_re_or_predicate
+        """Asserts an error of a type whose text matches a pattern, or that fulfils a predicate."""
+        expected = expected_err_re_or_predicate
         with self.assertRaises(exception_type) as raised:
             yield
-        if callable(wanted):
-            self.assertTrue(wanted(raised.exception), f"Exception of type {type(raised.exception)}: {raised.exception}")
+        if callable(expected):
+            self.assertTrue(
+                expected(raised.exception), f"Exception of type {type(raised.exception)}: {raised.exception}"
+            )
         else:
-            self.assertRegex(str(raised.exception), wanted)
+            self.assertRegex(str(raised.exception), expected)
 
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
         return self.assertRaisesWithPredicateMatch(OpError, expected_err_re_or_predicate)
@@ -285,20 +287,20 @@ class TestCase(_Case):  # type: ignore[misc]
 
 
 class _EagerSession:
-    """What a test that is for both finds in place of a session where programs are eager."""
+    """An object in place of a session, for tests that run both eagerly and in graphs."""
 
     def __init__(self, case: TestCase) -> None:
         self._case = case
 
     def run(self, fetches: Any, feed_dict: Any = None, **_: Any) -> Any:
-        """Raises RuntimeError where something is fed: there are no placeholders."""
+        """Evaluates the fetches; raises RuntimeError for fed values, as there are no placeholders."""
         if feed_dict:
             raise RuntimeError("sess.run() for eager mode does not support feed_dict")
         return self._case.evaluate(fetches)
 
 
 def _value(tensor: Any) -> Any:
-    """The NumPy value of an eager tensor, of one made of tensors as TensorFlow 1 has it; that of what a function gives."""
+    """Returns the NumPy value of an eager tensor, TensorFlow 1's value of a composite one, or the values of a function's result."""
     if tensor is None:
         return None
     if nest.is_composite(tensor):
@@ -312,7 +314,7 @@ def _value(tensor: Any) -> Any:
 
 
 def _is_symbolic(value: Any) -> bool:
-    """Whether a value is of a graph, so that a session has to give it."""
+    """Whether a value is a tensor of a graph, which a session must evaluate."""
     return state.trace is not None and (is_tensor(value) or nest.is_composite(value))
 
 
@@ -321,14 +323,14 @@ def _is_ragged(value: Any) -> bool:
 
 
 def _nested_lists(value: Any) -> Any:
-    """A ragged tensor, an array or nested lists of tensors as lists of Python's numbers."""
+    """Converts a ragged tensor, an array or nested lists of tensors to nested lists of Python numbers."""
     if isinstance(value, (list, tuple)):
         return [_nested_lists(part) for part in value]
     return value.to_list() if hasattr(value, "to_list") else _array(value).tolist()
 
 
 def _as_texts(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays of strings as bytes, of which one may be of Python's texts."""
+    """Encodes Python strings in two arrays as bytes, to compare them with string tensors."""
     if object not in (first.dtype, second.dtype):
         return first, second
     encoded = np.vectorize(lambda x: x.encode() if isinstance(x, str) else x, otypes=[object])
@@ -340,7 +342,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """An array that NumPy can compare: its own types."""
+    """Converts an array to a dtype that NumPy can compare."""
     return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
 
 
@@ -349,7 +351,7 @@ def _shape(value: Any) -> Any:
 
 
 def _is_array_like(value: Any) -> bool:
-    """Whether a value is an array, be it a list of numbers or of tensors of one shape."""
+    """Whether a value is an array, or nested lists of numbers or tensors that form one."""
     if any(isinstance(x, Mapping) for x in nest.flatten(value)):
         return False
     try:
@@ -359,7 +361,7 @@ def _is_array_like(value: Any) -> bool:
 
 
 def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Two arrays; of a graph's tensors in one run, since those that draw numbers have others in each."""
+    """Returns two arrays; a graph's tensors are evaluated in one run, as random ops draw new numbers in each."""
     first, second = map(case._GetNdArray, case._values([a, b]))
     case.assertEqual(first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}.")
     return first, second
@@ -367,7 +369,7 @@ def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, 
 
 @export("test.main")
 def main(argv: Sequence[str] | None = None) -> None:
-    """Runs the test cases of the program, and exits.
+    """Runs the program's test cases and exits.
 
     >>> import tvtf as tf
     >>> tf.test.main  # doctest: +ELLIPSIS
@@ -382,18 +384,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 def compute_gradient(
     f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
 ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The Jacobians of ``f`` by each argument: those of the gradients, and those of central differences.
+    """Returns the Jacobians of ``f`` for each argument, computed by gradients and by central differences.
 
     Args:
-      f: a function of as many tensors as ``x`` has.
-      x: list or tuple of values.
-      delta: the differences' step; 1/1024 where None.
+      f: a function of ``len(x)`` tensors.
+      x: a list or tuple of values.
+      delta: the step of the differences, 1/1024 by default.
 
     Returns:
       Two tuples of arrays of shape (elements of the result, elements of the argument).
 
     Raises:
-      ValueError: ``x`` is no list or tuple.
+      ValueError: ``x`` is not a list or tuple.
 
     >>> import tvtf as tf
     >>> by_gradient, by_difference = tf.test.compute_gradient(lambda x: x * x, [[1., 3.]])
@@ -415,21 +417,23 @@ def compute_gradient(
 
 
 def _theoretical(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+    """Returns the Jacobians computed by a tape."""
     with GradientTape() as tape:
         tape.watch(values)
         y = f(*values)
-    found = tape.jacobian(y, values, unconnected_gradients="zero")
-    return tuple(j.numpy().reshape(y.numpy().size, value.numpy().size) for j, value in zip(found, values))
+    jacobians = tape.jacobian(y, values, unconnected_gradients="zero")
+    return tuple(j.numpy().reshape(y.numpy().size, value.numpy().size) for j, value in zip(jacobians, values))
 
 
 def _numerical(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
+    """Returns the Jacobian of one argument computed by central differences."""
     base = values[index].numpy()
 
     def at(place: int, step: float) -> np.ndarray:
         moved = base.copy().reshape(-1)
         moved[place] += step
-        given = [convert_to_tensor(moved.reshape(base.shape)) if i == index else v for i, v in enumerate(values)]
-        return f(*given).numpy().reshape(-1).astype(np.float64)
+        arguments = [convert_to_tensor(moved.reshape(base.shape)) if i == index else v for i, v in enumerate(values)]
+        return f(*arguments).numpy().reshape(-1).astype(np.float64)
 
     columns = [(at(i, delta) - at(i, -delta)) / (2 * delta) for i in range(base.size)]
     return np.stack(columns, axis=1).astype(base.dtype)
@@ -437,7 +441,7 @@ def _numerical(f: Callable[..., Any], values: list[Any], index: int, delta: floa
 
 @export("test.is_built_with_cuda")
 def is_built_with_cuda() -> bool:
-    """Whether functions can be compiled for NVIDIA's GPUs: they can, where nvcc and a driver are.
+    """Returns True: functions can be compiled for NVIDIA's GPUs if nvcc and a driver are installed.
 
     >>> import tvtf as tf
     >>> tf.test.is_built_with_cuda()
@@ -450,7 +454,7 @@ def is_built_with_cuda() -> bool:
 
 @export("test.is_built_with_gpu_support")
 def is_built_with_gpu_support() -> bool:
-    """Whether the compiler can write code for a GPU.
+    """Returns True: the compiler supports GPUs.
 
     >>> import tvtf as tf
     >>> tf.test.is_built_with_gpu_support() == tf.test.is_built_with_cuda()
@@ -463,7 +467,7 @@ def is_built_with_gpu_support() -> bool:
 
 @export("test.is_built_with_rocm")
 def is_built_with_rocm() -> bool:
-    """Whether there is support for AMD's GPUs: there is none.
+    """Returns False: AMD's GPUs are not supported.
 
     >>> import tvtf as tf
     >>> tf.test.is_built_with_rocm()
@@ -476,7 +480,7 @@ def is_built_with_rocm() -> bool:
 
 @export("test.is_built_with_xla")
 def is_built_with_xla() -> bool:
-    """Whether XLA compiles functions: TVM does.
+    """Returns False: functions are compiled by TVM.
 
     >>> import tvtf as tf
     >>> tf.test.is_built_with_xla()

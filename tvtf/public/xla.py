@@ -1,4 +1,4 @@
-"""``tf.xla.experimental``: what asks for compiling, which everything traced is."""
+"""Defines ``tf.xla.experimental``, which requests compilation; every traced function is compiled anyway."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tvtf.frontend.function.polymorphic_function import function
 
 @export("xla.experimental.compile")
 def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa: A001 - TensorFlow's name
-    """What ``computation`` gives for ``inputs``, compiled.
+    """Calls ``computation`` on ``inputs``, compiled.
 
     Args:
-      computation: a function of as many tensors as ``inputs`` has.
-      inputs: list or tuple of values; None for none.
+      computation: a function of ``len(inputs)`` tensors.
+      inputs: a list or tuple of values, or None.
 
     Returns:
-      A list of tensors; where the results are nested, tensors in their form.
+      A list of tensors; nested results keep their structure.
 
     Raises:
-      TypeError: ``inputs`` is no list.
+      TypeError: ``inputs`` is not a list.
 
     >>> import tvtf as tf
     >>> [y.numpy().tolist() for y in tf.xla.experimental.compile(lambda x: x + 1., [tf.constant([1., 2.])])]
@@ -35,19 +35,19 @@ def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa
     """
     if inputs is not None and not isinstance(inputs, (list, tuple)):
         raise TypeError("inputs must be a list")
-    given = list(inputs or ())
-    found = function(computation)(*given) if executing_eagerly() else computation(*given)
-    is_flat = not nest.is_nested(found) or not (isinstance(found, dict) or any(map(nest.is_nested, found)))
-    return nest.flatten(found) if is_flat and found is not None else found
+    arguments = list(inputs or ())
+    results = function(computation)(*arguments) if executing_eagerly() else computation(*arguments)
+    is_flat = not nest.is_nested(results) or not (isinstance(results, dict) or any(map(nest.is_nested, results)))
+    return nest.flatten(results) if is_flat and results is not None else results
 
 
 @export("xla.experimental.jit_scope")
 @contextmanager
 def jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
-    """Ops inside are compiled, as those outside.
+    """Has no effect: ops in the ``with`` block are compiled like all others.
 
     Raises:
-      RuntimeError: outside ``tf.function``.
+      RuntimeError: called outside of ``tf.function``.
 
     >>> import tvtf as tf
     >>> @tf.function

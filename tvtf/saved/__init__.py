@@ -1,4 +1,4 @@
-"""Saved models: folders that run, compile and export without the code that made them.
+"""Saves functions as folders that run, compile and export without the code that made them.
 
 ``tf.saved_model`` saves objects with all their functions; `save` and `load` here are its short forms for one function of
 named inputs and outputs, which `tvtf run` and `tvtf compile` take. Either way it is one format: ``saved_model.json``
@@ -27,7 +27,7 @@ __all__ = ["SavedFunction", "SavedModuleError", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs the compiler is imported when it is first asked for: running a library doesn't."""
+    """Imports what needs the compiler when it is first used: running a library does not need it."""
     if name not in __all__:
         raise AttributeError(f"module 'tvtf.saved' has no attribute {name!r}")
     from tvtf.saved import function

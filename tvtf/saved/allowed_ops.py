@@ -1,7 +1,7 @@
-"""What a saved model may call: primitives without effects on the machine, and public functions that only compute.
+"""Lists what a saved model may call: primitives without effects on the machine, and public functions that only compute.
 
-Both are lists of what is allowed, so that a new primitive with effects, or a new public function, is refused until it is
-found to be one that a stranger's file may call. Files, processes, and Python functions are on neither list.
+Both are lists of what is allowed: a new primitive with effects or a new public function is refused until somebody has
+decided that an untrusted file may call it. Nothing on the lists reaches files, processes or Python functions.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tvtf.ops.getitem import getitem
 from tvtf.ops.rules import filled_like
 
 EFFECTS: Final = frozenset(("guard", "write", "effect_cond", "effect_while", "effect_recompute", "print_text"))
-"""Primitives with effects that stay in the program: checks, its Variables, control flow around them, the standard streams."""
+"""Primitives whose effects are limited to the program: checks, its Variables, control flow, and the standard streams."""
 
 CALLS_PYTHON: Final = frozenset(("call_python", "recall_python"))
-"""Primitives that call a function of the process by a number; of the second it is the gradient that does."""
+"""Primitives that call a Python function of the process by a number; the second one's gradient does."""
 
 STREAMS: Final = ("stdout", "stderr")
 """Where a saved model may print; ``tf.print`` can also append to files."""
 
-ROOMS: Final = (
+COMPUTING_MODULES: Final = (
     *("tvtf.ops.", "tvtf.composites.ragged.", "tvtf.composites.sparse.", "tvtf.images."),
     *(f"tvtf.arrays.{name}" for name in ("create", "elementwise", "products", "reductions", "shaping")),
     *(f"tvtf.examples.{name}" for name in ("parsing", "records")),
@@ -38,16 +38,16 @@ ROOMS: Final = (
     "tvtf.frontend.host.parse_tensor",
     *("tvtf.rng.candidate_sampling", "tvtf.rng.fractional_pool", "tvtf.public.raw_ops", "tvtf.rng.stateful"),
 )
-"""Where public functions stand that only compute; a name that ends in a dot is a folder of files."""
+"""Modules whose public functions only compute; a name that ends in a dot is a package with all its modules."""
 
-NEVER: Final = (
+EXCLUDED_MODULES: Final = (
     *("tvtf.ops.strings.files", "tvtf.ops.strings.gfile"),  # they read, write and delete files
     "tvtf.ops.check_numerics",  # they switch checks of the whole process
 )
-"""Files in those folders whose public functions do more than compute."""
+"""Modules in those packages whose public functions do more than compute."""
 
-NOT_THESE: Final = frozenset(("match_filenames_once", "fixed_unigram_candidate_sampler"))
-"""Functions beside computing ones that read the file system."""
+EXCLUDED_FUNCTIONS: Final = frozenset(("match_filenames_once", "fixed_unigram_candidate_sampler"))
+"""Functions in those modules that read the file system."""
 
 INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "[]": getitem,
@@ -59,27 +59,27 @@ INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "rows mapped": map_scan_fold.mapped_rows,
     "rows mapped at once": vectorized_map.mapped_rows,
 }
-"""What operators on tensors and the tracer call, by the names that files have for them."""
+"""Internal functions that operators on tensors and the tracer call, by their names in files."""
 
 
 class NotAllowed(ValueError):
-    """A saved model calls what no saved model may; the text says what."""
+    """A call that a saved model may not make; the text names it."""
 
 
 def is_allowed(prim: Primitive[Any]) -> bool:
-    """Whether a primitive does nothing but compute, check, or change the Variables that the program has."""
+    """Whether a primitive only computes, checks, or changes the program's own Variables."""
     return (prim.pure and prim.name not in CALLS_PYTHON) or (prim.is_own and prim.name in EFFECTS)
 
 
 def check_ops(names: Iterable[str]) -> None:
-    """Refuses primitives that touch files, processes or Python.
+    """Checks that primitives don't reach files, processes or Python.
 
     Raises:
-      NotAllowed: for one of them, or a name that no primitive has.
+      NotAllowed: a primitive does, or does not exist.
     """
-    wanted = set(names)
-    for name in sorted(wanted):
-        if name not in table.among(wanted):
+    requested = set(names)
+    for name in sorted(requested):
+        if name not in table.among(requested):
             raise NotAllowed(f"it calls {name!r}, which isn't there")
         if not is_allowed(table[name]):
             raise NotAllowed(f"it calls {table[name].tf_name} ({name!r}), which no saved model may: {_effect(name)}")
@@ -91,36 +91,40 @@ def _effect(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def functions() -> dict[str, Any]:
-    """The public functions and primitives that a saved model may call, and `INTERNAL`, by name."""
-    return {path: found for path, found in all_names().items() if _only_computes(found)} | dict(INTERNAL)
+    """Returns the public functions and primitives that a saved model may call, and `INTERNAL`, by name."""
+    return {path: public for path, public in all_names().items() if _only_computes(public)} | dict(INTERNAL)
 
 
-def _only_computes(found: Any) -> bool:
-    if isinstance(found, Primitive):
-        return is_allowed(found) and found.name not in EFFECTS
-    bare = inspect.unwrap(found) if inspect.isfunction(found) else None
-    if bare is None or bare.__name__ in NOT_THESE or bare.__module__ in NEVER:
+def _only_computes(public: Any) -> bool:
+    """Whether a public function or primitive only computes."""
+    if isinstance(public, Primitive):
+        return is_allowed(public) and public.name not in EFFECTS
+    undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None
+    if undecorated is None or undecorated.__name__ in EXCLUDED_FUNCTIONS or undecorated.__module__ in EXCLUDED_MODULES:
         return False
-    return any(bare.__module__ == room or (room.endswith(".") and bare.__module__.startswith(room)) for room in ROOMS)
+    return any(
+        undecorated.__module__ == room or (room.endswith(".") and undecorated.__module__.startswith(room))
+        for room in COMPUTING_MODULES
+    )
 
 
 def function(name: Any) -> Any:
-    """The public function, primitive, or internal function of a name.
+    """Returns the public function, primitive or internal function of a name.
 
     Raises:
-      NotAllowed: there is none of that name that a saved model may call.
+      NotAllowed: a saved model may not call a function of this name.
     """
-    found = functions().get(name) if isinstance(name, str) else None
-    if found is None:
-        raise NotAllowed(f"it calls {name!r:.60}, which is none of the functions that a saved model may call")
-    return found
+    allowed = functions().get(name) if isinstance(name, str) else None
+    if allowed is None:
+        raise NotAllowed(f"it calls {name!r:.60}, which is not a function that a saved model may call")
+    return allowed
 
 
 def primitive(name: Any) -> Primitive[Any]:
-    """The primitive of a name.
+    """Returns the primitive of a name.
 
     Raises:
-      NotAllowed: there is none of that name that may wait in a saved model.
+      NotAllowed: a saved model may not defer a call of it.
     """
     check_ops([str(name)])
     if str(name) in EFFECTS:

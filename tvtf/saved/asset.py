@@ -1,4 +1,4 @@
-"""Files that belong to a model: copied beside it when it is saved, and found there when it is loaded."""
+"""Files that belong to a model: `save` copies them into its folder, `load` finds them there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvtf.state.trackable import Trackable
 
 
 class AssetPath(EagerTensor):
-    """The path of an asset as a string scalar that knows whose it is."""
+    """The path of an asset as a string scalar that refers to its asset."""
 
     __slots__ = ("asset",)
     has_identity = True
@@ -40,14 +40,14 @@ class Asset(Trackable):
 
     @staticmethod
     def of(tensor: Any) -> Asset | None:
-        """Whose path a tensor is."""
+        """Returns the asset whose path a tensor is, otherwise None."""
         return tensor.asset if isinstance(tensor, AssetPath) else None
 
     def content(self) -> bytes:
-        """The file's bytes.
+        """Returns the file's bytes.
 
         Raises:
-          NotFoundError: it isn't there.
+          NotFoundError: the file does not exist.
         """
         with named_failures(self.path, "read"), open(self.path, "rb") as file:
             return file.read()

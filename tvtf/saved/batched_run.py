@@ -1,4 +1,4 @@
-"""Running a saved function on more rows than should be in memory at a time."""
+"""Runs a saved function on more rows than fit into memory at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class Runnable(Protocol):
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
 
 
-def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, asked: bool = True) -> list[np.ndarray]:
-    """The outputs for all rows, computed ``rows`` at a time where the function's first axis has a name.
+def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, require: bool = True) -> list[np.ndarray]:
+    """Returns the outputs for all rows, computed ``rows`` at a time if the first axis of the function's values has a name.
 
     Args:
-      asked: refuse a function that can't be run in parts; otherwise such a one is run whole.
+      require: raise an error if the function can't be run in parts; otherwise it is then run on all rows at once.
 
     Raises:
-      SavedModuleError: an array doesn't fit, the rows are no multiple of a fixed batch, or there is no axis to split.
+      SavedModuleError: an array does not match, the number of rows is not a multiple of a fixed batch size, or there is no
+        axis to split.
     """
     description = program.description
     fixed = fixed_rows(description)
@@ -35,27 +36,27 @@ def run_batched(program: Runnable, arrays: Sequence[np.ndarray], rows: int, aske
     if batch_axis(description) is not None:
         description.check(arrays)
         return _in_parts(program, arrays, rows)
-    if asked and fixed != rows:
+    if require and fixed != rows:
         raise SavedModuleError(f"{description.name} can't be run in batches: its values share no first axis")
     return program.run(arrays)
 
 
 def batch_axis(description: Description) -> str | None:
-    """The name of the dim that comes first in every input and output, or None."""
+    """Returns the name of the first dim of every input and output; None if it has no name or they differ."""
     first = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
     name = first.pop() if len(first) == 1 else None
     return name if isinstance(name, str) else None
 
 
 def fixed_rows(description: Description) -> int | None:
-    """The size that comes first in every input and output, or None."""
+    """Returns the static size of the first dim of every input and output; None if it is not static or they differ."""
     first = {value.shape[0] if value.shape else None for value in (*description.inputs, *description.outputs)}
     size = first.pop() if len(first) == 1 else None
     return size if isinstance(size, int) else None
 
 
 def _divisible(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
-    """Whether arrays are whole batches of a fixed size; other than that they must fit."""
+    """Whether the arrays are whole batches of a fixed size."""
     counts = {len(array) if array.ndim else 0 for array in arrays}
     if len(counts) != 1 or 0 in counts:
         return False
@@ -66,6 +67,7 @@ def _divisible(description: Description, arrays: Sequence[np.ndarray], rows: int
 
 
 def _in_parts(program: Runnable, arrays: Sequence[np.ndarray], rows: int) -> list[np.ndarray]:
+    """Runs the function on slices of the rows and concatenates the outputs."""
     parts = [program.run(part) for part in _parts(arrays, rows)]
     return [np.concatenate(outputs) for outputs in zip(*parts)]
 

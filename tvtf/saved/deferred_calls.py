@@ -1,4 +1,4 @@
-"""The calls of a function of unknown rank that wait for one, as JSON: a public function or a primitive, and its arguments."""
+"""Stores deferred calls as JSON: calls of public functions or primitives whose arguments have unknown rank while tracing."""
 
 from __future__ import annotations
 
@@ -25,54 +25,59 @@ from tvtf.ir.interpreter import Subfunction
 from tvtf.saved import allowed_ops
 
 
-def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
-    """The calls by their keys.
+def describe(deferred: Mapping[int, Call] | None) -> dict[str, Any]:
+    """Encodes calls by their keys.
 
     Raises:
-      NotPlain: one has an argument that no file holds.
+      NotPlain: an argument can't be stored in a file.
     """
-    return {str(key): _describe(call) for key, call in (waiting or {}).items()}
+    return {str(key): _describe(call) for key, call in (deferred or {}).items()}
 
 
 def made_in(mod: ir.IRModule) -> dict[int, Call]:
-    """The calls that a program makes, and those that the programs among their arguments make, by their keys."""
-    found: dict[int, Call] = {}
-    left = [mod]
-    while left:
-        for key in _keys_in(left.pop()) - found.keys():
-            found[key] = calls[key]
-            left += [leaf.mod for leaf in calls[key].leaves if isinstance(leaf, Subfunction)]
-    return found
+    """Returns the deferred calls that a program makes, and those made by programs among their arguments, by their keys."""
+    reachable: dict[int, Call] = {}
+    modules = [mod]
+    while modules:
+        for key in _keys_in(modules.pop()) - reachable.keys():
+            reachable[key] = calls[key]
+            modules += [leaf.mod for leaf in calls[key].leaves if isinstance(leaf, Subfunction)]
+    return reachable
 
 
 def _keys_in(mod: ir.IRModule) -> set[int]:
-    made: list[relax.Call] = []
+    """Returns the keys of a module's deferred calls."""
+    all_calls: list[relax.Call] = []
     for function in mod.functions.values():
-        structural_walk(function.body, (relax.Call, made.append))
-    found = [dialect.read(call) for call in made if dialect.is_dialect(call)]
-    return {int(bound.attrs["key"]) for bound in found if bound.primitive.name == "waiting"}
+        structural_walk(function.body, (relax.Call, all_calls.append))
+    bound_calls = [dialect.read(call) for call in all_calls if dialect.is_dialect(call)]
+    return {int(bound.attrs["key"]) for bound in bound_calls if bound.primitive.name == "waiting"}
 
 
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
-    """What `describe` wrote; ``module`` reads the programs among the arguments. Who holds the calls keeps them bound to their keys.
+    """Reads what `describe` wrote; ``module`` reads the programs among the arguments.
+
+    The caller must hold the calls: their keys are valid as long as they are alive.
+
 
     Raises:
-      SavedModuleError: it is something else.
+      SavedModuleError: a call is not allowed, or its key is in use for another call.
     """
     keys = set(map(int, data))
-    found = {int(key): _read(each, lambda program: module(program, keys)) for key, each in data.items()}
-    return {key: _known_as(key, call) for key, call in found.items()}
+    read_calls = {int(key): _read(each, lambda program: module(program, keys)) for key, each in data.items()}
+    return {key: _registered(key, call) for key, call in read_calls.items()}
 
 
-def _known_as(key: int, call: Call) -> Call:
-    """The call, or the same one of a model that is loaded already: keys are random, and known in the whole process."""
-    known = calls.setdefault(key, call)
-    if not _are_same(known, call):
-        raise SavedModuleError(f"it has another call by the key {key} than a model that is loaded already")
-    return known
+def _registered(key: int, call: Call) -> Call:
+    """Returns the call, or the same call of a model loaded earlier; keys are random and unique in the process."""
+    registered = calls.setdefault(key, call)
+    if not _are_same(registered, call):
+        raise SavedModuleError(f"it has another call by the key {key} than a model that was loaded before")
+    return registered
 
 
 def _are_same(one: Call, other: Call) -> bool:
+    """Whether two calls have the same function and arguments."""
     return one is other or (
         one.function == other.function
         and one.places == other.places
@@ -97,6 +102,7 @@ def _are_same_leaves(one: Any, other: Any) -> bool:
 
 
 def _describe(call: Call) -> dict[str, Any]:
+    """Encodes a call: its function, the structure of its arguments, and the leaves."""
     leaves = [{"tensor": None} if i in call.places else encode(leaf, _leaf) for i, leaf in enumerate(call.leaves)]
     form = nest.map_structure(lambda each: each if nest.is_composite(each) else None, call.structure)
     return {"function": _path(call.function), "structure": encode(form), "leaves": leaves}
@@ -116,35 +122,38 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
 
 
 def _path(function: Any) -> list[str]:
+    """Encodes a function by its kind and name."""
     if isinstance(function, Primitive):
         return ["primitive", function.name]
     if isinstance(owner := getattr(function, "__self__", None), Primitive):
         return ["bind", owner.name]
     for path, public in allowed_ops.functions().items():
-        if _bare(public) is function:
+        if _undecorated(public) is function:
             return ["function", path]
     raise NotPlain(f"a call of {getattr(function, '__name__', function)}")
 
 
 def _function(kind: str, name: str) -> Callable[..., Any]:
+    """Returns the function of a kind and name, if a saved model may call it."""
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is no kind of function")
     try:
-        found = allowed_ops.function(name) if kind == "function" else allowed_ops.primitive(name)
-    except allowed_ops.NotAllowed as refused:
-        raise SavedModuleError(str(refused)) from None
-    return found.bind if kind == "bind" else _bare(found)  # type: ignore[no-any-return]
+        target = allowed_ops.function(name) if kind == "function" else allowed_ops.primitive(name)
+    except allowed_ops.NotAllowed as error:
+        raise SavedModuleError(str(error)) from None
+    return target.bind if kind == "bind" else _undecorated(target)  # type: ignore[no-any-return]
 
 
-def _bare(public: Any) -> Any:
-    """A public function as it is called where it waits."""
+def _undecorated(public: Any) -> Any:
+    """Returns the undecorated function, which a deferred call calls."""
     return public if isinstance(public, Primitive) else inspect.unwrap(public)
 
 
-# -- arguments that no signature has
+# -- arguments that signatures can't have
 
 
 def _leaf(value: Any) -> Any:
+    """Encodes an argument that is a program, a slice, an array or an ellipsis."""
     if isinstance(value, Subfunction):
         return {"graph": json.loads(tvm.ir.save_json(value.mod))}
     if isinstance(value, slice):

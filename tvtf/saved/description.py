@@ -1,4 +1,4 @@
-"""What a saved function takes and gives, as it stands in ``module.json`` and at the end of a compiled library."""
+"""Describes the inputs and outputs of a saved function, in ``module.json`` and at the end of a compiled library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Value:
-    """One input, output or variable: a name, a dtype, and dims, of which unknown ones are names."""
+    """An input, output or variable: its name, dtype and dims; unknown dims are names."""
 
     name: str
     dtype: DType
@@ -36,6 +36,7 @@ class Value:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Value:
+        """Reads what `as_json` wrote."""
         name, dims = data["name"], data["shape"]
         if not isinstance(name, str) or not isinstance(dims, list):
             raise TypeError(f"not a name with dims: {data}")
@@ -44,10 +45,10 @@ class Value:
         return cls(name, dtypes.as_dtype(data["dtype"]), tuple(dims))
 
     def check(self, array: np.ndarray, dims: dict[str, int]) -> None:
-        """Refuses an array of another dtype or shape; learns what the named dims are in this call.
+        """Checks an array's dtype and shape, and stores the sizes of named dims in ``dims``.
 
         Raises:
-          SavedModuleError: with the input's name, what it must be, and what came.
+          SavedModuleError: they don't match; the text has the input's name, the expected value and the actual one.
 
         >>> Value("x", dtypes.float32, ("batch", 2)).check(np.zeros((3, 5), np.float32), {})
         Traceback (most recent call last):
@@ -62,17 +63,19 @@ class Value:
             raise SavedModuleError(f"input {self.name!r} must have shape {self._dims(known)}, but got {array.shape}")
 
     def _dims(self, known: Mapping[str, int]) -> str:
-        told = [f"{d}={known[d]}" if isinstance(d, str) and d in known else str(d) for d in self.shape]
-        return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
+        """Returns the shape as text, with the known sizes of named dims."""
+        listed = [f"{d}={known[d]}" if isinstance(d, str) and d in known else str(d) for d in self.shape]
+        return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
 
 
 def _fits(dims: dict[str, int]) -> Callable[[int | str, int], bool]:
-    return lambda wanted, size: size == (dims.setdefault(wanted, size) if isinstance(wanted, str) else wanted)
+    """Returns a function that compares a dim with a size; a named dim gets the first size that it meets."""
+    return lambda dim, size: size == (dims.setdefault(dim, size) if isinstance(dim, str) else dim)
 
 
 @dataclass(frozen=True)
 class Description:
-    """A function's name and signature; of a library for a GPU, its architecture (``sm_90``)."""
+    """A function's name, inputs and outputs; for a GPU library also its architecture (``sm_90``)."""
 
     name: str
     inputs: tuple[Value, ...]
@@ -95,10 +98,10 @@ class Description:
 
     @classmethod
     def of_json(cls, data: Any, place: str) -> Description:
-        """Reads what `as_json` gave.
+        """Reads what `as_json` wrote.
 
         Raises:
-          SavedModuleError: it is of another format or version, or damaged.
+          SavedModuleError: the format or version is another, or the data is damaged.
         """
         check_header(data, place)
         inputs, outputs = (values(data, key, place) for key in ("inputs", "outputs"))
@@ -106,10 +109,10 @@ class Description:
         return cls(str(entry(data, "name", place)), inputs, outputs, None if gpu is None else str(gpu))
 
     def check(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
-        """Refuses arrays that don't fit the inputs; gives the sizes of the named dims.
+        """Checks that arrays match the inputs, and returns the sizes of the named dims.
 
         Raises:
-          SavedModuleError: with what was expected and what came.
+          SavedModuleError: an array does not match; the text has the expected value and the actual one.
         """
         if len(arrays) != len(self.inputs):
             named = ", ".join(value.name for value in self.inputs)
@@ -121,7 +124,7 @@ class Description:
 
 
 def check_header(data: Any, place: str) -> None:
-    """Refuses what is not a description of a version that this tvtf reads."""
+    """Checks that data is a description of a version that this tvtf reads."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise SavedModuleError(f"{place} is not a description of a saved module: its format is not {FORMAT!r}")
     if data.get("version") != VERSION:
@@ -132,10 +135,10 @@ def check_header(data: Any, place: str) -> None:
 
 
 def entry(data: Mapping[str, Any], key: str, place: str) -> Any:
-    """One entry of a description.
+    """Returns one entry of a description.
 
     Raises:
-      SavedModuleError: it is missing.
+      SavedModuleError: the entry is missing.
     """
     if key not in data:
         raise SavedModuleError(f"{place} is damaged: it has no {key!r}; save the module again")
@@ -143,7 +146,7 @@ def entry(data: Mapping[str, Any], key: str, place: str) -> Any:
 
 
 def values(data: Mapping[str, Any], key: str, place: str) -> tuple[Value, ...]:
-    """A list of inputs, outputs or variables."""
+    """Returns a list of inputs, outputs or variables."""
     listed = entry(data, key, place)
     try:
         return tuple(map(Value.of_json, listed))
@@ -154,7 +157,7 @@ def values(data: Mapping[str, Any], key: str, place: str) -> tuple[Value, ...]:
 
 
 def parse(text: bytes, place: str) -> Any:
-    """JSON, or a `SavedModuleError` that names the place and the position."""
+    """Parses JSON; an error names the file and the position."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
@@ -162,6 +165,6 @@ def parse(text: bytes, place: str) -> Any:
 
 
 def checksum(program: Any) -> str:
-    """The SHA-256 of a JSON value, whatever its layout in the file."""
+    """Returns the SHA-256 of a JSON value, independent of its layout in the file."""
     text = json.dumps(program, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""``tf.saved_model.experimental``: what tells one saved model from another, and the policies on Variables' devices.
+"""Defines ``tf.saved_model.experimental``: fingerprints, which identify a saved model, and policies on Variables' devices.
 
 Source: https://www.tensorflow.org/guide/saved_model#fingerprinting
 """
@@ -16,7 +16,7 @@ from tvtf.saved.description import checksum
 
 @export("saved_model.experimental.VariablePolicy")
 class VariablePolicy(enum.Enum):
-    """What is saved of Variables' places; there is one device, so that all policies save the same.
+    """What is saved of Variables' devices; as there is one device, all policies save the same.
 
     >>> import tvtf as tf
     >>> tf.saved_model.experimental.VariablePolicy.from_obj("save_variable_devices")
@@ -31,10 +31,10 @@ class VariablePolicy(enum.Enum):
 
     @staticmethod
     def from_obj(obj: Any) -> VariablePolicy:
-        """A policy by itself, by its value, or None.
+        """Returns a policy, given as itself, by its value, or as None.
 
         Raises:
-          ValueError: there is none of that value.
+          ValueError: no policy has this value.
         """
         if obj is None or isinstance(obj, VariablePolicy):
             return obj or VariablePolicy.NONE
@@ -47,9 +47,9 @@ class VariablePolicy(enum.Enum):
 @export("saved_model.experimental.Fingerprint")
 @dataclass(eq=False, repr=False)
 class Fingerprint:
-    """Numbers that are the same for the same saved model: of its functions, signatures, objects and Variables.
+    """Hashes that identify a saved model: of its functions, signatures, objects and Variables.
 
-    ``saved_model_checksum`` is of all that stands in ``saved_model.json``, so of the release that wrote it, too.
+    ``saved_model_checksum`` covers all of ``saved_model.json``, including the version of tvtf that wrote it.
 
     >>> import tvtf as tf
     >>> one = tf.saved_model.experimental.Fingerprint(1, 2, 3, 4, 5)
@@ -85,10 +85,10 @@ class Fingerprint:
         return f"Fingerprint({', '.join(map(str, self._hashes()))})"
 
     def singleprint(self) -> str:
-        """The hashes of what a model is, without the checksum of its file, in one string.
+        """Returns the hashes in one string, without the checksum of the file.
 
         Raises:
-          ValueError: one of them is no number.
+          ValueError: a hash is missing.
         """
         regular = self._hashes()[1:]
         if not all(isinstance(value, int) for value in regular):
@@ -98,11 +98,11 @@ class Fingerprint:
 
 @export("saved_model.experimental.read_fingerprint")
 def read_fingerprint(export_dir: Any) -> Fingerprint:
-    """The fingerprint of the saved model in a folder, computed from what is there, once that is found whole.
+    """Computes the fingerprint of the saved model in a folder, after verifying the files.
 
     Raises:
-      FileNotFoundError: no model was saved there.
-      SavedModuleError: it is damaged, of another version, or TensorFlow's.
+      FileNotFoundError: the folder holds no model.
+      SavedModuleError: the model has another version, is damaged, or was saved by TensorFlow.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -128,8 +128,8 @@ def read_fingerprint(export_dir: Any) -> Fingerprint:
         files = {name: digest for name, digest in data["files"].items() if not name.startswith(layout.COMPILED)}
         signatures = [node for node in data["objects"] if node.get("kind") == "signatures"]
         parts = (data, data["functions"], signatures, data["objects"], files)
-        whole, functions, served, objects, kept = map(_hash, parts)
-        return Fingerprint(whole, functions, served, objects, kept, data["version"])
+        whole, functions, served, objects, checkpoint = map(_hash, parts)
+        return Fingerprint(whole, functions, served, objects, checkpoint, data["version"])
 
 
 def _hash(part: Any) -> int:

@@ -1,4 +1,4 @@
-"""One function of a saved model at work: named inputs and outputs as arrays, what a library is compiled from."""
+"""Saves, loads and runs one function of a saved model, with named inputs and outputs; libraries are compiled from it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from tvtf.state.variable import Variable
 
 
 def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
-    """Writes a saved model whose default signature is a function that only reads its Variables.
+    """Writes a saved model whose default signature is a function that only reads Variables.
 
     Args:
-      folder: made where it is missing.
+      folder: created if missing.
       fn: a ``tf.function``, a concrete function, or a Python function to trace.
-      *args: what to trace it with: ``TensorSpec`` objects, whose named dims stay unknown, or tensors.
+      *args: the arguments to trace it with: ``TensorSpec`` objects, whose named dims stay unknown, or tensors.
 
     Returns:
       The folder.
 
     Raises:
       ValueError: the function updates Variables, or calls Python.
-      ResourceExhaustedError: the disk is full; what was in the folder is untouched.
+      ResourceExhaustedError: the disk is full; the folder's old content is unchanged.
     """
     concrete = _traced(fn, args)
     _check_reads(concrete)
@@ -52,13 +52,15 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
 
 
 def _traced(fn: Any, args: Sequence[Any]) -> ConcreteFunction:
+    """Returns a function's trace for the arguments."""
     if isinstance(fn, ConcreteFunction):
         return fn
-    own = fn if isinstance(fn, Function) else function(fn)
-    return own.get_concrete_function(*args)
+    polymorphic = fn if isinstance(fn, Function) else function(fn)
+    return polymorphic.get_concrete_function(*args)
 
 
 def _check_reads(concrete: ConcreteFunction) -> None:
+    """Checks that a function does not update Variables."""
     if concrete.results.updates:
         updated = ", ".join(sorted(v.name for v, _ in concrete.results.updates))
         raise NotSaveable(
@@ -68,7 +70,7 @@ def _check_reads(concrete: ConcreteFunction) -> None:
 
 
 def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
-    """The Variables that the function reads, by unique names."""
+    """Returns the Variables that a function reads, by unique names."""
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
         name = variable.name.partition(":")[0].replace("/", "_")
@@ -78,11 +80,11 @@ def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
 
 
 def load(folder: str | os.PathLike[str], signature: str = DEFAULT) -> SavedFunction:
-    """Reads one signature of a saved model; everything in the folder is checked before it can be called.
+    """Reads one signature of a saved model after checking everything in the folder.
 
     Raises:
       OSError: the folder holds no saved model.
-      SavedModuleError: it is damaged, of another version, or has no such signature.
+      SavedModuleError: the model is damaged, has another version, or no such signature.
     """
     signatures = load_model(folder).signatures
     if signature not in signatures:
@@ -92,12 +94,12 @@ def load(folder: str | os.PathLike[str], signature: str = DEFAULT) -> SavedFunct
 
 
 def of_signature(signature: SignatureFunction) -> SavedFunction:
-    """A signature that is about to be saved as what a library is compiled from."""
+    """Returns a signature that is being saved as a SavedFunction, from which a library can be compiled."""
     return SavedFunction(signature)
 
 
 class SavedFunction:
-    """A signature that only reads its Variables; call it on tensors or arrays, by position."""
+    """A signature that only reads Variables; it is called with tensors or arrays by position."""
 
     def __init__(self, signature: SignatureFunction) -> None:
         _check_reads(signature)
@@ -116,11 +118,11 @@ class SavedFunction:
         return [TensorSpec(list(v.shape), v.dtype, name=v.name) for v in self.description.inputs]
 
     def _python(self) -> Any:
-        """What :attr:`function` traces: the signature on tensors in the order of its inputs."""
+        """Returns the function that :attr:`function` traces: the signature with arguments in the order of the description."""
 
         def run(*args: Any) -> Any:
-            given = dict(zip(self.signature.positions, args))
-            results = self.signature.call_flat([given[position] for position in range(len(args))])
+            by_position = dict(zip(self.signature.positions, args))
+            results = self.signature.call_flat([by_position[position] for position in range(len(args))])
             listed = tuple(results[value.name] for value in self.description.outputs)
             return listed[0] if len(listed) == 1 else listed
 
@@ -130,32 +132,32 @@ class SavedFunction:
         return run
 
     def __call__(self, *args: Any) -> Any:
-        """The outputs: a tensor, or a tuple of them.
+        """Returns the outputs: a tensor, or a tuple of tensors.
 
         Raises:
-          SavedModuleError: an argument has another dtype or shape than the function takes.
+          SavedModuleError: an argument's dtype or shape does not match.
         """
         arrays = [np.asarray(a) for a in args]
         self.description.check(arrays)
         return self.function(*map(EagerTensor, arrays))
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs as arrays, in the order of the description."""
+        """Returns the outputs as arrays, in the order of the description."""
         results = self(*arrays)
         return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
 
     def closed(self) -> ir.IRModule:
-        """The program with the variables' values in it as constants: what a library is compiled from.
+        """Returns the program with the Variables' values as constants, from which a library is compiled.
 
-        It gives every output by itself, in order: what is an argument, a constant, or another output's value, too.
+        Every output is a separate value, also if it is an argument, a constant, or equal to another output.
         """
         concrete = self.function.get_concrete_function()
         graph = concrete.graph
         with tracing(Trace(self.description.name)) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.params]
-            given = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
-            computed = evaluate(graph.module(), "main", given)
-            pick = {"computed": computed.__getitem__, "param": given.__getitem__, "value": trace.embed}
+            values = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
+            computed = evaluate(graph.module(), "main", values)
+            pick = {"computed": computed.__getitem__, "param": values.__getitem__, "value": trace.embed}
             outputs = [bind.identity(pick[kind](which)) for kind, which in concrete.results.leaves]
         return trace.finish(outputs).entry()
 

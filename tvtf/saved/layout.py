@@ -1,4 +1,4 @@
-"""The folder of a saved model: which files it has, and what its description begins with."""
+"""Defines the files in the folder of a saved model, and the header of its description."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ MARK: Final = {"format": FORMAT, "version": VERSION, "producer": f"tvtf {__versi
 
 
 def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The description of a saved model, once every file that it names is found to be the one that was saved.
+    """Returns the description of a saved model after verifying the digest of every file.
 
     Raises:
       OSError: the folder holds no saved model.
-      SavedModuleError: it is of another version, damaged, or TensorFlow's.
+      SavedModuleError: the model has another version, is damaged, or was saved by TensorFlow.
     """
-    return found(folder)[0]
+    return locate(folder)[0]
 
 
-def found(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
-    """The description as `read` gives it, and the folder in which the files lie that it names (see ``swap.py``).
+def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
+    """Returns the description as `read` does, and the folder with the model's files (see ``swap.py``).
 
     Raises:
       OSError, SavedModuleError: as `read`.
@@ -56,7 +56,7 @@ def found(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
         )
     files = entry(data, "files", str(place))
     if not isinstance(files, dict):
-        raise SavedModuleError(f"{place} is damaged: its list of files is none; save the model again")
+        raise SavedModuleError(f"{place} is damaged: its list of files is not a dict; save the model again")
     base = _base(place, data.pop("generation", None))
     for name, digest in files.items():
         _check_file(place, base, name, digest)
@@ -64,7 +64,7 @@ def found(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
 
 
 def current(folder: str | os.PathLike[str]) -> Any:
-    """The description that stands in a folder, unchecked; None where there is none that can be read."""
+    """Returns the unchecked description in a folder; None if it is missing or can't be parsed."""
     try:
         return parse((Path(folder) / FILE).read_bytes(), FILE)
     except (OSError, SavedModuleError):
@@ -72,33 +72,34 @@ def current(folder: str | os.PathLike[str]) -> Any:
 
 
 def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
-    """The content of an extra file of a saved model; None where it has none of this name.
+    """Returns the content of an extra file of a saved model; None if it has no file of this name.
 
     Raises:
       OSError, SavedModuleError: as `read`.
     """
-    data, base = found(folder)
+    data, base = locate(folder)
     path = f"{EXTRA}/{name}"
     return (base / path).read_bytes() if path in data["files"] else None
 
 
 def stamp(folder: str | os.PathLike[str]) -> Any:
-    """What changes while another model takes the place of this one, or its files are moved."""
+    """Returns values that change when another model replaces this one, or when its files are moved."""
     place = Path(folder)
     try:
-        told = (place / FILE).stat()
+        stat = (place / FILE).stat()
         moving = sorted(name for name in os.listdir(place) if is_generation(name))
     except OSError:
         return None
-    return told.st_ino, told.st_mtime_ns, told.st_size, moving
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size, moving
 
 
 @contextmanager
 def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Has whatever goes wrong while a model is read name its file.
+    """Adds the name of the model's file to errors that occur while it is read.
 
     Raises:
-      SavedModuleError: for what Python makes of values of other types than `save` writes, too; not for OSError and OpError.
+      SavedModuleError: for any other error, too, such as a TypeError for a value of the wrong type; not for OSError and
+        OpError, which are raised again.
     """
     try:
         yield
@@ -107,21 +108,24 @@ def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
     except Exception as cause:
         if isinstance(cause, SavedModuleError) and os.fspath(folder) in str(cause):
             raise
-        told = str(cause) if isinstance(cause, SavedModuleError) else f"{type(cause).__name__}: {cause}"
-        raise SavedModuleError(f"{Path(folder) / FILE} is damaged: {told}; save the model again") from cause
+        reason = str(cause) if isinstance(cause, SavedModuleError) else f"{type(cause).__name__}: {cause}"
+        raise SavedModuleError(f"{Path(folder) / FILE} is damaged: {reason}; save the model again") from cause
 
 
 def _base(place: Path, generation: Any) -> Path:
-    """Where the files of a model lie: in a folder of their own, until the save that wrote them has moved them."""
+    """Returns the folder with the model's files: that of the save, until the save has moved them."""
     if generation is None:
         return place.parent
     if not isinstance(generation, str) or not is_generation(generation):
-        raise SavedModuleError(f"{place} is damaged: {generation!r:.60} is no folder of a save; save the model again")
-    own = place.parent / generation
-    return own if own.is_dir() else place.parent
+        raise SavedModuleError(
+            f"{place} is damaged: {generation!r:.60} is not a folder of a save; save the model again"
+        )
+    unmoved = place.parent / generation
+    return unmoved if unmoved.is_dir() else place.parent
 
 
 def _content(place: Path) -> bytes:
+    """Returns the bytes of the description."""
     try:
         return place.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -131,6 +135,7 @@ def _content(place: Path) -> bytes:
 
 
 def _missing(place: Path) -> Exception:
+    """Returns the error for a folder without a description."""
     folder = place.parent
     if any((folder / name).exists() for name in OF_TENSORFLOW):
         return SavedModuleError(
@@ -141,6 +146,7 @@ def _missing(place: Path) -> Exception:
 
 
 def _check_file(place: Path, base: Path, name: str, digest: Any) -> None:
+    """Checks that a file is inside the model's folder and has its digest."""
     if not is_inside(name):
         raise SavedModuleError(
             f"{place} names the file {name!r}, which is not one of its folder; it may not be trusted"
@@ -153,5 +159,5 @@ def _check_file(place: Path, base: Path, name: str, digest: Any) -> None:
 
 
 def index_of(prefix: str) -> str:
-    """The file of a bundle whose digest stands for all: it holds the checksums of the others' parts."""
+    """Returns the index file of a bundle; its digest covers the bundle, as it holds the checksums of the data."""
     return index_name(prefix)

@@ -1,8 +1,9 @@
-"""Compiled libraries: one file with the code, the weights and, at its end, a description of what it takes and gives.
+"""Compiled libraries: one file with the code, the weights and, at its end, a description of inputs and outputs.
 
-The description follows the image that the system's loader maps, which ignores it: JSON, its length in eight bytes, the
-digest of all before, and a mark. A file that was damaged is refused before its code is loaded; who may write it may put any
-code there, with its digest. Running a library takes TVM's runtime (3 MB) and not its compiler.
+The description follows the image that the system's loader maps, and the loader ignores it: JSON, its length in eight bytes,
+the digest of everything before, and a mark. The digest detects a damaged file before its code is loaded. It does not protect
+against an attacker: whoever can write the file can replace the code and the digest. Running a library requires TVM's
+runtime (3 MB) but not its compiler.
 """
 
 from __future__ import annotations
@@ -37,23 +38,24 @@ if TYPE_CHECKING:
 MARK = b"tvtf-library 2\n"
 LENGTH_BYTES, DIGEST_BYTES = 8, 32
 _END = LENGTH_BYTES + DIGEST_BYTES + len(MARK)
-_AT_ONCE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 CPU, CUDA, POOLED = 1, 2, 2
 RUNTIMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
 
 
 def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = None) -> None:
-    """Compiles a saved function into one library, which appears whole or not at all: for this machine, or for its GPU too.
+    """Compiles a saved function into one library, for this machine's processor or also for a GPU; the file appears atomically.
 
     Args:
       saved: the function.
       path: the file.
-      gpu: the architecture of an NVIDIA GPU, such as ``sm_90``; None for the processor alone. It takes nvcc, and no GPU.
+      gpu: the architecture of an NVIDIA GPU, such as ``sm_90``; None for the processor alone. Compiling for a GPU requires
+        nvcc, but no GPU.
 
     Raises:
-      ValueError: the architecture has another form, or is older than sm_80.
+      ValueError: the architecture is malformed, or older than sm_80.
       CudaError: nvcc is not installed.
-      UnimplementedError: for an op that has no native kernel.
+      UnimplementedError: an op has no native kernel.
       OSError: the file can't be written.
     """
     from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
@@ -64,14 +66,14 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
     place = Path(path)
     remove_leftovers(place.parent)
     with locked_folder(place.parent) as scratch:
-        made = scratch / "made.so"
-        compile_module(saved.closed(), target, made, exported=True)
-        _finish(made, replace(saved.description, gpu=gpu))
-        os.replace(made, place)
+        scratch_file = scratch / "made.so"
+        compile_module(saved.closed(), target, scratch_file, exported=True)
+        _finish(scratch_file, replace(saved.description, gpu=gpu))
+        os.replace(scratch_file, place)
 
 
 def _finish(path: Path, description: Description) -> None:
-    """Appends the description and sees to it that all is on the disk."""
+    """Appends the description and flushes the file to disk."""
     text = json.dumps(description.as_json()).encode()
     with path.open("r+b") as file:
         file.seek(0, os.SEEK_END)
@@ -83,17 +85,17 @@ def _finish(path: Path, description: Description) -> None:
 
 
 def _digest(file: Any, size: int) -> bytes:
-    """Of the first bytes of a file, read in pieces."""
+    """Returns the digest of the first ``size`` bytes of a file, read in pieces."""
     file.seek(0)
-    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
-        found.update(piece)
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
+        digest.update(piece)
         size -= len(piece)
-    return found.digest()
+    return digest.digest()
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Whether a file ends as `write` ends it."""
+    """Whether a file ends with the mark that `write` appends."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(MARK), os.SEEK_END)
@@ -103,17 +105,17 @@ def is_library(path: str | os.PathLike[str]) -> bool:
 
 
 def read_description(path: str | os.PathLike[str]) -> Description:
-    """What a library takes and gives.
+    """Reads a library's description after verifying the file's digest.
 
     Raises:
-      SavedModuleError: the file isn't there, is no library of this version of tvtf, is cut short, or was changed.
+      SavedModuleError: the file does not exist, is not a library of this version of tvtf, is truncated, or was changed.
     """
     place = Path(path)
     if not place.is_file():
-        raise SavedModuleError(f"{place} is not there")
+        raise SavedModuleError(f"{place} does not exist")
     if not is_library(place):
         raise SavedModuleError(
-            f"{place} is no library that `tvtf compile` of this version made, or is cut short; compile it again"
+            f"{place} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
         )
     with place.open("rb") as file:
         text = _description(file, place)
@@ -121,13 +123,13 @@ def read_description(path: str | os.PathLike[str]) -> Description:
 
 
 def _description(file: Any, place: Path) -> bytes:
-    """The bytes of the description of a whole library."""
+    """Returns the bytes of the description."""
     end = file.seek(0, os.SEEK_END) - _END + LENGTH_BYTES
     if end < LENGTH_BYTES:
-        raise SavedModuleError(f"{place} is cut short; compile it again")
+        raise SavedModuleError(f"{place} is truncated; compile it again")
     digest = _digest(file, end)
     if file.read(DIGEST_BYTES) != digest:
-        raise SavedModuleError(f"{place} is damaged: its content has another digest than it had; compile it again")
+        raise SavedModuleError(f"{place} is damaged: its digest does not match its content; compile it again")
     file.seek(end - LENGTH_BYTES)
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if length > end - LENGTH_BYTES:
@@ -137,7 +139,7 @@ def _description(file: Any, place: Path) -> bytes:
 
 
 class Library:
-    """A compiled library, loaded; safe to use from several threads, one call at a time."""
+    """A loaded library; several threads may use it, but calls run one at a time."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.description = read_description(path)
@@ -153,7 +155,7 @@ class Library:
         self._lock = Lock()
 
     def _devices(self) -> list[int]:
-        """What the virtual machine runs on: a GPU first, where the library is for one."""
+        """Returns the devices of the virtual machine; a library for a GPU has it first."""
         if self.description.gpu is None:
             return [CPU, 0, POOLED]
         from tvtf.passes.codegen import cuda
@@ -161,37 +163,38 @@ class Library:
         cuda.load_runtime()
         return [CUDA, 0, POOLED, CPU, 0, POOLED]
 
-    def _moved(self, tensor: Any, kind: int) -> Any:
+    def _to_device(self, tensor: Any, kind: int) -> Any:
+        """Copies a tensor to a device, if the library is for a GPU."""
         if self.description.gpu is None:
             return tensor
         return tvm_ffi.get_global_func("vm.builtin.to_device")(tensor, kind, 0)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs as arrays of their own, in the order of the description.
+        """Returns the outputs as new arrays, in the order of the description.
 
         Raises:
-          SavedModuleError: an array has another dtype or shape than the library takes.
-          OpError: what the function itself raises, such as InvalidArgumentError for an index out of range.
+          SavedModuleError: an array's dtype or shape does not match the library's inputs.
+          OpError: the function itself raises it, such as InvalidArgumentError for an index out of range.
         """
         arrays = [np.asarray(array) for array in arrays]
         self.description.check(arrays)
         with self._lock:
             try:
-                results = self._main(*(self._moved(to_handle(array), CUDA) for array in arrays))
+                results = self._main(*(self._to_device(to_handle(array), CUDA) for array in arrays))
             except (RuntimeError, ValueError, TypeError) as error:
                 raise raised_by(self.description.name, error) from error
             single = len(self.description.outputs) == 1
-            return [to_array(self._moved(r, CPU)).copy() for r in ([results] if single else results)]
+            return [to_array(self._to_device(r, CPU)).copy() for r in ([results] if single else results)]
 
 
 finalize.entered_by(Library, "run")
 
 
 def _loaded(path: str | os.PathLike[str]) -> Any:
-    """The module in a file, by a name that no module was loaded by before.
+    """Loads the module in a file under a name that was never loaded before.
 
-    The system's loader knows libraries by their names first: of a file that was compiled anew since it was loaded in this
-    process, it would give the old code.
+    The system's loader looks libraries up by name first: if a file was loaded in this process and then compiled again, the
+    loader would return the old code. A link with a unique name avoids that.
     """
     with tempfile.TemporaryDirectory(prefix="tvtf-load-") as folder:
         link = Path(folder) / f"{uuid.uuid4().hex}.so"
@@ -200,16 +203,18 @@ def _loaded(path: str | os.PathLike[str]) -> Any:
 
 
 def load_runtime() -> None:
-    """Loads TVM's runtime for libraries to link to, unless the whole of TVM is there already.
+    """Loads TVM's runtime for libraries to link to, unless all of TVM is loaded already.
 
     Raises:
-      SavedModuleError: TVM isn't installed.
+      SavedModuleError: TVM is not installed.
     """
     if "tvm" in sys.modules:
         return
     spec = importlib.util.find_spec("tvm")
     folder = Path(spec.origin).parent if spec and spec.origin else Path()
-    found = next((path for name in RUNTIMES for path in (folder / name, folder / "lib" / name) if path.is_file()), None)
-    if found is None:
+    runtime = next(
+        (path for name in RUNTIMES for path in (folder / name, folder / "lib" / name) if path.is_file()), None
+    )
+    if runtime is None:
         raise SavedModuleError("TVM's runtime isn't installed; install it with: pip install tvtf")
-    ctypes.CDLL(str(found), ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)

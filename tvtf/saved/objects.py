@@ -1,7 +1,7 @@
-"""The objects of a saved model: which there are, how they hang together, and what takes their place when it is loaded.
+"""Lists the objects of a saved model and their edges, and creates the objects that take their place in a loaded model.
 
-Nodes are numbered as in the checkpoint beside them, as TensorFlow numbers them: breadth first, functions after the other
-children of an object, their traces after them.
+Nodes have the same numbers as in the model's checkpoint, as in TensorFlow: breadth first, an object's functions after its
+other children, and traces after the functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIGNATURES, ALIASES = "signatures", "function_aliases"
 
 
 class FunctionNode(Trackable):
-    """A ``tf.function`` among the objects; its traces are its children."""
+    """A node for a ``tf.function``; its children are its traces."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -36,82 +36,84 @@ class FunctionNode(Trackable):
 
 
 class ConcreteNode(Trackable):
-    """One trace of a function among the objects."""
+    """A node for one trace of a function."""
 
     def __init__(self, concrete: ConcreteFunction) -> None:
         self.concrete = concrete
 
 
 class ModelView(View):
-    """What hangs from an object, its functions and signatures included."""
+    """The graph of objects reachable from a root, with their functions and signatures."""
 
     def __init__(self, root: Trackable, signatures: SignatureMap, parts: Mapping[str, Any] | None = None) -> None:
-        """``parts``: functions and trackables that the root has beside its attributes."""
+        """``parts`` are functions and trackables of the root that are not attributes."""
         super().__init__(root)
         self.signatures = signatures
         self.parts = parts or {}
         self._wrapped: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """By name; a variable of another library's is the Variable that it holds, which is what functions read."""
+        """Returns an object's children by name; another library's variable is replaced by the Variable it holds, which functions read."""
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
         if isinstance(trackable, SignatureMap):
             functions = dict(trackable)
-        own = {name: of_library(child) for name, child in trackable._trackable_children().items()}
+        tracked = {name: of_library(child) for name, child in trackable._trackable_children().items()}
         if trackable is not self.root:
-            return own | {name: self.node_of(function) for name, function in functions.items()}
-        own.pop(SIGNATURES, None)
+            return tracked | {name: self.node_of(function) for name, function in functions.items()}
+        tracked.pop(SIGNATURES, None)
         parts = {name: self._part(part) for name, part in {**functions, **self.parts}.items()}
-        return own | parts | {SIGNATURES: self.signatures}
+        return tracked | parts | {SIGNATURES: self.signatures}
 
     def _part(self, part: Any) -> Trackable:
         return self.node_of(part) if isinstance(part, (Function, ConcreteFunction)) else part
 
     def node_of(self, function: Any) -> Trackable:
-        """The node that stands for a function, the same for the same."""
-        known = self._wrapped.get(id(function))
-        if known is None:
+        """Returns the node of a function, always the same one."""
+        cached = self._wrapped.get(id(function))
+        if cached is None:
             kind = FunctionNode if isinstance(function, Function) else ConcreteNode
-            known = self._wrapped[id(function)] = (function, kind(function))
-        return known[1]
+            cached = self._wrapped[id(function)] = (function, kind(function))
+        return cached[1]
 
 
 def functions_of(trackable: Any) -> dict[str, Any]:
-    """The functions among an object's attributes, those of its class included, by name in alphabetical order."""
+    """Returns the functions among an object's attributes and its class's, by name in alphabetical order."""
     names = {name for name in dir(type(trackable)) + list(vars(trackable)) if not name.startswith(BOUND)}
     names -= trackable._attributes_not_saved
-    found = {name: getattr(trackable, name, None) for name in sorted(names) if _holds_function(trackable, name)}
-    return {name: value for name, value in found.items() if isinstance(value, (Function, ConcreteFunction))}
+    attributes = {name: getattr(trackable, name, None) for name in sorted(names) if _holds_function(trackable, name)}
+    return {name: value for name, value in attributes.items() if isinstance(value, (Function, ConcreteFunction))}
 
 
 def _holds_function(trackable: Any, name: str) -> bool:
-    """Without running properties."""
-    held = vars(trackable).get(name, getattr(type(trackable), name, None))
-    return isinstance(held, (Function, ConcreteFunction))
+    """Whether an attribute is a function, without running properties."""
+    value = vars(trackable).get(name, getattr(type(trackable), name, None))
+    return isinstance(value, (Function, ConcreteFunction))
 
 
 # -- writing
 
 
 def describe(view: ModelView, function_number: Callable[[ConcreteFunction], Any]) -> list[dict[str, Any]]:
-    """Every node as JSON, in the order of node ids."""
+    """Encodes all nodes as JSON, in the order of their numbers."""
     nodes = view.nodes()
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
-    last_owned = len(view.paths())
+    owned_count = len(view.paths())
     return [
         _kind(node.trackable, node.key, function_number)
-        | {"children": _edges(view, node.trackable, numbers) if number < last_owned else []}
+        | {"children": _edges(view, node.trackable, numbers) if number < owned_count else []}
         | ({"slots": [list(slot) for slot in node.slots]} if node.slots else {})
         for number, node in enumerate(nodes)
     ]
 
 
 def _edges(view: ModelView, trackable: Trackable, numbers: Mapping[int, int]) -> list[list[Any]]:
+    """Returns the names and numbers of an object's children."""
     return [[name, numbers[id(child)]] for name, child in view.children(trackable).items()]
 
 
 @functools.singledispatch
 def _kind(trackable: Any, key: str, function_number: Callable[[ConcreteFunction], Any]) -> dict[str, Any]:
+    """Encodes a node's kind and properties as JSON."""
     return {"kind": "object"}
 
 
@@ -187,29 +189,29 @@ def _(value: Any, key: str, function_number: Any) -> dict[str, Any]:
 
 
 class _UserObject(AutoTrackable):
-    """An object of a loaded model: what the saved one tracked, and its functions."""
+    """An object of a loaded model, with the attributes that the saved object tracked, and its functions."""
 
     @property
     def variables(self) -> tuple[Any, ...]:
-        """All Variables that are reached from it, breadth first."""
+        """All Variables reachable from it, breadth first."""
         return tuple(t for t in View(self).objects() if isinstance(t, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Any, ...]:
-        """Those of `variables` that tapes watch by themselves."""
+        """The Variables that tapes watch automatically."""
         return tuple(v for v in self.variables if v.trainable)
 
 
 def user_object() -> _UserObject:
-    """An object of a class of its own, which `adopt` may make callable and give attributes of any name."""
+    """Returns an object of a new class, which `adopt` may make callable and give attributes of any name."""
     return type("_UserObject", (_UserObject,), {"__module__": __name__})()  # type: ignore[no-any-return]
 
 
 def adopt(parent: Any, name: str, child: Any) -> None:
-    """Makes ``child`` what ``name`` refers to in an object, list or dict that is being loaded.
+    """Sets the attribute, item or key ``name`` of an object, list or dict that is being loaded.
 
     Raises:
-      SavedModuleError: no object can have such a name.
+      SavedModuleError: the name is not allowed for an attribute.
     """
     if isinstance(parent, ListWrapper):
         while len(parent) <= int(name):
@@ -222,6 +224,7 @@ def adopt(parent: Any, name: str, child: Any) -> None:
 
 
 def _set_attribute(parent: Any, name: str, child: Any) -> None:
+    """Sets an attribute; Python looks ``__call__`` up on the class, so that it is set there."""
     if name == "__call__":
         type(parent).__call__ = lambda self, *args, **kwargs: child(*args, **kwargs)
         vars(parent)[name] = child
@@ -238,10 +241,10 @@ CONTAINERS: dict[str, Callable[[], Any]] = {"object": user_object, "list": ListW
 
 
 def check_nodes(nodes: Any, place: str) -> None:
-    """Whether every edge leads from a node that has children to one that is there.
+    """Checks that every edge leads to an existing node.
 
     Raises:
-      SavedModuleError: otherwise.
+      SavedModuleError: the list of nodes or an edge is invalid.
     """
     if not isinstance(nodes, list) or not nodes or not all(isinstance(node, dict) for node in nodes):
         raise SavedModuleError(f"{place} is damaged: it lists no objects")

@@ -1,4 +1,4 @@
-"""One concrete function as JSON: its arguments, its program in TVM's JSON, what it captures, and what it returns."""
+"""Stores a concrete function as JSON: its arguments, its program in TVM's JSON, its captures and its results."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ OP_NAME = re.compile(r'"tvtf\.(\w+)"')
 
 
 class NotSaveable(ValueError):
-    """A concrete function that no file holds, or not this one; the text says why."""
+    """A concrete function that can't be stored in a file; the text gives the reason."""
 
 
 # -- writing
 
 
 def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dict[str, Any]:
-    """A concrete function as JSON; ``number_of`` names what it captures.
+    """Encodes a concrete function as JSON; ``number_of`` returns the number of a captured object.
 
     Raises:
-      NotSaveable: it calls a Python function, or takes what is no plain value.
+      NotSaveable: it calls a Python function, or an argument is not a plain value.
     """
     results = concrete.results
     module = concrete.graph.module()
@@ -60,22 +60,22 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
         "results": [_result(kind, which, number_of) for kind, which in results.leaves],
         "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
         "updates": [[_position(concrete, variable), index] for variable, index in results.updates],
-        "waiting": _waiting(concrete),
+        "waiting": _deferred_calls(concrete),
         "sha256": checksum(program),
         "program": program,
     }
 
 
 def _check_saveable(name: str, program: Any) -> None:
-    """What could not be loaded again is told when it is saved."""
+    """Checks while saving that the program could be loaded again."""
     try:
-        allowed_ops.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
+        allowed_ops.check_ops(schema.check(program) - {PYTHON})  # `_saveable` names the Python function that is called
     except (schema.SchemaError, allowed_ops.NotAllowed) as why:
         raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
 def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
-    """Whether tables are read where a loaded program may read them: in no branch and no loop."""
+    """Checks that tables are read only where a loaded program may read them: outside branches and loops."""
     if any(isinstance(captured, TableRead) for captured in concrete.captures):
         try:
             program_checks.tables(module)
@@ -86,6 +86,7 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 
 
 def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
+    """Checks that a capture can be stored, and returns it."""
     if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(
             f"{concrete.name} calls a Python function (tf.py_function, tf.numpy_function), which a saved module does not "
@@ -99,22 +100,24 @@ def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
 
 
 def _arguments(concrete: ConcreteFunction) -> Any:
-    """The form of the arguments, with the specs of composite tensors, and the leaves."""
+    """Encodes the structure of the arguments, with the specs of composite tensors, and the leaves."""
     form = nest.map_structure(lambda each: each if nest.is_composite(each) else None, concrete.arguments.structure)
     try:
         return [encode(form), [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]]
     except NotPlain as cause:
-        raise NotSaveable(f"{concrete.name} was traced with {cause}, which is no value that a file holds") from None
+        raise NotSaveable(f"{concrete.name} was traced with {cause}, which can't be stored in a file") from None
 
 
-def _waiting(concrete: ConcreteFunction) -> Any:
-    """The calls that the program makes, in its branches and bodies, and in those of such calls, too."""
+def _deferred_calls(concrete: ConcreteFunction) -> Any:
+    """Encodes the deferred calls of the program, of its branches and bodies, and of the calls' own functions."""
     try:
         return deferred_calls.describe(
             deferred_calls.made_in(concrete.graph.module()) | (concrete.graph.root.waiting or {})
         )
     except NotPlain as cause:
-        raise NotSaveable(f"{concrete.name} waits for a rank with {cause}, which no file holds") from None
+        raise NotSaveable(
+            f"{concrete.name} defers a call of unknown rank with {cause}, which can't be stored in a file"
+        ) from None
 
 
 def _form(value: Any) -> Any:
@@ -132,6 +135,7 @@ def _spec_of(value: Any) -> Any:
 
 
 def _position(concrete: ConcreteFunction, variable: Variable) -> int:
+    """Returns the index of a Variable among the captures."""
     return next(i for i, c in enumerate(concrete.captures) if c is variable)
 
 
@@ -140,7 +144,7 @@ def _position(concrete: ConcreteFunction, variable: Variable) -> int:
 
 @dataclass
 class Program:
-    """A concrete function as it was read, checked, and tied to what it captures by `bind`."""
+    """A concrete function read from a file and checked; `bind` connects it to its captures."""
 
     name: str
     arguments: Arguments
@@ -154,16 +158,16 @@ class Program:
     bound: list[Any]
     constants: dict[int, Tensor]
     tables: list[int]
-    """Which of the captures are lookups in tables."""
+    """The positions of captures that are lookups in tables."""
 
     @property
     def inputs(self) -> list[TensorType]:
-        """The types of the tensors it takes; unknown dims have names."""
+        """The types of the tensor arguments; unknown dims have names."""
         return param_types(self.arguments)
 
     @property
     def count(self) -> int:
-        """How many values the program computes."""
+        """The number of values that the program computes."""
         return len(self.mod["main"].ret_ty.fields)
 
     @property
@@ -171,22 +175,22 @@ class Program:
         return nest.pack_sequence_as(self.structure, self.outputs, expand_composites=True)
 
     def described(self) -> Any:
-        """``(args, kwargs)`` with the spec of each tensor."""
+        """Returns ``(args, kwargs)`` with specs in place of tensors."""
         return self.arguments.described(named_spec)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function does, on tensors of the active trace.
+        """Evaluates the program on tensors of the active trace.
 
         Raises:
-          SavedModuleError: its graph, which fits the schema, does what can't be done.
+          SavedModuleError: the program can't be evaluated although it matches the schema.
         """
         try:
             return self._run(args, kwargs)
-        except NotImplementedError:
+        except NotImplementedError:  # a subclass of RuntimeError, raised for valid programs
             raise
         except (AttributeError, LookupError, AssertionError, RuntimeError) as cause:
-            told = f"function {self.name} can't run as it was saved ({type(cause).__name__}: {cause})"
-            raise SavedModuleError(f"{told}; the model is damaged, or another version of tvtf wrote it") from cause
+            message = f"function {self.name} can't run as it was saved ({type(cause).__name__}: {cause})"
+            raise SavedModuleError(f"{message}; the model is damaged, or another version of tvtf wrote it") from cause
 
     def _run(self, args: Any, kwargs: Any) -> Any:
         flat = nest.flatten((args, kwargs), expand_composites=True)
@@ -204,44 +208,50 @@ class Program:
         return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
 
     def trace(self, kind: type[ConcreteFunction] = ConcreteFunction) -> ConcreteFunction:
-        """The concrete function again."""
+        """Traces the program as a concrete function."""
         return kind.trace(Function(self.run, autograph=False, name=self.name), self.arguments)
 
     def fit(self, args: Any, kwargs: Any, convert: bool) -> list[Any] | None:
-        """The tensors among the arguments of a call, if these are what it was traced for; with ``convert``, made tensors."""
+        """Returns the tensors among a call's arguments if these match the traced ones, otherwise None.
+
+        With ``convert``, values that are not tensors are converted.
+        """
         try:
             flat = flatten_up_to(self.arguments.structure, (args, kwargs))
         except TypeError:
             return None
-        fitted = [] if flat is None else [_fitted(leaf, v, convert) for leaf, v in zip(self.arguments.leaves, flat)]
-        if flat is None or any(value is _MISFIT for value in fitted):
+        matched = [] if flat is None else [_matched(leaf, v, convert) for leaf, v in zip(self.arguments.leaves, flat)]
+        if flat is None or any(value is _MISMATCH for value in matched):
             return None
-        return [value for value, leaf in zip(fitted, self.arguments.leaves) if leaf.spec is not None]
+        return [value for value, leaf in zip(matched, self.arguments.leaves) if leaf.spec is not None]
 
 
-_MISFIT = object()
+_MISMATCH = object()
 
 
-def _fitted(leaf: Leaf, value: Any, convert: bool) -> Any:
+def _matched(leaf: Leaf, value: Any, convert: bool) -> Any:
+    """Returns an argument if it matches a leaf of the traced arguments, otherwise `_MISMATCH`."""
     if leaf.spec is None:
         same = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
-        return leaf.value if same else _MISFIT
+        return leaf.value if same else _MISMATCH
     if isinstance(value, TensorSpec):
-        return value if leaf.spec.dtype is value.dtype and leaf.spec.shape.is_compatible_with(value.shape) else _MISFIT
+        return (
+            value if leaf.spec.dtype is value.dtype and leaf.spec.shape.is_compatible_with(value.shape) else _MISMATCH
+        )
     if not convert and not is_tensor(value):
-        return _MISFIT
+        return _MISMATCH
     try:
         tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)
     except (TypeError, ValueError):
-        return _MISFIT
-    return tensor if leaf.spec.is_compatible_with(tensor) else _MISFIT
+        return _MISMATCH
+    return tensor if leaf.spec.is_compatible_with(tensor) else _MISMATCH
 
 
 def read(data: Any) -> Program:
-    """What `describe` wrote; nothing is built of it yet.
+    """Reads what `describe` wrote, without building anything from it.
 
     Raises:
-      SavedModuleError: it is damaged.
+      SavedModuleError: the data is damaged.
     """
     try:
         return _read(data)
@@ -276,11 +286,11 @@ def _read(data: Mapping[str, Any]) -> Program:
 
 
 def _read_arguments(structure: Any, leaves: Any) -> Arguments:
-    read = [_read_leaf(*leaf) for leaf in leaves]
-    decoded = decode(structure)
-    if len(nest.flatten(decoded, expand_composites=True)) != len(read):
-        raise ValueError("its arguments don't have the form that it tells")
-    return Arguments(decoded, read)
+    decoded_leaves = [_read_leaf(*leaf) for leaf in leaves]
+    decoded_structure = decode(structure)
+    if len(nest.flatten(decoded_structure, expand_composites=True)) != len(decoded_leaves):
+        raise ValueError("the number of its arguments is not that of their structure")
+    return Arguments(decoded_structure, decoded_leaves)
 
 
 def _read_leaf(name: str, content: Any) -> Leaf:
@@ -289,10 +299,10 @@ def _read_leaf(name: str, content: Any) -> Leaf:
 
 
 def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool = False) -> ir.IRModule:
-    """TVM's JSON as a module, which only reads what `schema` found to be a program of allowed ops.
+    """Reads a program from TVM's JSON after checking it against `schema` and the allowed ops.
 
-    The ops that it names must be known to TVM before. One that may read tables calls Python for that, which is looked into when
-    it is bound.
+    TVM must know the program's ops before it reads them. Reading a table is a call of Python; `bind` checks that the
+    function that is called is such a lookup.
     """
     try:
         ops = schema.check(program)
@@ -309,6 +319,7 @@ def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool =
 
 
 def _loaded(text: str) -> ir.IRModule:
+    """Reads TVM's JSON, and checks that it is a module with a main function."""
     try:
         mod = tvm.ir.load_json(text)
         main = mod["main"]
@@ -320,14 +331,16 @@ def _loaded(text: str) -> ir.IRModule:
 
 
 def _check(program: Program) -> None:
-    """Whether numbers refer to what is there, and the program takes and gives what is told."""
+    """Checks that the numbers in a description refer to existing values, and that its types are those of the program."""
     name, main = program.name, program.mod["main"]
-    wanted = len(program.inputs) + len(program.captures)
-    if len(main.params) != wanted:
-        raise SavedModuleError(f"the program of {name} takes {len(main.params)} values, and it tells of {wanted}")
-    for param, told in zip(main.params, program.inputs):
-        _check_param(name, param.ty, told)
-    limits = {"computed": program.count, "param": wanted, "value": None}
+    count = len(program.inputs) + len(program.captures)
+    if len(main.params) != count:
+        raise SavedModuleError(
+            f"the program of {name} takes {len(main.params)} values, but its description has {count}"
+        )
+    for param, input_type in zip(main.params, program.inputs):
+        _check_param(name, param.ty, input_type)
+    limits = {"computed": program.count, "param": count, "value": None}
     for kind, which in program.results:
         limit = limits[kind]
         if limit is not None and not 0 <= which < limit:
@@ -337,54 +350,59 @@ def _check(program: Program) -> None:
             raise SavedModuleError(f"{name} updates capture {position} with value {index}, which isn't there")
     counts = {len(program.results), len(program.outputs), len(nest.flatten(program.structure, expand_composites=True))}
     if len(counts) != 1:
-        raise SavedModuleError(f"{name} returns another number of values than it tells")
+        raise SavedModuleError(f"{name} returns {len(program.results)} values, which its structure does not match")
 
 
-def _check_param(name: str, found: relax.TensorType, told: TensorType) -> None:
-    if not isinstance(told.shape, AnyShape):
-        _check_type(name, dialect.from_relax_type(found), told)
-    elif found.ndim != -1 or found.dtype != told.dtype.name:
+def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> None:
+    """Checks that a parameter of the program has the type in the description."""
+    if not isinstance(described.shape, AnyShape):
+        _check_type(name, dialect.from_relax_type(actual), described)
+    elif actual.ndim != -1 or actual.dtype != described.dtype.name:
         raise SavedModuleError(
-            f"the program of {name} takes {found}, and it tells of a {told.dtype.name} tensor of unknown rank"
+            f"the program of {name} takes {actual}, but its description has a {described.dtype.name} tensor of unknown rank"
         )
 
 
-def _check_capture(name: str, found: relax.TensorType, thing: Any) -> None:
-    """The program takes any size, or rank, that the Variable may have."""
-    declared = TensorSpec(thing.shape, thing.dtype)
-    sizes = None if found.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in found.shape.values]
-    if dialect.relax_dtype(thing.dtype) != str(found.dtype) or not TensorShape(sizes).is_compatible_with(thing.shape):
-        raise SavedModuleError(f"the program of {name} takes {found}, and it tells of {declared}")
+def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
+    """Checks that the program takes every size and rank that a captured Variable may have."""
+    declared = TensorSpec(captured.shape, captured.dtype)
+    sizes = None if actual.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in actual.shape.values]
+    if dialect.relax_dtype(captured.dtype) != str(actual.dtype) or not TensorShape(sizes).is_compatible_with(
+        captured.shape
+    ):
+        raise SavedModuleError(f"the program of {name} takes {actual}, but captures {declared}")
 
 
-def _check_type(name: str, found: TensorType, told: TensorType) -> None:
-    same = found.dtype is told.dtype and len(found.shape) == len(told.shape)
-    if not same or any(isinstance(d, int) and d != e for d, e in zip(told.shape, found.shape)):
-        raise SavedModuleError(f"the program of {name} takes {found}, and it tells of {told}")
+def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
+    """Checks that a type has the dtype, rank and static dims of the described one."""
+    same = actual.dtype is described.dtype and len(actual.shape) == len(described.shape)
+    if not same or any(isinstance(d, int) and d != e for d, e in zip(described.shape, actual.shape)):
+        raise SavedModuleError(f"the program of {name} takes {actual}, but its description has {described}")
 
 
-def bind(program: Program, things: Sequence[Any], place: str) -> None:
-    """Ties a program to the Variables and constants of its file.
+def bind(program: Program, captures: Sequence[Any], place: str) -> None:
+    """Connects a program to the Variables, constants and tables of its file.
 
     Raises:
-      SavedModuleError: one isn't there, or has another type.
+      SavedModuleError: one of them is missing or has the wrong type.
     """
     params = program.mod["main"].params[len(program.inputs) :]
-    program.bound = [_thing(things, number, place) for number in program.captures]
+    program.bound = [_capture(captures, number, place) for number in program.captures]
     for position in program.tables:
         if position < 0 or not isinstance(program.bound[position], TableRead):
             raise SavedModuleError(f"the program of {program.name} can't be run: {program_checks.MSG_PYTHON}")
-    for thing, param in zip(program.bound, params):
-        _check_capture(program.name, param.ty, thing)
+    for capture, param in zip(program.bound, params):
+        _check_capture(program.name, param.ty, capture)
     for kind, which in program.results:
         if kind == "value" and which is not None:
-            program.constants[which] = _thing(things, which, place)
+            program.constants[which] = _capture(captures, which, place)
     for position, _ in program.updates:
         if not isinstance(program.bound[position], Variable):
-            raise SavedModuleError(f"{place}: {program.name} updates what is no Variable")
+            raise SavedModuleError(f"{place}: {program.name} updates a capture that is not a Variable")
 
 
-def _thing(things: Sequence[Any], number: int, place: str) -> Any:
-    if not 0 <= number < len(things) or things[number] is None:
+def _capture(captures: Sequence[Any], number: int, place: str) -> Any:
+    """Returns the object of a number."""
+    if not 0 <= number < len(captures) or captures[number] is None:
         raise SavedModuleError(f"{place} refers to value {number}, which isn't there")
-    return things[number]
+    return captures[number]

@@ -1,4 +1,4 @@
-"""Whether the functions of a loaded program make sense: values defined before use, calls that their primitives take."""
+"""Checks the functions of a loaded program: values are defined before use, and calls match their primitives."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved mod
 
 
 def tables(mod: ir.IRModule) -> list[int]:
-    """The parameters of the main function that it calls Python by, which must stand for lookups in tables.
+    """Returns the positions of the main function's parameters that calls of Python use, which must be lookups in tables.
 
     Raises:
-      Misfit: it calls Python otherwise.
+      SchemaError: Python is called outside the main function, or through anything but a parameter.
     """
     params = {param: position for position, param in enumerate(mod["main"].params)}
-    found: list[int] = []
+    positions: list[int] = []
     for gv, function in mod.functions.items():
         for block in function.body.blocks:
             for call in (binding.value for binding in block.bindings):
@@ -32,23 +32,24 @@ def tables(mod: ir.IRModule) -> list[int]:
                     bound = dialect.read(call)
                     if gv.name_hint != "main" or bound.inputs[0] not in params or _is_recorded(bound):
                         raise SchemaError(MSG_PYTHON)
-                    found.append(params[bound.inputs[0]])
-    return found
+                    positions.append(params[bound.inputs[0]])
+    return positions
 
 
 def _is_recorded(bound: Any) -> bool:
+    """Whether a call of Python has a gradient, which would call Python again."""
     return bool(bound.attrs.get("differentiable", True) or bound.attrs.get("backward", True))
 
 
 def check(mod: ir.IRModule, keys: Collection[int]) -> None:
-    """Refuses a module in which a value is used before it is defined, or a call has arguments that its primitive refuses.
+    """Checks that a module defines values before using them, and that its calls have arguments that their primitives accept.
 
     Args:
-      mod: what TVM read; its graph was checked before.
-      keys: of the calls that wait, which the program may make.
+      mod: the module that TVM read; `schema` has checked its graph.
+      keys: the keys of the deferred calls that the program may make.
 
     Raises:
-      Misfit: with the function and the value.
+      SchemaError: a function is invalid; the text has its name and that of the value.
     """
     functions = {gv.name_hint: function for gv, function in mod.functions.items()}
     graphs = {name: _check_function(name, function, keys) for name, function in functions.items()}
@@ -59,7 +60,10 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
 
 
 def _check_calls_end(graphs: dict[str, set[str]]) -> None:
-    """Functions of control flow call others; going on to take away those that call none left must take away all."""
+    """Checks that no function calls itself, directly or through others.
+
+    Functions that call none of those left are removed until nothing changes; what is left then is in a cycle.
+    """
     left = dict(graphs)
     while ended := [name for name, used in left.items() if not used & left.keys()]:
         for name in ended:
@@ -69,55 +73,58 @@ def _check_calls_end(graphs: dict[str, set[str]]) -> None:
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
-    """The functions that it calls."""
+    """Checks a function's values in order, and returns the names of the functions that it calls."""
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
-    known, used = set(function.params), set()
+    defined, used = set(function.params), set()
     for block in function.body.blocks:
         for binding in block.bindings:
             try:
-                _check_value(binding.value, known, keys)
+                _check_value(binding.value, defined, keys)
                 used |= _graphs_of(binding.value)
                 _check_bound(binding)
             except SchemaError as why:
                 raise SchemaError(f"{name}, value {binding.var.name!r:.40}: {why}") from None
-            if binding.var in known:
+            if binding.var in defined:
                 raise SchemaError(f"{name} defines {binding.var.name!r:.40} twice")
-            known.add(binding.var)
-    _check_defined([function.body.body], known)
+            defined.add(binding.var)
+    _check_defined([function.body.body], defined)
     if not same_form(function.body.body.ty, function.ret_ty):
-        raise SchemaError(f"{name} returns another type than it tells")
+        raise SchemaError(f"{name} returns {function.body.body.ty}, but its type declares {function.ret_ty}")
     return used
 
 
 def _graphs_of(value: Any) -> set[str]:
+    """Returns the names of the functions that a call has among its arguments."""
     args = value.args if isinstance(value, relax.Call) else ()
     return {arg.name_hint for arg in args if isinstance(arg, ir.GlobalVar)}
 
 
-def _check_value(value: Any, known: Collection[Any], keys: Collection[int]) -> None:
+def _check_value(value: Any, defined: Collection[Any], keys: Collection[int]) -> None:
+    """Checks a bound value: a call, an item of a tuple, or another value."""
     if isinstance(value, relax.Call):
-        _check_defined(value.args, known)
+        _check_defined(value.args, defined)
         _check_call(value, keys)
     elif isinstance(value, relax.TupleGetItem):
-        _check_defined([value.tuple_value], known)
-        of = value.tuple_value.ty
-        if not isinstance(of, relax.TupleType) or value.index >= len(of.fields):
-            raise SchemaError(f"it is item {value.index} of {of}")
-        if not same_form(of.fields[value.index], value.ty):
-            raise SchemaError("it is of another type than the item")
+        _check_defined([value.tuple_value], defined)
+        tuple_type = value.tuple_value.ty
+        if not isinstance(tuple_type, relax.TupleType) or value.index >= len(tuple_type.fields):
+            raise SchemaError(f"it is item {value.index} of {tuple_type}")
+        if not same_form(tuple_type.fields[value.index], value.ty):
+            raise SchemaError("its type is not that of the tuple's item")
     else:
-        _check_defined([value], known)
+        _check_defined([value], defined)
 
 
-def _check_defined(values: Iterable[Any], known: Collection[Any]) -> None:
+def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
+    """Checks that variables are defined, also in nested tuples."""
     for value in values:
-        if isinstance(value, relax.Var) and value not in known:
+        if isinstance(value, relax.Var) and value not in defined:
             raise SchemaError(f"{value.name!r:.40} is used and not defined")
         if isinstance(value, relax.Tuple):
-            _check_defined(value.fields, known)
+            _check_defined(value.fields, defined)
             if not same_form(relax.TupleType([each.ty for each in value.fields]), value.ty):
-                raise SchemaError("a tuple tells of other types than it holds")
+                raise SchemaError("the type of a tuple is not that of its items")
 
 
 def _check_bound(binding: Any) -> None:
@@ -126,6 +133,7 @@ def _check_bound(binding: Any) -> None:
 
 
 def _check_call(call: Any, keys: Collection[int]) -> None:
+    """Checks a call's attributes, and its type if that can be computed."""
     try:
         bound = dialect.read(call)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as cause:
@@ -141,35 +149,37 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
 
 
 def _can_be_typed(call: Any, bound: Any) -> bool:
-    """Types of unknown shape, and functions among the attributes, are known when the program is traced."""
+    """Whether a call's type can be computed here; with unknown shapes or functions as arguments, tracing does it."""
     if any(isinstance(arg, ir.GlobalVar) for arg in call.args):
         return False
     return all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in bound.inputs)
 
 
 def _check_typed(call: Any, bound: Any) -> None:
+    """Checks that a call's declared type is the one that its primitive infers."""
     types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
     try:
-        found = bound.primitive.typed(*types, **bound.attrs)
-    except Exception as cause:  # what a type rule makes of attributes that its front would have refused
+        inferred = bound.primitive.typed(*types, **bound.attrs)
+    except Exception as cause:  # type rules assume attributes that the public function has validated
         raise SchemaError(f"{bound.primitive.tf_name} can't take {call.attrs}: {cause}") from cause
-    single = isinstance(found, TensorType)
+    single = isinstance(inferred, TensorType)
     if single is isinstance(call.ty, relax.TupleType):
-        raise SchemaError(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
-    told = [call.ty] if single else list(call.ty.fields)
-    results = as_tuple(found) if not single else (found,)
-    if len(told) != len(results) or not all(map(_is_of_form, told, results)):
-        raise SchemaError(f"{bound.primitive.tf_name} gives {found}, and it tells of {call.ty}")
+        raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
+    declared = [call.ty] if single else list(call.ty.fields)
+    results = as_tuple(inferred) if not single else (inferred,)
+    if len(declared) != len(results) or not all(map(_matches, declared, results)):
+        raise SchemaError(f"{bound.primitive.tf_name} gives {inferred}, but its declared type is {call.ty}")
 
 
-def _is_of_form(told: Any, found: TensorType) -> bool:
-    if not isinstance(told, relax.TensorType) or str(told.dtype) != dialect.relax_dtype(found.dtype):
+def _matches(declared: Any, inferred: TensorType) -> bool:
+    """Whether a declared type has the dtype and, if known, the rank of the inferred one."""
+    if not isinstance(declared, relax.TensorType) or str(declared.dtype) != dialect.relax_dtype(inferred.dtype):
         return False
-    return told.ndim == -1 or not isinstance(found.shape, tuple) or told.ndim == len(found.shape)
+    return declared.ndim == -1 or not isinstance(inferred.shape, tuple) or declared.ndim == len(inferred.shape)
 
 
 def same_form(a: Any, b: Any) -> bool:
-    """Whether two types are of the same structure, dtypes and ranks, as far as these are known."""
+    """Whether two types have the same structure and dtypes, and the same ranks where both are known."""
     if isinstance(a, relax.TupleType):
         if not isinstance(b, relax.TupleType) or len(a.fields) != len(b.fields):
             return False

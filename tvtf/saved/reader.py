@@ -1,4 +1,4 @@
-"""Reading a saved model: all of it is checked first, then its objects are made and tied together."""
+"""Reads a saved model: checks all of it, then creates its objects and connects them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tvtf.train.bundle import Reader
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How to load a model.
+    """Options of `load`.
 
     Args:
-      experimental_skip_checkpoint: leave the Variables zero.
-      experimental_load_function_aliases: give the model ``function_aliases``, a dict of functions by their other names.
+      experimental_skip_checkpoint: set the Variables to zero instead of their saved values.
+      experimental_load_function_aliases: set the attribute ``function_aliases``, a dict of functions by alias.
 
-    The other arguments are TensorFlow's, for which there is nothing to do here.
+    The other arguments are TensorFlow's and have no effect here.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/LoadOptions
     """
@@ -52,9 +52,9 @@ class LoadOptions:
 
 
 def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) -> Any:
-    """Reads what `save` wrote: an object with the saved one's attributes, Variables and functions, of no class of yours.
+    """Reads what `save` wrote, as an object with the saved attributes, Variables and functions, without the user's classes.
 
-    Files, versions, checksums, shapes and dtypes are checked before anything is made.
+    Files, versions, checksums, shapes and dtypes are checked before any object is created.
 
     Args:
       export_dir: the folder.
@@ -66,29 +66,30 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
 
     Raises:
       OSError: the folder holds no saved model.
-      SavedModuleError: it is of another version, damaged, or TensorFlow's; a ValueError.
-      ValueError: other tags.
+      SavedModuleError: the model has another version, is damaged, or was saved by TensorFlow; a ValueError.
+      ValueError: ``tags`` are not those of the model.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/load
     """
     place = os.fspath(export_dir)
     _check_tags(tags, place)
     with layout.damage_named(place):
-        return _made(place, options or LoadOptions())
+        return _load_consistent(place, options or LoadOptions())
 
 
-def _made(place: str, options: LoadOptions) -> Any:
-    """The model; of another one that takes its place meanwhile, all.
+def _load_consistent(place: str, options: LoadOptions) -> Any:
+    """Reads the model, again if another save replaces it meanwhile.
 
-    A save waits while its folder is read; where the disk knows no locks, what was read during one is read again.
+    A lock makes saves wait while their folder is read. Some file systems have no locks; there, a model that changed during
+    the read is read again.
     """
     while True:
         with _unchanged(place):
             before = layout.stamp(place)
             try:
-                data, base = layout.found(place)
-                model = _Model(data, Path(place), base, options).made()
-            except Exception:  # of a model that was replaced while it was read; else it is raised again
+                data, base = layout.locate(place)
+                model = _Model(data, Path(place), base, options).create()
+            except Exception:  # caused by the replacement, if the stamp has changed
                 if layout.stamp(place) == before:
                     raise
             else:
@@ -97,7 +98,7 @@ def _made(place: str, options: LoadOptions) -> Any:
 
 
 def _unchanged(place: str) -> contextlib.AbstractContextManager[None]:
-    """Has saves to a folder wait while it is read; a folder that isn't there has no saves."""
+    """Locks an existing folder so that saves to it wait."""
     return shared(place) if os.path.isdir(place) else contextlib.nullcontext()
 
 
@@ -110,7 +111,7 @@ def _check_tags(tags: Any, place: str) -> None:
 
 
 class _Model:
-    """A description that was read, and what is made of it."""
+    """The description of a saved model, and the objects created from it."""
 
     def __init__(self, data: dict[str, Any], folder: Path, base: Path, options: LoadOptions) -> None:
         self.folder, self.base, self.skip = folder, base, options.experimental_skip_checkpoint
@@ -123,7 +124,7 @@ class _Model:
         self.things: list[Any] = entry(data, "things", self.place)
         self.arrays = self._arrays()
         self.constants = self._constants()
-        self.made_nodes: dict[int, Any] = {}
+        self.objects_by_node: dict[int, Any] = {}
 
     def _damaged(self, why: object) -> SavedModuleError:
         return SavedModuleError(f"{self.place} is damaged: {why}; save the model again")
@@ -131,6 +132,7 @@ class _Model:
     # -- checks
 
     def _programs(self, listed: Any) -> list[Program]:
+        """Reads and checks the functions' programs."""
         if not isinstance(listed, list):
             raise self._damaged("it lists no functions")
         try:
@@ -139,6 +141,7 @@ class _Model:
             raise self._damaged(cause) from cause
 
     def _open(self, name: str) -> Reader:
+        """Opens a bundle of tensors and verifies its checksums."""
         if layout.index_of(name) not in self.listed:
             raise self._damaged(f"it has no {name}")
         try:
@@ -149,30 +152,32 @@ class _Model:
         return reader
 
     def _arrays(self) -> dict[int, np.ndarray]:
-        """The Variables' values by node."""
+        """Reads the Variables' values, by node number."""
         variables = {i: node for i, node in enumerate(self.nodes) if node.get("kind") == "variable"}
         reader = self._open(layout.VARIABLES)
         return {number: self._array(reader, node) for number, node in variables.items()}
 
     def _array(self, reader: Reader, node: dict[str, Any]) -> np.ndarray:
+        """Reads the value of a Variable after checking its dtype and shape against the description."""
         key, name = str(entry(node, "key", self.place)), entry(node, "name", self.place)
-        found = reader.entries.get(key)
+        stored = reader.entries.get(key)
         shape = entry(node, "shape", self.place)
-        told = f"{entry(node, 'dtype', self.place)} {shape}"
-        if found is None:
+        expected = f"{entry(node, 'dtype', self.place)} {shape}"
+        if stored is None:
             raise self._damaged(f"the value of {name} isn't in {layout.VARIABLES}")
         fits = shape is None or (
-            len(shape) == len(found.shape) and all(d in (None, s) for d, s in zip(shape, found.shape))
+            len(shape) == len(stored.shape) and all(d in (None, s) for d, s in zip(shape, stored.shape))
         )
-        if not fits or found.dtype.name != node["dtype"]:
+        if not fits or stored.dtype.name != node["dtype"]:
             raise SavedModuleError(
-                f"the variables in {self.folder} don't fit its description: {name} must be {told}, but is {found.dtype.name} "
-                f"{list(found.shape)}; save the model again"
+                f"the variables in {self.folder} don't fit its description: {name} must be {expected}, but is {stored.dtype.name} "
+                f"{list(stored.shape)}; save the model again"
             )
-        return np.zeros(found.shape, found.dtype.np) if self.skip else reader.read(key)
+        return np.zeros(stored.shape, stored.dtype.np) if self.skip else reader.read(key)
 
     def _constants(self) -> dict[str, EagerTensor]:
-        things = self._checked_things()
+        """Reads the constants that functions capture, by key."""
+        things = self._checked_captures()
         keys = [which for kind, which in things if kind == "constant"]
         keys += [key for kind, which in things if kind == "table" for key in which]
         if not keys:
@@ -183,7 +188,8 @@ class _Model:
             raise self._damaged(f"constant {missing[0]} isn't in {layout.CONSTANTS}")
         return {key: EagerTensor(reader.read(key)) for key in keys}
 
-    def _checked_things(self) -> list[tuple[str, Any]]:
+    def _checked_captures(self) -> list[tuple[str, Any]]:
+        """Returns the descriptions of captured objects after checking their form."""
         for thing in self.things if isinstance(self.things, list) else [None]:
             kind, which = thing if isinstance(thing, list) and len(thing) == 2 else (None, None)
             is_node = kind == "object" and type(which) is int and 0 <= which < len(self.nodes)
@@ -195,59 +201,62 @@ class _Model:
 
     # -- making
 
-    def made(self) -> Any:
-        """The root object, with everything that hangs from it."""
+    def create(self) -> Any:
+        """Creates the root object and everything that is reachable from it."""
         for number, node in enumerate(self.nodes):
             maker = _MAKERS.get(str(node.get("kind")))
             if maker is None and node.get("kind") != "tuple":
                 raise self._damaged(f"object {number} is of kind {node.get('kind')!r}")
             if maker is not None and node["kind"] in FIRST:
-                self.made_nodes[number] = maker(self, number, node)
+                self.objects_by_node[number] = maker(self, number, node)
         self._bind_programs()
         for number, node in enumerate(self.nodes):
             if node["kind"] in objects.CONTAINERS:
                 for name, child in node["children"]:
-                    objects.adopt(self.made_nodes[number], name, self._node(child))
+                    objects.adopt(self.objects_by_node[number], name, self._node(child))
         self._name_aliases()
-        return self.made_nodes[0]
+        return self.objects_by_node[0]
 
     def _name_aliases(self) -> None:
-        """The object that holds the root's functions by their other names is a dict of them, where that is asked for."""
+        """Replaces the object that holds the root's function aliases by a dict, or removes it."""
         numbers = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
         if not numbers or self.nodes[numbers[0]]["kind"] != "object":
             return
-        root, holder = self.made_nodes[0], self.made_nodes[numbers[0]]
+        root, holder = self.objects_by_node[0], self.objects_by_node[numbers[0]]
         delattr(root, objects.ALIASES)
         if self.has_aliases:
             named = {name: getattr(holder, name) for name, _ in self.nodes[numbers[0]]["children"]}
             object.__setattr__(root, objects.ALIASES, named)
 
     def _bind_programs(self) -> None:
-        known = [self._thing(kind, which) for kind, which in self.things]
+        """Connects the programs to the objects that they capture."""
+        captures = [self._captured(kind, which) for kind, which in self.things]
         for each in self.programs:
-            program.bind(each, known, self.place)
+            program.bind(each, captures, self.place)
 
-    def _thing(self, kind: str, which: Any) -> Any:
+    def _captured(self, kind: str, which: Any) -> Any:
+        """Returns a captured object by its kind and its key or number."""
         if kind == "constant":
             return self.constants[which]
         if kind == "table":
             return self._table(*(self.constants[key].eager_array() for key in which))
-        made = self.made_nodes.get(which)
-        return made.asset_path if isinstance(made, Asset) else made if isinstance(made, Variable) else None
+        node = self.objects_by_node.get(which)
+        return node.asset_path if isinstance(node, Asset) else node if isinstance(node, Variable) else None
 
     def _table(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> TableRead:
+        """Returns a lookup in a table after checking the shapes of keys and values."""
         if keys.ndim != 1 or keys.shape != values.shape or default.ndim or default.dtype != values.dtype:
-            raise self._damaged("a table has other values than keys")
+            raise self._damaged("a table's keys and values differ in shape, or its default in dtype")
         return TableRead(keys, values, default)
 
     def _node(self, number: int) -> Any:
-        """An object; functions and tuples are made when they are first asked for."""
-        if number not in self.made_nodes:
+        """Returns an object; functions and tuples are created when first needed, as they refer to other objects."""
+        if number not in self.objects_by_node:
             node = self.nodes[number]
-            self.made_nodes[number] = (
+            self.objects_by_node[number] = (
                 self._tuple(node) if node["kind"] == "tuple" else _MAKERS[node["kind"]](self, number, node)
             )
-        return self.made_nodes[number]
+        return self.objects_by_node[number]
 
     def _tuple(self, node: dict[str, Any]) -> Any:
         try:
@@ -262,16 +271,18 @@ class _Model:
 
 
 def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
+    """Creates a Variable with its saved value."""
     array, shape = model.arrays[number], node["shape"]
     fixed = shape is not None and None not in shape
-    made = Variable(
+    variable = Variable(
         array, bool(node.get("trainable")), dtype=dtypes.from_array(array), shape=None if fixed else TensorShape(shape)
     )
-    made._shared_name = str(node["name"])
-    return made
+    variable._shared_name = str(node["name"])
+    return variable
 
 
 def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
+    """Creates an asset of a file in the model's folder."""
     name = str(node.get("file"))
     if name not in model.listed:
         raise model._damaged(f"the asset {name!r} is not among its files")
@@ -279,6 +290,7 @@ def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
 
 
 def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunction:
+    """Creates a function that runs its saved programs."""
     signature = decode_signature(entry(node, "signature", model.place))
     specs = node.get("specs")
     programs = [model.program(each) for each in entry(node, "functions", model.place)]
@@ -287,26 +299,31 @@ def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunct
 
 
 def _concrete(model: _Model, number: int, node: dict[str, Any]) -> ConcreteFunction:
-    made = model.program(node.get("function")).trace()
-    made._signature = decode_signature(entry(node, "signature", model.place))
-    return made
+    """Creates a concrete function of its saved program."""
+    concrete = model.program(node.get("function")).trace()
+    concrete._signature = decode_signature(entry(node, "signature", model.place))
+    return concrete
 
 
 def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMap:
-    def maker(child: int) -> Callable[[], ConcreteFunction]:
-        found = model.program(model.nodes[child].get("function"))
-        names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
-        if sorted(names) != sorted(found.arguments.names):
-            raise model._damaged(f"a signature of {found.name} names {names}, and its program {found.arguments.names}")
-        return lambda: found.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
+    """Creates the signatures, which are traced when first used."""
 
-    return SignatureMap({name: maker(child) for name, child in node["children"]})
+    def maker_of(child: int) -> Callable[[], ConcreteFunction]:
+        signature_program = model.program(model.nodes[child].get("function"))
+        names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
+        if sorted(names) != sorted(signature_program.arguments.names):
+            raise model._damaged(
+                f"a signature of {signature_program.name} names {names}, and its program {signature_program.arguments.names}"
+            )
+        return lambda: signature_program.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
+
+    return SignatureMap({name: maker_of(child) for name, child in node["children"]})
 
 
 TABLE = ("keys", "values", "default")
-"""The constants of a lookup in a table."""
+"""The names of the constants of a lookup in a table."""
 FIRST = (*objects.CONTAINERS, "variable", "asset")
-"""What functions may capture, or holds others: made before them."""
+"""The kinds of objects that are created first: functions capture them, or they contain others."""
 
 _MAKERS: dict[str, Callable[[_Model, int, dict[str, Any]], Any]] = {
     **{kind: (lambda model, number, node, make=make: make()) for kind, make in objects.CONTAINERS.items()},  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Functions of a loaded model: what they were saved with is all that they can be called with."""
+"""Functions of a loaded model, which can be called only with arguments for which a program was saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvtf.saved.program import Program
 
 
 class RestoredFunction(Function):
-    """A polymorphic function whose traces are programs that were loaded."""
+    """A polymorphic function whose traces are loaded programs."""
 
     def __init__(
         self, name: str, signature: inspect.Signature, specs: Any, programs: Sequence[Program], left_out: Sequence[str]
@@ -29,10 +29,10 @@ class RestoredFunction(Function):
         super().__init__(python, specs, autograph=False, name=name)
         self.programs = list(programs)
         self.left_out = list(left_out)
-        self._traced: dict[int, ConcreteFunction] = {}
+        self._printed: dict[int, ConcreteFunction] = {}
 
     def _call_slowly(self, args: Any, kwargs: Any) -> Any:
-        """There is no Python to run: it is the same under ``tf.config.run_functions_eagerly``."""
+        """Calls the matching program; without Python code, ``tf.config.run_functions_eagerly`` has no effect."""
         concrete, tensors = self._matching(args, kwargs)
         key = None if kwargs else fast_key(args)
         if key is not None and len(tensors) == len(args):
@@ -40,11 +40,11 @@ class RestoredFunction(Function):
         return concrete.call_flat(tensors)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The trace for these arguments; tensors may be given as ``TensorSpec``.
+        """Returns the trace for these arguments; tensors may be replaced by ``TensorSpec`` objects.
 
         Raises:
-          TypeError: they don't fit its ``input_signature``.
-          ValueError: it was not saved with such arguments.
+          TypeError: the arguments don't match the ``input_signature``.
+          ValueError: no saved program takes such arguments.
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
@@ -55,7 +55,7 @@ class RestoredFunction(Function):
         return [self._trace_of(program) for program in self.programs]
 
     def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
-        """The first program that takes the arguments as they are, or the first that takes them made tensors.
+        """Returns the first program that takes the arguments unchanged, or else the first that takes them converted to tensors.
 
         Raises:
           TypeError, ValueError: as `get_concrete_function`.
@@ -69,17 +69,19 @@ class RestoredFunction(Function):
         if self.input_signature is not None:
             self.signature.bind(args, kwargs)  # raises TypeError, naming what can't be cast
         names = iter(self.signature._leaf_names(structure))
-        raise ValueError(self._no_match(*nest.map_structure(lambda value: _traced(next(names), value), structure)))
+        raise ValueError(self._no_match(*nest.map_structure(lambda value: _printed(next(names), value), structure)))
 
     def _trace_of(self, program: Program) -> ConcreteFunction:
+        """Returns the trace of a program, made when first needed."""
         with self._lock:
-            known = self._traced.get(id(program))
-            if known is None:
-                known = self._traced[id(program)] = program.trace()
-                known._signature = self.signature.python
-            return known
+            concrete = self._printed.get(id(program))
+            if concrete is None:
+                concrete = self._printed[id(program)] = program.trace()
+                concrete._signature = self.signature.python
+            return concrete
 
     def _no_match(self, args: Any, kwargs: Any) -> str:
+        """Returns TensorFlow's error text for arguments that match no program."""
         if not self.programs:
             return " ".join(["Found zero restored functions for caller function.", *self.left_out])
         options = [_option(index, program) for index, program in enumerate(self.programs, 1)]
@@ -90,16 +92,16 @@ class RestoredFunction(Function):
         )
 
 
-def _traced(name: str, value: Any) -> Any:
-    """An argument as messages show it: a tensor by its type."""
+def _printed(name: str, value: Any) -> Any:
+    """Returns an argument as it appears in error texts: a tensor as its type."""
     if not isinstance(value, (Tensor, np.ndarray)):
         return value
     tensor = convert_to_tensor(value)
-    return _Shown(f"<tf.Tensor '{name}:0' shape={tensor.shape} dtype={tensor.dtype.name}>")
+    return _Unquoted(f"<tf.Tensor '{name}:0' shape={tensor.shape} dtype={tensor.dtype.name}>")
 
 
-class _Shown(str):
-    """A text that shows without quotes."""
+class _Unquoted(str):
+    """A text whose ``repr`` has no quotes."""
 
     def __repr__(self) -> str:
         return str(self)

@@ -1,7 +1,7 @@
-"""What TVM's JSON of a saved program may hold, checked completely before TVM reads it: TVM believes what it is told.
+"""Checks TVM's JSON of a saved program completely before TVM reads it, because TVM trusts its input.
 
-The graph is a list of nodes in which each refers to earlier ones alone, so that it has no cycles. `FIELDS` tells what every
-field of every type must be; types, fields and ops that stand in no list are refused.
+The graph is a list of nodes that refer only to earlier nodes, so that it has no cycles. `FIELDS` declares the type of every
+field of every node type; node types, fields and ops that are not listed are errors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tvtf import dtypes
 from tvtf.ir.dialect import PAIRS
 
 DEEPEST: Final = 300
-"""How deep nodes may refer to nodes: TVM visits, compares and frees them by recursion. Programs are flat: they take 20."""
+"""The limit of nesting: TVM visits, compares and frees nodes by recursion. Programs are flat and reach a depth of 20."""
 MOST_DIMS: Final = 32
 MOST_INT: Final = 1 << 63
 OP_PREFIX: Final = "tvtf."
@@ -28,7 +28,7 @@ CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 
 
 class SchemaError(ValueError):
-    """A node that can't stand in a saved program; the text says which and why."""
+    """A node that a saved program may not contain; the text gives the node and the reason."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A field that refers to an array whose items are of these types, or arrays of them where it is ``nested``."""
+    """A field that refers to an array of nodes of these types; if ``nested``, also of arrays of them."""
 
     types: frozenset[str]
     nested: bool = False
@@ -48,7 +48,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """A field that refers to a map from one type to others."""
+    """A field that refers to a map whose keys and values have these types."""
 
     keys: frozenset[str]
     values: ListOf
@@ -56,7 +56,7 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Plain:
-    """A field that holds a number, text or truth value itself."""
+    """A field that holds a number, string or bool itself."""
 
     kind: type
     least: int = -MOST_INT
@@ -161,63 +161,65 @@ FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
         "global_infos": MapOf(frozenset(), _list()),
     },
 }
-"""The types with fields."""
+"""The node types with fields, and what each field holds."""
 
 
 @dataclass
 class Graph:
-    """The nodes of a program, and what is known of those that were checked."""
+    """The nodes of a program, and the results of checking them so far."""
 
     nodes: list[Any]
     depths: list[int] = field(default_factory=list)
     ops: set[str] = field(default_factory=set)
-    found: set[tuple[int, ListOf | MapOf]] = field(default_factory=set)
+    checked: set[tuple[int, ListOf | MapOf]] = field(default_factory=set)
 
     def referred(self, number: Any, user: int) -> Any:
-        """The node that another one refers to; it stands before it."""
+        """Returns the node that ``user`` refers to, which must be an earlier one."""
         if type(number) is not int or not 0 <= number < user:
             raise SchemaError(f"refers to node {number!r:.40}, and only earlier ones may be referred to")
         self.depths[user] = max(self.depths[user], self.depths[number] + 1)
         return self.nodes[number]
 
-    def check_field(self, user: int, wanted: Any, content: Any) -> None:
-        if isinstance(wanted, Plain):
-            _check_plain(wanted, content)
+    def check_field(self, user: int, declared: Any, content: Any) -> None:
+        """Checks the content of a field of node ``user`` against its declaration."""
+        if isinstance(declared, Plain):
+            _check_plain(declared, content)
             return
         node = self.referred(content, user)
-        if isinstance(wanted, Ref):
-            _check_type(node, wanted.types)
-        elif (content, wanted) not in self.found:
-            self.check_items(content, node, wanted)
-            self.found.add((content, wanted))
+        if isinstance(declared, Ref):
+            _check_type(node, declared.types)
+        elif (content, declared) not in self.checked:
+            self.check_items(content, node, declared)
+            self.checked.add((content, declared))
 
-    def check_items(self, number: int, node: Any, wanted: ListOf | MapOf) -> None:
-        if isinstance(wanted, MapOf):
+    def check_items(self, number: int, node: Any, declared: ListOf | MapOf) -> None:
+        """Checks the items of an array or map; each is checked once per declaration, as many nodes refer to it."""
+        if isinstance(declared, MapOf):
             _check_type(node, frozenset(("ffi.Map",)))
             for key, value in zip(node["data"][::2], node["data"][1::2]):
-                _check_type(self.nodes[key], wanted.keys)
-                self.check_item(self.nodes[value], value, wanted.values)
+                _check_type(self.nodes[key], declared.keys)
+                self.check_item(self.nodes[value], value, declared.values)
             return
         _check_type(node, frozenset(("ffi.Array",)))
         for item in node["data"]:
-            self.check_item(self.nodes[item], item, wanted)
+            self.check_item(self.nodes[item], item, declared)
 
-    def check_item(self, node: Any, number: int, wanted: ListOf) -> None:
-        if not (wanted.nested and node["type"] == "ffi.Array"):
-            _check_type(node, wanted.types)
-        elif (number, wanted) not in self.found:
-            self.check_items(number, node, wanted)
-            self.found.add((number, wanted))
+    def check_item(self, node: Any, number: int, declared: ListOf) -> None:
+        if not (declared.nested and node["type"] == "ffi.Array"):
+            _check_type(node, declared.types)
+        elif (number, declared) not in self.checked:
+            self.check_items(number, node, declared)
+            self.checked.add((number, declared))
 
 
 def check(program: Any) -> set[str]:
-    """Refuses what is not TVM's JSON of a program in the dialect; gives the names of the primitives that it calls.
+    """Checks that a value is TVM's JSON of a program in the dialect, and returns the names of the primitives it calls.
 
     Raises:
-      Misfit: with the number and type of the node.
+      SchemaError: a node is not allowed; the text has its number and type.
     """
     if not isinstance(program, dict) or program.keys() != {"root_index", "nodes", "metadata"}:
-        raise SchemaError("it is no graph of nodes")
+        raise SchemaError("it is not a graph of nodes")
     nodes, root = program["nodes"], program["root_index"]
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
         raise SchemaError("it has no list of nodes")
@@ -228,13 +230,14 @@ def check(program: Any) -> set[str]:
         except SchemaError as why:
             raise SchemaError(f"node {number} ({node.get('type')!r:.40}) {why}") from None
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
-        raise SchemaError(f"its root is node {root!r:.40}, which is no module")
+        raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
     if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):
-        raise SchemaError("its metadata are no texts")
+        raise SchemaError("its metadata are not strings")
     return graph.ops
 
 
 def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
+    """Checks one node and updates the graph's depths and ops."""
     kind, data = node.get("type"), node.get("data")
     if not isinstance(kind, str) or node.keys() - {"type", "data"}:
         raise SchemaError("is of no type, or has more than a type and data")
@@ -249,12 +252,13 @@ def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
 
 
 def _check_fields(graph: Graph, number: int, kind: str, data: Any) -> None:
-    wanted = FIELDS[kind]
-    if not isinstance(data, dict) or data.keys() != wanted.keys():
-        raise SchemaError(f"must have the fields {', '.join(wanted)}")
+    """Checks the fields of a node, one by one and then together."""
+    declared = FIELDS[kind]
+    if not isinstance(data, dict) or data.keys() != declared.keys():
+        raise SchemaError(f"must have the fields {', '.join(declared)}")
     for name, content in data.items():
         try:
-            graph.check_field(number, wanted[name], content)
+            graph.check_field(number, declared[name], content)
         except SchemaError as why:
             raise SchemaError(f"{name}: {why}") from None
     if kind in _RULES:
@@ -262,14 +266,16 @@ def _check_fields(graph: Graph, number: int, kind: str, data: Any) -> None:
 
 
 def _check_type(node: Any, types: frozenset[str]) -> None:
+    """Checks the type of a node that a field refers to."""
     if node["type"] not in types:
         raise SchemaError(f"refers to a {node['type']!r:.40}, and must to {' or '.join(sorted(types)) or 'nothing'}")
 
 
-def _check_plain(wanted: Plain, content: Any) -> None:
-    if type(content) is not wanted.kind:
-        raise SchemaError(f"must be of type {wanted.kind.__name__}, but is {content!r:.40}")
-    if isinstance(content, int) and not wanted.least <= content <= wanted.most:
+def _check_plain(declared: Plain, content: Any) -> None:
+    """Checks the type and range of a plain value."""
+    if type(content) is not declared.kind:
+        raise SchemaError(f"must be of type {declared.kind.__name__}, but is {content!r:.40}")
+    if isinstance(content, int) and not declared.least <= content <= declared.most:
         raise SchemaError(f"{content} is out of range")
 
 
@@ -310,16 +316,16 @@ def _check_tensor(_: Graph, __: int, data: Any) -> None:
 
 
 def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
-    """The dtype, as DLPack writes it, and the shape of a constant, found to have as many bytes as these take.
+    """Returns the dtype (in DLPack's encoding) and shape of a constant after checking its number of bytes.
 
     Raises:
-      Misfit: otherwise.
+      SchemaError: the data is not an array in main memory, or its size does not match.
     """
     try:
         octets = base64.b64decode(data, validate=True)
         magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
         if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
-            raise SchemaError("is no array in the processor's memory")
+            raise SchemaError("is no array in main memory")
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
         raise SchemaError(f"is no array: {cause}") from None
@@ -343,7 +349,7 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 }
 
 
-# -- what fields must be together
+# -- rules on the fields of a node together
 
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
@@ -352,7 +358,7 @@ def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
 
 
 def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:
-    """A shape that nobody knows may have a known rank."""
+    """Checks that the rank of a tensor type is that of its shape; the rank may be known without a shape."""
     shape = nodes[data["shape"]]
     if shape["type"] != "None" and data["ndim"] != len(_items(nodes, shape["data"]["values"])):
         raise SchemaError(f"has ndim {data['ndim']} and another number of dims")
@@ -369,19 +375,19 @@ def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
 
 
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
-    """TVM takes the bytes for what the type tells."""
-    told = nodes[data["ty"]]["data"]
-    name = nodes[told["dtype"]]["data"]["dtype"]
+    """Checks that a constant's array has the dtype and shape of its type, by which TVM interprets the bytes."""
+    type_data = nodes[data["ty"]]["data"]
+    name = nodes[type_data["dtype"]]["data"]["dtype"]
     dtype, shape = tensor_of(nodes[data["value"]]["data"])
-    if dtype not in _written(name):
-        raise SchemaError(f"holds an array of dtype {dtype} and tells of {name}")
-    dims = [] if nodes[told["shape"]]["type"] == "None" else _dims(nodes, told["shape"])
+    if dtype not in _dlpack_codes(name):
+        raise SchemaError(f"holds an array of dtype {dtype} but has type {name}")
+    dims = [] if nodes[type_data["shape"]]["type"] == "None" else _dims(nodes, type_data["shape"])
     if dims != list(shape):
-        raise SchemaError(f"holds an array of shape {shape} and tells of {dims}")
+        raise SchemaError(f"holds an array of shape {shape} but has type {dims}")
 
 
 def _check_division(nodes: list[Any], data: dict[str, Any]) -> None:
-    if _known(nodes, data["b"]) == 0:
+    if _static_dim(nodes, data["b"]) == 0:
         raise SchemaError("divides by zero")
 
 
@@ -391,8 +397,8 @@ def _check_dim_type(nodes: list[Any], data: dict[str, Any]) -> None:
         raise SchemaError(f"is a dim of dtype {name}")
 
 
-def _written(name: str) -> set[tuple[int, int, int]]:
-    """A dtype as DLPack writes it: a kind, bits and lanes."""
+def _dlpack_codes(name: str) -> set[tuple[int, int, int]]:
+    """Returns the DLPack encodings of a dtype: kind, bits and lanes."""
     bare, _, lanes = name.partition("x")
     kind = bare.rstrip("0123456789")
     bits = bare.removeprefix(kind) or "8"
@@ -404,16 +410,18 @@ def _items(nodes: list[Any], number: int) -> list[int]:
 
 
 def _dims(nodes: list[Any], shape: int) -> list[Any]:
-    return [_known(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
+    return [_static_dim(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
 
 
-def _known(nodes: list[Any], dim: int) -> int | None:
-    """The number that a dim is, if it is one."""
+def _static_dim(nodes: list[Any], dim: int) -> int | None:
+    """Returns the value of a static dim, otherwise None."""
     node = nodes[dim]
     return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
 
 
 def _both(first: Any, second: Any) -> Any:
+    """Combines two rules."""
+
     def checked(nodes: list[Any], data: dict[str, Any]) -> None:
         first(nodes, data)
         second(nodes, data)

@@ -1,6 +1,6 @@
-"""What a saved model holds, as TensorFlow's ``saved_model_cli show`` prints it.
+"""Prints the contents of a saved model as TensorFlow's ``saved_model_cli show`` does.
 
-Nothing is built: all of it stands in the description. Names of graph nodes and ops are those that TensorFlow would give.
+It reads only the description. The names of graph nodes and ops are those that TensorFlow's graph would have.
 Source: ``tensorflow/python/tools/saved_model_cli.py``
 """
 
@@ -37,6 +37,7 @@ class TensorInfo:
 
     @classmethod
     def of(cls, spec: TensorSpec, name: str) -> TensorInfo:
+        """Returns the info of a tensor with a spec."""
         dims = spec.shape.rank is not None and ", ".join(str(-1 if d is None else d) for d in spec.shape)
         kind = spec.dtype.name
         return cls(f"DT_{_ENUM_NAMES.get(kind, kind.upper())}", "unknown_rank" if dims is False else f"({dims})", name)
@@ -51,6 +52,7 @@ class SignatureInfo:
     method: str
 
     def lines(self, indent: int = 0) -> Iterator[str]:
+        """Yields the printed lines."""
         space = "  " * indent
         yield f"{space}The given SavedModel SignatureDef contains the following input(s):"
         yield from _infos("inputs", self.inputs, space)
@@ -60,16 +62,17 @@ class SignatureInfo:
 
 
 def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[str]:
+    """Yields the printed lines of inputs or outputs."""
     for key, info in sorted(infos.items()):
         yield f"{space}  {kind}['{key}'] tensor_info:"
-        yield from (f"{space}      {what}: {getattr(info, what)}" for what in ("dtype", "shape", "name"))
+        yield from (f"{space}      {attribute}: {getattr(info, attribute)}" for attribute in ("dtype", "shape", "name"))
 
 
 INITIALIZER: Final = SignatureInfo({}, {INIT_OP: TensorInfo("DT_INVALID", "unknown_rank", "NoOp")}, "")
 
 
 class Shown:
-    """The description of a saved model, read to be shown.
+    """The description of a saved model, prepared for printing.
 
     Raises:
       OSError, SavedModuleError: as `tf.saved_model.load`.
@@ -84,26 +87,28 @@ class Shown:
         self.signatures = self._signatures()
 
     def _of_signatures(self) -> dict[str, int]:
-        """The numbers of the signatures' functions."""
+        """Returns the numbers of the signatures' functions."""
         edges = self.nodes[self.edges["signatures"]]["children"]
         return {name: self.nodes[number]["function"] for name, number in edges}
 
     def _signatures(self) -> dict[str, SignatureInfo]:
+        """Returns the signatures with the names that TensorFlow's graph would have."""
         calls: Counter[str] = Counter()
-        found = {INIT_OP: INITIALIZER}
+        signatures = {INIT_OP: INITIALIZER}
         for name, number in sorted(self._of_signatures().items()):
             each = self.programs[number]
             kind = "StatefulPartitionedCall" if self._is_stateful(number) else "PartitionedCall"
             call = f"{kind}_{calls[kind]}" if calls[kind] else kind
             calls[kind] += 1
-            found[name] = SignatureInfo(_inputs(name, each), _outputs(call, each), PREDICT)
-        return found
+            signatures[name] = SignatureInfo(_inputs(name, each), _outputs(call, each), PREDICT)
+        return signatures
 
     def _is_stateful(self, number: int) -> bool:
-        """Whether a function reads Variables, or does something."""
+        """Whether a function reads Variables or has side effects."""
         return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
 
     def _ops_of(self, number: int) -> set[str]:
+        """Returns the primitives in a function's program."""
         return table.among(set(OP_NAME.findall(str(self.texts[number]["program"]).replace("'", '"'))))
 
     # -- what is printed
@@ -117,17 +122,17 @@ class Shown:
         yield from (f'SignatureDef key: "{key}"' for key in sorted(self.signatures))
 
     def signature(self, key: str) -> SignatureInfo:
-        """One signature.
+        """Returns one signature.
 
         Raises:
-          ValueError: there is none of that name.
+          ValueError: there is no signature of this name.
         """
         if key not in self.signatures:
             raise ValueError(f'Could not find signature "{key}". Please choose from: {", ".join(self.signatures)}')
         return self.signatures[key]
 
     def ops(self) -> str:
-        """The ops that TensorFlow's graph would have: a set, of whose many orders this is the alphabetical one."""
+        """Returns the line with the ops of TensorFlow's graph; it prints a set in arbitrary order, this is the alphabetical one."""
         of_signatures = {table[op].tf_name for number in self._of_signatures().values() for op in self._ops_of(number)}
         of_variables = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
         calls = {
@@ -139,6 +144,7 @@ class Shown:
         return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{str(names)[1:-1]}}}"
 
     def everything(self) -> Iterator[str]:
+        """Yields the lines of ``show --all``."""
         yield ""
         yield f"MetaGraphDef with tag-set: '{', '.join(layout.TAGS)}' contains the following SignatureDefs:"
         for key in sorted(self.signatures):
@@ -151,6 +157,7 @@ class Shown:
         yield "\n".join(part for name in sorted(self.edges) for part in self._function(name))
 
     def _function(self, name: str) -> Iterator[str]:
+        """Yields the lines of a function and its traces."""
         node = self.nodes[self.edges[name]]
         numbers = {"function": lambda: node["functions"], "concrete": lambda: [node["function"]]}.get(node["kind"])
         if numbers is None:
@@ -187,16 +194,17 @@ def _arguments(values: Iterable[Any], kind: str) -> Iterator[str]:
 
 
 def _argument(value: Any) -> list[str]:
+    """Returns the printed lines of one argument."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, TensorSpec):
         return [f"{value.name}: {value!r}"]
-    shown = str(value)
+    text = str(value)
     if isinstance(value, (list, tuple)):
-        shown = f"[{', '.join(map(_quoted, value))}]"
+        text = f"[{', '.join(map(_quoted, value))}]"
     elif isinstance(value, dict):
-        shown = f"{{{', '.join(f'{key!r}: {_quoted(each)}' for key, each in value.items())}}}"
-    return [f"DType: {type(value).__name__}", f"Value: {shown}"]
+        text = f"{{{', '.join(f'{key!r}: {_quoted(each)}' for key, each in value.items())}}}"
+    return [f"DType: {type(value).__name__}", f"Value: {text}"]
 
 
 def _quoted(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Signatures: functions of named tensors that give a dict of tensors, which servers call by name.
+"""Makes signatures: functions of named tensors that return a dict of tensors, which servers call by name.
 
 Source: ``tensorflow/python/saved_model/signature_serialization.py``
 """
@@ -21,7 +21,7 @@ DEFAULT = "serving_default"
 
 
 class SignatureFunction(ConcreteFunction):
-    """A concrete function of named tensors only; one alone may be given by position."""
+    """A concrete function of named tensors; a single one may be passed by position."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names = self.arguments.names
@@ -30,12 +30,12 @@ class SignatureFunction(ConcreteFunction):
         return super().__call__(*args, **kwargs)
 
     def set_names(self, names: Sequence[str]) -> SignatureFunction:
-        """Takes the names of its tensors for its Python signature, in the order of the function that was saved.
+        """Sets the order of the arguments to that of the saved function.
 
-        By itself a dict of tensors is ordered by name (``tf.nest``); saved functions and libraries are called by position.
+        ``tf.nest`` orders a dict of tensors by name, but saved functions and libraries are called by position.
 
         Raises:
-          ValueError: they are other names.
+          ValueError: ``names`` are not those of the arguments.
         """
         if sorted(names) != sorted(self.arguments.names):
             raise ValueError(f"the signature has the arguments {sorted(self.arguments.names)}, not {sorted(names)}")
@@ -45,7 +45,7 @@ class SignatureFunction(ConcreteFunction):
 
     @property
     def positions(self) -> list[int]:
-        """Where each argument of the saved function lies among those of this one."""
+        """The index of each argument of the saved function among the arguments of this one."""
         return [self.arguments.names.index(name) for name in self._signature.parameters]
 
     @property
@@ -54,16 +54,16 @@ class SignatureFunction(ConcreteFunction):
 
 
 class SignatureMap(Mapping[str, Any], Trackable):
-    """The signatures of a model by name; those of a loaded one are made when they are first asked for."""
+    """The signatures of a model by name; those of a loaded model are created when first used."""
 
     def __init__(self, makers: Mapping[str, Callable[[], ConcreteFunction]] | None = None) -> None:
         self._makers = dict(makers or {})
-        self._made: dict[str, ConcreteFunction] = {}
+        self._created: dict[str, ConcreteFunction] = {}
 
     def __getitem__(self, name: str) -> ConcreteFunction:
-        if name not in self._made:
-            self._made[name] = self._makers[name]()
-        return self._made[name]
+        if name not in self._created:
+            self._created[name] = self._makers[name]()
+        return self._created[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
@@ -76,22 +76,22 @@ class SignatureMap(Mapping[str, Any], Trackable):
 
 
 def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
-    """The signatures that were asked for; for None the only one of an object's functions that can be one.
+    """Returns a map of the requested signatures; for None, of the only function that can be a signature.
 
     Raises:
-      ValueError: one is no function with an input signature, or takes or gives something else than tensors.
+      ValueError: a function has no input signature, or takes or returns something other than tensors.
     """
     if signatures is None:
         signatures = _only_one(functions)
     if not isinstance(signatures, Mapping):
         signatures = {DEFAULT: signatures}
-    made: dict[int, SignatureFunction] = {}
-    found = {name: _signature(function, name, made) for name, function in signatures.items()}
-    return SignatureMap({name: lambda f=f: f for name, f in found.items()})  # type: ignore[misc]
+    cache: dict[int, SignatureFunction] = {}
+    converted = {name: _signature(function, name, cache) for name, function in signatures.items()}
+    return SignatureMap({name: lambda f=f: f for name, f in converted.items()})  # type: ignore[misc]
 
 
 def _only_one(functions: Mapping[str, Any]) -> Any:
-    """As TensorFlow chooses: a function called ``_default_save_signature``, or the only one that could be a signature."""
+    """Chooses as TensorFlow does: the function ``_default_save_signature``, or the only one that can be a signature."""
     if DEFAULT_FUNCTION in functions:
         return functions[DEFAULT_FUNCTION]
     possible = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_one(c)]
@@ -99,6 +99,7 @@ def _only_one(functions: Mapping[str, Any]) -> Any:
 
 
 def _concrete(function: Any) -> ConcreteFunction | None:
+    """Returns the concrete function of a function with an input signature, otherwise None."""
     if isinstance(function, Function) and function.input_signature is not None:
         return function.get_concrete_function()
     return function if isinstance(function, ConcreteFunction) else None
@@ -120,7 +121,8 @@ def _check_inputs(concrete: ConcreteFunction) -> None:
         )
 
 
-def _signature(function: Any, key: str, made: dict[int, SignatureFunction]) -> ConcreteFunction:
+def _signature(function: Any, key: str, cache: dict[int, SignatureFunction]) -> ConcreteFunction:
+    """Wraps a function as a signature, which takes tensors by name and returns a dict."""
     concrete = _concrete(function)
     if concrete is None:
         raise ValueError(
@@ -145,26 +147,27 @@ def _signature(function: Any, key: str, made: dict[int, SignatureFunction]) -> C
 
 
 def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
+    """Returns a copy of a spec with another name."""
     renamed = TensorSpec(spec.shape, spec.dtype, name)
     renamed.dim_names = spec.dim_names
     return renamed
 
 
 def _unique_names(concrete: ConcreteFunction) -> list[str]:
-    """The names of its tensors; later ones of one name are numbered."""
+    """Returns the arguments' names; repeated names get a number."""
     names: list[str] = []
     for spec, name in zip(concrete.arguments.specs, concrete.arguments.names):
-        wanted = unique = spec.name or name
+        base = unique = spec.name or name
         count = 0
         while unique in names:
             count += 1
-            unique = f"{wanted}_{count}"
+            unique = f"{base}_{count}"
         names.append(unique)
     return names
 
 
 def _as_dict(outputs: Any, function_name: str, key: str) -> dict[str, Tensor]:
-    """A function's results by name: ``output_0``, ``output_1``, ... where it gives no dict."""
+    """Returns a function's results by name; without names, as ``output_0``, ``output_1`` and so on."""
     if hasattr(outputs, "_asdict"):
         outputs = outputs._asdict()
     if not isinstance(outputs, Mapping):

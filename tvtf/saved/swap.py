@@ -1,9 +1,10 @@
-"""A saved model takes the place of another in one step: the rename of its description.
+"""Replaces a saved model atomically, by the rename of its description.
 
-All files are written into a folder of their own inside the model's, ``.saving-ID``; the description names it. From its
-rename on the new model is what the folder holds, and is read from there, until its files are linked to where TensorFlow's
-tools look for them, and ``.saving-ID`` is renamed away. Whoever is killed before the first rename leaves the old model, after it the
-new one; the next save removes what was left. Locks on folders, which end with their process, tell a living save from a dead.
+All files are written to a new folder ``.saving-ID`` inside the model's, which the description names. Once the description is
+renamed into place, the new model is valid and is read from ``.saving-ID``. Then its files are linked to the places where
+TensorFlow's tools look for them, and ``.saving-ID`` is renamed and removed. A process killed before the first rename leaves
+the old model, after it the new one; the next save removes the leftovers. Locks on folders, which end with their process,
+distinguish a running save from one that was killed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DISCARDED: Final = ".discarded-"
 
 
 class Swap:
-    """One save over whatever a folder holds; leaving the ``with`` block without `commit` removes what was written."""
+    """One save over the content of a folder; leaving the ``with`` block without `commit` removes the new files."""
 
     def __init__(self, folder: str, description: str) -> None:
         self.folder, self.description = folder, description
@@ -40,7 +41,7 @@ class Swap:
         with atomic_file.named_failures(self.folder, "write"):
             os.makedirs(self.folder, exist_ok=True)
             with locked(self.folder):
-                remove_leftovers(self.folder, kept=_generation_of(self._current()))
+                remove_leftovers(self.folder, generation=_generation_of(self._current()))
                 os.mkdir(self.place)
                 self._lock.enter_context(locked(self.place))
         return self
@@ -48,28 +49,29 @@ class Swap:
     def __exit__(self, *exception: object) -> None:
         self._lock.close()
         if os.path.isfile(os.path.join(self.folder, self.description)) and _generation_of(self._current()) == self.name:
-            return  # it is what the folder holds
+            return  # the folder's description names these files
         shutil.rmtree(self.place, ignore_errors=True)
 
     def path(self, name: str) -> str:
-        """Where a file of the model is written."""
+        """Returns the path to which a file of the model is written."""
         return os.path.join(self.place, *PurePosixPath(name).parts)
 
     def target(self, name: str) -> str:
-        """Where it lies afterwards."""
+        """Returns the path at which the file lies afterwards."""
         return os.path.join(self.folder, *PurePosixPath(name).parts)
 
     def _current(self) -> object:
+        """Returns the description that the folder holds now."""
         from tvtf.saved.layout import current  # which imports this module's names
 
         return current(self.folder)
 
     def commit(self, names: Sequence[str], stale: Iterable[str] = ()) -> None:
-        """Makes the written model the one that the folder holds; when it returns, it survives a power cut.
+        """Makes the written model the valid one; when this returns, it survives a power failure.
 
         Args:
-          names: the files that were written, the description not among them, in the order in which they are put in place.
-          stale: files that an older model may have and this one has not.
+          names: the written files without the description, in the order in which they are put in place.
+          stale: files that an older model may have and this one does not.
         """
         with atomic_file.named_failures(self.folder, "write"), locked(self.folder):
             old = _files_of(self._current())
@@ -82,8 +84,8 @@ class Swap:
                 logging.getLogger("tvtf").warning("%s is saved, and is read from there: %s", self.place, cause)
 
     def _settle(self, names: Sequence[str], stale: Iterable[str]) -> None:
-        """Has the files lie where tools look for them, and removes those of the model before."""
-        remove_leftovers(self.folder, kept=self.name)
+        """Links the files to the places where tools look for them, and removes those of the older model."""
+        remove_leftovers(self.folder, generation=self.name)
         for name in names:
             os.makedirs(os.path.dirname(self.target(name)), exist_ok=True)
             _link(self.path(name), self.target(name), self.name)
@@ -91,14 +93,14 @@ class Swap:
             atomic_file.remove(self.target(name))
         for folder in {os.path.dirname(self.target(name)) for name in names}:
             atomic_file.sync_folder(folder)
-        gone = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
-        os.replace(self.place, gone)
+        discarded = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
+        os.replace(self.place, discarded)
         atomic_file.sync_folder(self.folder)
-        shutil.rmtree(gone, ignore_errors=True)
+        shutil.rmtree(discarded, ignore_errors=True)
 
 
 def _link(source: str, target: str, unique: str) -> None:
-    """Gives a file a second name in one step, in place of whatever has it; a copy where the disk knows no links."""
+    """Atomically gives a file a second name, replacing the file of that name; copies it on file systems without links."""
     beside = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
     atomic_file.remove(beside)
     try:
@@ -116,32 +118,32 @@ def _sync_all(place: str) -> None:
 
 
 def _generation_of(data: object) -> str | None:
-    """The folder that a description names, if it has the name of one."""
-    named = data.get("generation") if isinstance(data, dict) else None
-    return named if isinstance(named, str) and is_generation(named) else None
+    """Returns the name of the folder that a description names, if it is valid."""
+    generation = data.get("generation") if isinstance(data, dict) else None
+    return generation if isinstance(generation, str) and is_generation(generation) else None
 
 
 def is_generation(name: str) -> bool:
-    """Whether a name is that of a folder that a save writes to."""
+    """Whether a name is that of a folder to which a save writes."""
     return name.startswith(SAVING) and name.removeprefix(SAVING).isalnum()
 
 
 def _files_of(data: object) -> list[str]:
-    """The files of the model that is there, which may be damaged."""
+    """Returns the files in a description, which may be damaged."""
     listed = data.get("files") if isinstance(data, dict) else None
     return [name for name in listed if is_inside(name)] if isinstance(listed, dict) else []
 
 
 def is_inside(name: str) -> bool:
-    """Whether a file's name is that of a file in a folder of a model."""
+    """Whether a name is that of a file in a subfolder of a model."""
     parts = PurePosixPath(name).parts
     return len(parts) == 2 and ".." not in parts and parts[0] != "/" and "\\" not in name and "\0" not in name
 
 
-def remove_leftovers(folder: str, kept: str | None) -> None:
-    """Removes what killed saves left; not what a living one writes, nor what the description names."""
+def remove_leftovers(folder: str, generation: str | None) -> None:
+    """Removes what killed saves left, except the folder ``generation`` and those of running saves."""
     for entry in list(os.scandir(folder)):
-        if entry.name != kept and entry.is_dir(follow_symlinks=False):
+        if entry.name != generation and entry.is_dir(follow_symlinks=False):
             if entry.name.startswith(DISCARDED) or (is_generation(entry.name) and _is_dead(entry.path)):
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif not entry.name.startswith("."):
@@ -149,14 +151,14 @@ def remove_leftovers(folder: str, kept: str | None) -> None:
 
 
 def _remove_links(folder: str) -> None:
-    """Second names that files had for a moment."""
+    """Removes temporary names of files."""
     for entry in list(os.scandir(folder)):
         if entry.name.startswith(SAVING):
             atomic_file.remove(entry.path)
 
 
 def _is_dead(place: str) -> bool:
-    """Whether nobody writes to the folder of a save any more."""
+    """Whether no process writes to the folder of a save any more."""
     try:
         with locked(place, seconds=0) as is_alone:
             return is_alone is True

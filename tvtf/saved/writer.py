@@ -1,4 +1,4 @@
-"""Writing a saved model: everything beside what is there, and then in its place."""
+"""Writes a saved model: all files are written to a new folder first, then moved into place."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tvtf.train import bundle, object_graph
 
 @dataclass(frozen=True)
 class SaveOptions:
-    """How to save a model.
+    """Options of `save`.
 
     Args:
-      targets: what to compile its signatures for: ``"cpu"``, or the architecture of a GPU such as ``"sm_90"``. Each gives a
+      targets: the targets to compile signatures for: ``"cpu"``, or a GPU architecture such as ``"sm_90"``. Each produces a
         library ``compiled/SIGNATURE.TARGET.so``, which runs without the compiler (`tvtf run`, C++).
-      function_aliases: other names of functions: a model that is loaded with them has them as ``function_aliases``.
+      function_aliases: a dict of functions by alias; a loaded model may have it as its attribute ``function_aliases``.
 
-    The other arguments are TensorFlow's, for which there is nothing to do here.
+    The other arguments are TensorFlow's and have no effect here.
 
     >>> import tvtf as tf
     >>> tf.saved_model.SaveOptions(targets=("cpu",)).targets
@@ -68,18 +68,18 @@ class SaveOptions:
 def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions | None = None) -> None:
     """Writes an object with its Variables and functions, so that `load` needs none of its classes.
 
-    A ``tf.function`` is saved with every trace that it has; one with an ``input_signature`` is traced if it has none.
+    A ``tf.function`` is saved with all its traces; one with an ``input_signature`` is traced first if necessary.
 
     Args:
-      obj: a ``tf.Module``, or another object that tracks what it is made of.
-      export_dir: the folder. What was saved there before is replaced in one step, when all is written.
-      signatures: a function with an ``input_signature``, a concrete function, or a dict of such by name.
+      obj: a ``tf.Module``, or another object that tracks its parts.
+      export_dir: the folder. An older model there is replaced in one step, after everything is written.
+      signatures: a function with an ``input_signature``, a concrete function, or a dict of them by name.
       options: see `SaveOptions`.
 
     Raises:
-      ValueError: ``obj`` tracks nothing, or a signature takes or gives something else than tensors.
-      AssertionError: a function reads a Variable that hangs from no object, or a function is being traced.
-      ResourceExhaustedError: the disk is full; what was in the folder is untouched.
+      ValueError: ``obj`` is not trackable, or a signature takes or returns something other than tensors.
+      AssertionError: a function reads a Variable that ``obj`` does not track, or `save` is called in a traced function.
+      ResourceExhaustedError: the disk is full; the folder's old content is unchanged.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -99,10 +99,10 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
 def save_with(
     obj: Any, export_dir: Any, signatures: Any, options: SaveOptions | None, extra: Mapping[str, bytes]
 ) -> None:
-    """:func:`save`, with the contents of ``extra`` files by name, which are replaced in the same step.
+    """Works as `save`, and also writes ``extra`` files, given by name, in the same step.
 
     Raises:
-      As :func:`save`.
+      As `save`.
     """
     if state.trace is not None:
         raise AssertionError(
@@ -125,7 +125,7 @@ def save_with(
 
 
 def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
-    """An object that holds functions by their other names."""
+    """Returns an object that holds functions by their aliases."""
     holder = AutoTrackable()
     for name, function in named.items():
         if not isinstance(function, (Function, ConcreteFunction)):
@@ -135,8 +135,9 @@ def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
 
 
 def _check_attribute(obj: Any) -> None:
-    own = vars(obj).get(objects.SIGNATURES)
-    if own is not None and not isinstance(own, SignatureMap):
+    """Checks that the reserved attribute for signatures holds nothing else."""
+    signatures = vars(obj).get(objects.SIGNATURES)
+    if signatures is not None and not isinstance(signatures, SignatureMap):
         raise ValueError(
             f"Exporting an object {obj} which has an attribute named '{objects.SIGNATURES}'. This is a reserved attribute used "
             "to store SavedModel signatures in objects which come from `tf.saved_model.load`. Delete this attribute (e.g. "
@@ -145,7 +146,7 @@ def _check_attribute(obj: Any) -> None:
 
 
 class _Writer:
-    """One save: numbers what functions capture, and collects the files."""
+    """One save: numbers the objects that functions capture, and collects the files."""
 
     def __init__(self, view: objects.ModelView, folder: str) -> None:
         self.view = view
@@ -156,11 +157,17 @@ class _Writer:
         self.things: list[list[Any]] = []
         self.numbers: dict[int, int] = {}
         self.constants: dict[str, Any] = {}
-        self.kept: list[Any] = []
+        # Numbers are stored by the objects' ids, so that the objects must stay alive during the save.
+        self.references: list[Any] = []
 
     def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
-        described = objects.describe(self.view, self._function_number)
-        contents = self._assets(described) | self._libraries(targets) | {f"{layout.EXTRA}/{n}": extra[n] for n in extra}
+        """Writes all files to a new folder and replaces the older model."""
+        described_objects = objects.describe(self.view, self._function_number)
+        contents = (
+            self._assets(described_objects)
+            | self._libraries(targets)
+            | {f"{layout.EXTRA}/{n}": extra[n] for n in extra}
+        )
         with Swap(self.folder, layout.FILE) as swap, atomic_file.Replacement() as replacement:
             names = self._bundle(swap, replacement, layout.VARIABLES, object_graph.serialize(self.view))
             checked = [layout.index_of(layout.VARIABLES), *contents]
@@ -175,7 +182,7 @@ class _Writer:
                 "files": {name: replacement.digest(swap.path(name)) for name in checked},
                 "functions": self.functions,
                 "things": self.things,
-                "objects": described,
+                "objects": described_objects,
             }
             replacement.add(swap.path(layout.FILE), [json.dumps(document, indent=1).encode()])
             os.makedirs(swap.target(layout.ASSETS), exist_ok=True)
@@ -186,7 +193,7 @@ class _Writer:
     def _bundle(
         self, swap: Swap, replacement: atomic_file.Replacement, name: str, tensors: Mapping[str, Any]
     ) -> list[str]:
-        """The files of a bundle, first its data, and its index after them."""
+        """Writes a bundle of tensors; returns the names of its files, the data before the index."""
         shards = bundle.spare_shard_count(swap.target(name))
         bundle.add(replacement, swap.path(name), tensors, shards)
         return [bundle.data_name(name, 0, shards), layout.index_of(name)]
@@ -194,33 +201,36 @@ class _Writer:
     # -- functions
 
     def _function_number(self, concrete: ConcreteFunction) -> int | str:
-        """The function's number, or why it is left out: a trace is, a signature may not be."""
-        known = self.known.get(id(concrete))
-        if known is None:
-            self.kept.append(concrete)
-            known = self.known[id(concrete)] = self._described(concrete)
-        return known
+        """Returns the function's number, or the reason why its trace is left out; a signature that can't be saved is an error."""
+        number = self.known.get(id(concrete))
+        if number is None:
+            self.references.append(concrete)
+            number = self.known[id(concrete)] = self._describe(concrete)
+        return number
 
-    def _described(self, concrete: ConcreteFunction) -> int | str:
+    def _describe(self, concrete: ConcreteFunction) -> int | str:
+        """Describes a function, and returns its number or the reason why it is left out."""
         try:
-            described = program.describe(concrete, lambda thing: self._thing_number(concrete, thing))
+            description = program.describe(concrete, lambda thing: self._capture_number(concrete, thing))
         except program.NotSaveable as reason:
             if any(concrete is signature for signature in self.view.signatures.values()):
                 raise
             logging.getLogger("tvtf").warning("saved_model.save leaves out a trace of %s: %s", concrete.name, reason)
             return str(reason)
-        self.functions.append(described)
+        self.functions.append(description)
         return len(self.functions) - 1
 
-    def _thing_number(self, concrete: ConcreteFunction, thing: Any) -> int:
-        known = self.numbers.get(id(thing))
-        if known is None:
-            self.things.append(self._thing(concrete, thing))
-            self.kept.append(thing)
-            known = self.numbers[id(thing)] = len(self.things) - 1
-        return known
+    def _capture_number(self, concrete: ConcreteFunction, thing: Any) -> int:
+        """Returns the number of a captured object, adding it if it is new."""
+        number = self.numbers.get(id(thing))
+        if number is None:
+            self.things.append(self._describe_capture(concrete, thing))
+            self.references.append(thing)
+            number = self.numbers[id(thing)] = len(self.things) - 1
+        return number
 
-    def _thing(self, concrete: ConcreteFunction, thing: Any) -> list[Any]:
+    def _describe_capture(self, concrete: ConcreteFunction, thing: Any) -> list[Any]:
+        """Describes a captured object: a Variable or asset, a table, or a constant."""
         owner = thing if isinstance(thing, Variable) else Asset.of(thing)
         if owner is not None:
             if id(owner) not in self.nodes:
@@ -233,6 +243,7 @@ class _Writer:
         return ["constant", self._constant(thing.eager_array())]
 
     def _constant(self, array: Any) -> str:
+        """Adds a constant and returns its key."""
         key = str(len(self.constants))
         self.constants[key] = array
         return key
@@ -240,39 +251,41 @@ class _Writer:
     # -- files
 
     def _assets(self, described: list[dict[str, Any]]) -> dict[str, bytes]:
-        """Each asset's content by the place it gets, which its node is told; two of one file name are kept apart."""
-        found: dict[str, bytes] = {}
+        """Returns the assets' contents by file name, and sets ``file`` of their nodes; equal names get a suffix."""
+        contents: dict[str, bytes] = {}
         for node, data in zip(self.view.nodes(), described):
             if isinstance(node.trackable, Asset):
                 name = os.path.basename(node.trackable.path)
-                while f"{layout.ASSETS}/{name}" in found:
+                while f"{layout.ASSETS}/{name}" in contents:
                     name = f"{name}_1"
                 data["file"] = f"{layout.ASSETS}/{name}"
-                found[data["file"]] = node.trackable.content()
-        return found
+                contents[data["file"]] = node.trackable.content()
+        return contents
 
     def _libraries(self, targets: tuple[str, ...]) -> dict[str, bytes]:
+        """Compiles the signatures for each target, and returns the libraries by file name."""
         if not targets:
             return {}
         from tvtf.saved.function import of_signature
         from tvtf.saved.library import write
 
-        made: dict[str, bytes] = {}
+        libraries: dict[str, bytes] = {}
         with tempfile.TemporaryDirectory() as folder:
             for name, signature in self.view.signatures.items():
                 for target in targets:
                     path = Path(folder) / "lib.so"
                     write(of_signature(signature), path, None if target == "cpu" else target)
-                    made[f"{layout.COMPILED}/{name}.{target}.so"] = path.read_bytes()
-        return made
+                    libraries[f"{layout.COMPILED}/{name}.{target}.so"] = path.read_bytes()
+        return libraries
 
 
 def _data_files() -> set[str]:
-    """The data files that bundles of a saved model may have, of which each save uses other ones than the one before."""
+    """Returns the names of data files that a saved model's bundles may have; successive saves alternate between two."""
     return {bundle.data_name(prefix, 0, n) for prefix in (layout.VARIABLES, layout.CONSTANTS) for n in (1, 2)}
 
 
 def _untracked(concrete: ConcreteFunction, thing: Any) -> str:
+    """Returns TensorFlow's error text for a captured object that the saved object does not track."""
     return (
         "Tried to export a function which references an 'untracked' resource. TensorFlow objects (e.g. tf.Variable) captured "
         "by functions must be 'tracked' by assigning them to an attribute of a tracked object or assigned to an attribute of "

@@ -1,4 +1,4 @@
-"""``tf.summary``: what TensorBoard shows, written eagerly and by traced functions.
+"""Defines ``tf.summary``: data for TensorBoard, written eagerly or by traced functions.
 
 Event files are TensorBoard's own protos (the ``tensorboard`` extra) in TFRecord framing.
 

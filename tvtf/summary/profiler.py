@@ -1,7 +1,7 @@
-"""``tf.profiler.experimental``: when functions were traced, compiled and called, as a timeline.
+"""Defines ``tf.profiler.experimental``: a timeline of when functions were traced, compiled and called.
 
-The timeline is written twice: in Chrome's trace format (open it in https://ui.perfetto.dev) and as TensorBoard's profile page
-reads it (``xplane``); ``fn.profile`` times the kernels within a call.
+The timeline is written in two formats: Chrome's trace format (open it in https://ui.perfetto.dev) and ``xplane``, which
+TensorBoard's profile page reads. ``fn.profile`` times the kernels within a call.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental
 """
@@ -25,12 +25,12 @@ from tvtf.fileio.atomic_file import named_failures
 from tvtf.summary import xplane
 
 _WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded": "call under a tape"}
-"""Methods of a concrete function that are timed, and what the timeline calls them."""
+"""The timed methods of concrete functions, and their names in the timeline."""
 
 
 @export("profiler.experimental.ProfilerOptions")
 class ProfilerOptions(NamedTuple):
-    """Accepted: a profile has the host's events, whatever the levels.
+    """Levels of detail, accepted without effect: a profile always has the host's events.
 
     >>> import tvtf as tf
     >>> tf.profiler.experimental.ProfilerOptions(host_tracer_level=3).host_tracer_level
@@ -46,7 +46,7 @@ class ProfilerOptions(NamedTuple):
 
 
 class _Session:
-    """The events of one profile; while it runs, concrete functions' methods are timed."""
+    """The events of one profile; as long as it runs, it replaces methods of concrete functions by timed ones."""
 
     def __init__(self, folder: str) -> None:
         from tvtf.frontend.function.concrete_function import ConcreteFunction
@@ -59,21 +59,24 @@ class _Session:
             setattr(ConcreteFunction, name, self._timed(method, _WATCHED[name]))
 
     def _timed(self, method: Any, what: str) -> Any:
+        """Wraps a method so that each call is recorded as an event."""
         function = method.__func__ if isinstance(method, classmethod) else method
 
         @functools.wraps(function)
         def timed(owner: Any, *args: Any, **kwargs: Any) -> Any:
-            named = args[0] if isinstance(owner, type) else owner
-            with _Span(self, f"{named.name} {what}", {}):
+            function_object = args[0] if isinstance(owner, type) else owner
+            with _Span(self, f"{function_object.name} {what}", {}):
                 return function(owner, *args, **kwargs)
 
         return classmethod(timed) if isinstance(method, classmethod) else timed
 
     def stop(self) -> None:
+        """Restores the original methods."""
         for name, method in self.original.items():
             setattr(self.watched, name, method)
 
     def save(self) -> None:
+        """Writes the events in both formats."""
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
         host = socket.gethostname()
         path = folder / f"{host}.trace.json.gz"
@@ -85,7 +88,7 @@ class _Session:
 
 
 class _Span:
-    """One event from entering to leaving."""
+    """A context manager that records one event, from entering to leaving it."""
 
     def __init__(self, session: _Session, name: str, arguments: dict[str, Any]) -> None:
         self.session, self.name, self.arguments = session, name, arguments
@@ -100,15 +103,17 @@ class _Span:
 
 
 class _Running:
+    """The profile that runs in this process, if any."""
+
     session: _Session | None = None
 
 
 @export("profiler.experimental.start")
 def start(logdir: str, options: ProfilerOptions | None = None) -> None:
-    """Begins a profile, which :func:`stop` writes below ``logdir``.
+    """Starts a profile, which :func:`stop` writes below ``logdir``.
 
     Raises:
-      AlreadyExistsError: one runs already.
+      AlreadyExistsError: a profile is running already.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -129,7 +134,7 @@ def stop(save: bool = True) -> None:
     ``HOST.xplane.pb``.
 
     Raises:
-      UnavailableError: none runs.
+      UnavailableError: no profile is running.
 
     >>> import tvtf as tf
     >>> tf.profiler.experimental.start("not/written")
@@ -146,7 +151,7 @@ def stop(save: bool = True) -> None:
 
 
 def stop_in(folder: str | None) -> None:
-    """As :func:`stop`; to ``folder`` where :func:`start` was given none."""
+    """Works as :func:`stop`, with ``folder`` as default if :func:`start` got no folder."""
     if _Running.session is not None:
         _Running.session.folder = _Running.session.folder or folder or ""
         if not _Running.session.folder:
@@ -156,7 +161,7 @@ def stop_in(folder: str | None) -> None:
 
 @export("profiler.experimental.Profile")
 class Profile:
-    """A profile of what runs inside the ``with``.
+    """A context manager that profiles its block.
 
     >>> import os, tempfile
     >>> import tvtf as tf
@@ -181,11 +186,11 @@ class Profile:
 
 @export("profiler.experimental.Trace")
 class Trace:
-    """An event of its own in the profile that runs, if one does.
+    """A context manager that adds an event to the running profile, if any.
 
     Args:
-      name: its name.
-      **kwargs: shown with it, such as ``step_num``.
+      name: the event's name.
+      **kwargs: further properties of the event, such as ``step_num``.
 
     >>> import tvtf as tf
     >>> with tf.profiler.experimental.Trace("train", step_num=1):
@@ -205,7 +210,7 @@ class Trace:
         return self
 
     def set_metadata(self, **kwargs: Any) -> None:
-        """Shows more with it."""
+        """Adds properties to the event."""
         self.arguments.update(kwargs)
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""``tf.summary.trace_on`` ... ``trace_export``: the graphs of the functions that are traced in between."""
+"""Defines ``tf.summary.trace_on`` and ``trace_export``, which write the graphs of functions traced in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MSG_NO_TRACE = "Must enable trace before export through tf.summary.trace_on."
 
 
 class _Collected:
-    """The functions traced since ``trace_on``; None while it is off."""
+    """The functions traced since ``trace_on``; None if it is off."""
 
     functions: list[Any] | None = None
     profiles = False
@@ -24,11 +24,11 @@ class _Collected:
 
 @export("summary.trace_on")
 def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: str | None = None) -> None:
-    """From now on the graphs of the functions that are traced are collected, for :func:`trace_export`.
+    """Starts collecting the graphs of functions that are traced, for :func:`trace_export`.
 
     Args:
-      graph: whether graphs are.
-      profiler: begins a profile too, which :func:`trace_export` writes to ``profiler_outdir``, its own or this one.
+      graph: whether to collect graphs.
+      profiler: whether to start a profile, too, which :func:`trace_export` writes to its or this ``profiler_outdir``.
 
     >>> import tvtf as tf
     >>> tf.summary.trace_on(graph=True)
@@ -51,7 +51,7 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: str | 
 
 @export("summary.trace_off")
 def trace_off() -> None:
-    """Stops collecting, and forgets what was collected.
+    """Stops collecting graphs and drops those collected.
 
     >>> import tvtf as tf
     >>> tf.summary.trace_off()
@@ -66,6 +66,7 @@ def trace_off() -> None:
 
 
 def _observers() -> list[Any]:
+    """Returns the list of functions called for each new trace; imports the compiler only when needed."""
     from tvtf.frontend.function.concrete_function import (
         observers,  # with the compiler, which is imported when it is needed
     )
@@ -78,11 +79,11 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
     """Writes the collected graphs under ``name`` to the default writer, and stops collecting.
 
     Args:
-      step: the step, by default the default step.
-      profiler_outdir: where the profile goes, if :func:`trace_on` began one and did not say.
+      step: the step; the default step if None.
+      profiler_outdir: the folder of the profile, if :func:`trace_on` started one without a folder.
 
     Raises:
-      ValueError: no step is given or set.
+      ValueError: there is no step.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -110,15 +111,17 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
 
 
 def _run_metadata(functions: list[Any]) -> bytes:
+    """Returns a serialized RunMetadata with the functions' graphs."""
     from tvtf.ir.graph_def import graph_def
 
-    found = proto("compat.proto.config_pb2").RunMetadata()
+    metadata = proto("compat.proto.config_pb2").RunMetadata()
     for function in functions:
-        found.function_graphs.add().pre_optimization_graph.CopyFrom(graph_def([function]))
-    return bytes(found.SerializeToString())
+        metadata.function_graphs.add().pre_optimization_graph.CopyFrom(graph_def([function]))
+    return bytes(metadata.SerializeToString())
 
 
 def _metadata() -> Any:
+    """Returns the metadata by which TensorBoard's graph page finds the graphs."""
     metadata = proto("compat.proto.summary_pb2").SummaryMetadata()
     metadata.plugin_data.plugin_name = "graph_run_metadata_graph"
     metadata.plugin_data.content = b"1"

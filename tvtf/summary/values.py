@@ -1,4 +1,4 @@
-"""Scalars, histograms, images, audio and text, in the form that TensorBoard's plugins read."""
+"""Writes scalars, histograms, images, audio and text as TensorBoard's plugins read them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     """Writes a number, as float32.
 
     Returns:
-      A bool tensor: False where there is no default writer, or it does not record.
+      A bool tensor: False if there is no default writer, or it does not record.
 
     Raises:
-      ValueError: no step is given or set; or ``data`` is no scalar.
+      ValueError: there is no step, or ``data`` is not a scalar.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -55,7 +55,7 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
 def histogram(
     name: str, data: Any, step: Any = None, buckets: int | None = None, description: str | None = None
 ) -> Tensor:
-    """Writes how the values of a tensor of any shape are distributed, over 30 ``buckets`` by default.
+    """Writes the distribution of a tensor's values, with 30 ``buckets`` by default.
 
     Returns, Raises:
       as :func:`scalar`.
@@ -74,7 +74,7 @@ def histogram(
 
 @export("summary.text")
 def text(name: str, data: Any, step: Any = None, description: str | None = None) -> Tensor:
-    """Writes a string tensor of any shape, which is shown as Markdown.
+    """Writes a string tensor of any shape, which TensorBoard renders as Markdown.
 
     Returns, Raises:
       as :func:`scalar`.
@@ -96,7 +96,7 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
     """Writes images of shape (count, height, width, 1 to 4 channels): floats from 0 to 1, or integers from 0 to 255.
 
     Args:
-      max_outputs: at most so many of them.
+      max_outputs: the most images that are written.
 
     Returns, Raises:
       as :func:`scalar`; ValueError also for another rank.
@@ -134,7 +134,7 @@ def audio(
     """Writes sound: floats from -1 to 1 of shape (count, frames, channels), as 16-bit wav.
 
     Args:
-      sample_rate: frames a second.
+      sample_rate: frames per second.
       encoding: None or ``"wav"``.
 
     Returns, Raises:
@@ -170,10 +170,10 @@ def audio(
 
 @export("summary.write")
 def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None) -> Tensor:
-    """Writes a tensor of any dtype and shape under ``tag`` with the metadata by which a plugin finds it.
+    """Writes a tensor of any dtype and shape under ``tag``, with the metadata by which a plugin finds it.
 
     Args:
-      tensor: or a function of no arguments that gives it, called only where something is written.
+      tensor: the tensor, or a function that returns it, which is called only if something is written.
 
     Returns, Raises:
       as :func:`scalar`.
@@ -198,7 +198,7 @@ def graph(graph_data: Any) -> Tensor:
     """Writes a GraphDef, or the graph of a traced function, for TensorBoard's graph page.
 
     Returns:
-      A bool tensor: False where there is no default writer.
+      A bool tensor: False if there is no default writer.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -214,8 +214,8 @@ def graph(graph_data: Any) -> Tensor:
     writer = writing()
     if writer is None:
         return constant(False)
-    found = graph_data if hasattr(graph_data, "SerializeToString") else graph_def([graph_data])
-    writer.write_event(0, graph_def=found.SerializeToString())
+    definition = graph_data if hasattr(graph_data, "SerializeToString") else graph_def([graph_data])
+    writer.write_event(0, graph_def=definition.SerializeToString())
     return constant(True)
 
 
@@ -243,7 +243,7 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 @export("summary.experimental.summary_scope")
 @contextmanager
 def summary_scope(name: str, default_name: str = "summary", values: Any = None) -> Iterator[tuple[str, str]]:
-    """The tag of a summary, within the name scopes around it, and the scope its ops are in.
+    """Enters the name scope of a summary's ops, and returns its tag and the scope's name.
 
     >>> import tvtf as tf
     >>> with tf.name_scope("train"), tf.summary.experimental.summary_scope("loss") as (tag, scope):
@@ -265,37 +265,38 @@ def _plugin(name: str) -> Any:
 
 
 def _written(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
-    """Writes what ``build`` makes of a tag and the values; False without a writer."""
+    """Writes ``build(tag, values)`` to the default writer; returns False if there is none."""
     writer, tag = writing(), current_scope() + name
     return constant(False) if writer is None else _event(writer, step, data, lambda a: build(tag, a))
 
 
 def _step(step: Any) -> Tensor:
-    found = active.step if step is None else step
-    if found is None:
+    """Returns the step as an integer scalar: the argument, or the default step."""
+    given = active.step if step is None else step
+    if given is None:
         raise ValueError(MSG_STEP)
-    number = convert_to_tensor(found, None if is_tensor(found) and convert_to_tensor(found).dtype.is_integer else int64)
+    number = convert_to_tensor(given, None if is_tensor(given) and convert_to_tensor(given).dtype.is_integer else int64)
     if number.ndim:
         raise ValueError(f"Argument `step` must be a scalar. Received step with shape {number.shape}.")
     return number
 
 
 def _event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
-    """Writes now, or whenever the traced program comes by here; whether it was written (in a trace: what is asked for)."""
+    """Writes an event now, or in each run of the traced program; returns the condition for recording."""
     tensors = [convert_to_tensor(x) for x in (data, _step(step), recording())]
-    known = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
+    constants = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:
-        given = iter(arrays)
-        value, number, wanted = [next(given) if k is None else k for k in known]
-        if wanted:
+        run_values = iter(arrays)
+        value, number, records = [next(run_values) if k is None else k for k in constants]
+        if records:
             writer.write_event(int(number), summary=build(value))
         return ()
 
     if state.trace is None:
         run()
     else:
-        traced(run, [t for t, k in zip(tensors, known) if k is None], [])
+        traced(run, [t for t, k in zip(tensors, constants) if k is None], [])
     return tensors[2]
 
 
@@ -311,7 +312,7 @@ def _of_bytes(tag: str, metadata: Any, parts: Any) -> Any:
 
 
 def _as_uint8(values: np.ndarray) -> np.ndarray:
-    """As ``tf.image.convert_image_dtype(..., saturate=True)``."""
+    """Converts images to uint8, as ``tf.image.convert_image_dtype(..., saturate=True)`` does."""
     scaled = values * 255.5 if values.dtype.kind not in "iub" else values
     return np.clip(scaled, 0, 255).astype(np.uint8)
 

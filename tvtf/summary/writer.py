@@ -1,4 +1,4 @@
-"""Summary writers, the default one of a thread, its step, and whether it records."""
+"""Defines summary writers, and the default writer, step and recording condition of a thread."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ MSG_CLOSED = "SummaryWriter is already closed"
 
 
 class _Active(threading.local):
+    """The default writer and step of this thread, and its recording condition."""
+
     def __init__(self) -> None:
         self.writer: SummaryWriter | None = None
         self.step: Any = None
@@ -36,7 +38,7 @@ active = _Active()
 
 @export("summary.SummaryWriter")
 class SummaryWriter:
-    """Where summaries go; see ``tf.summary.create_file_writer``.
+    """A writer of summaries; see ``tf.summary.create_file_writer``.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -50,10 +52,10 @@ class SummaryWriter:
     """
 
     def set_as_default(self, step: Any = None) -> None:
-        """Makes this the writer of this thread, and ``step`` its step where one is given.
+        """Makes this the default writer of this thread, and ``step`` its default step if set.
 
         Raises:
-          RuntimeError: it is closed.
+          RuntimeError: the writer is closed.
         """
         self._check_open()
         active.writer = self
@@ -62,10 +64,10 @@ class SummaryWriter:
 
     @contextmanager
     def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
-        """The writer, and step, of what is written inside; flushed at the end.
+        """Sets the default writer and step for the ``with`` block; flushes at its end.
 
         Raises:
-          RuntimeError: it is closed.
+          RuntimeError: the writer is closed.
         """
         before = active.writer, active.step
         self.set_as_default(step)
@@ -78,26 +80,28 @@ class SummaryWriter:
                 active.step = before[1]
 
     def init(self) -> None:
-        """Writers are ready when they are made."""
+        """Does nothing: a new writer is ready."""
 
     def flush(self) -> None:
-        """What was written so far is in the file after it."""
+        """Writes buffered events to the file."""
 
     def close(self) -> None:
-        """Flushes; nothing can be written after it."""
+        """Flushes and closes the file; later events are dropped."""
 
     def write_event(self, step: int, **what: Any) -> None:
-        """Adds an event of now: ``summary``, ``graph_def`` or ``tagged_run_metadata``."""
+        """Adds an event with the current time: ``summary``, ``graph_def`` or ``tagged_run_metadata``."""
 
     def _check_open(self) -> None:
-        """Raises RuntimeError for a writer that is closed."""
+        """Raises RuntimeError if the writer is closed."""
 
 
 class _NoWriter(SummaryWriter):
-    """Writes nothing, and tells so."""
+    """A writer that writes nothing, so that summaries return False."""
 
 
 class _FileWriter(SummaryWriter):
+    """A writer of an event file; a finalizer writes the buffered events if it is never closed."""
+
     def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
         self._events = proto("compat.proto.event_pb2")
         self.max_queue, self.flush_seconds = max_queue, flush_seconds
@@ -105,11 +109,11 @@ class _FileWriter(SummaryWriter):
             Path(folder).mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
         self._lock = Lock()
-        self._waiting: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._path = os.path.join(folder, name)
         with named_failures(self._path, "write"):
             self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the writer
-        self._closing = weakref.finalize(self, _write_all, self._file, self._waiting)
+        self._closing = weakref.finalize(self, _write_all, self._file, self._buffer)
         self._add(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
         self.flush()
 
@@ -117,11 +121,12 @@ class _FileWriter(SummaryWriter):
         self._add(self._events.Event(wall_time=time.time(), step=step, **what))
 
     def _add(self, event: Any) -> None:
+        """Buffers an event; flushes if the buffer is full or the last flush is too long ago."""
         with self._lock:
             if not self._closing.alive:
                 return
-            self._waiting.append(tfrecord.framed(event.SerializeToString()))
-            if len(self._waiting) > self.max_queue or time.monotonic() > self._due:
+            self._buffer.append(tfrecord.framed(event.SerializeToString()))
+            if len(self._buffer) > self.max_queue or time.monotonic() > self._due:
                 self._flush()
 
     _due = float("inf")
@@ -133,8 +138,8 @@ class _FileWriter(SummaryWriter):
 
     def _flush(self) -> None:
         with named_failures(self._path, "write"):
-            self._file.write(b"".join(self._waiting))
-            self._waiting.clear()
+            self._file.write(b"".join(self._buffer))
+            self._buffer.clear()
             self._file.flush()
         self._due = time.monotonic() + self.flush_seconds
 
@@ -162,16 +167,16 @@ def create_file_writer(
     experimental_trackable: bool = False,
     experimental_mesh: Any = None,
 ) -> SummaryWriter:
-    """A writer of an event file in the folder ``logdir``, which is made where it is missing.
+    """Returns a writer of an event file in the folder ``logdir``, which is created if missing.
 
     Args:
-      max_queue: events that wait before they are flushed, 10 by default.
-      flush_millis: longest time between flushes when something is written, 120,000 by default.
+      max_queue: the number of events that are buffered, 10 by default.
+      flush_millis: the longest time between flushes while events are written, 120,000 by default.
       filename_suffix: end of the file's name, ``.v2`` by default.
-      name, experimental_trackable, experimental_mesh: accepted.
+      name, experimental_trackable, experimental_mesh: accepted without effect.
 
     Raises:
-      ImportError: without the ``tensorboard`` extra.
+      ImportError: the ``tensorboard`` extra is not installed.
       ValueError: ``logdir`` is None.
 
     >>> import tempfile
@@ -191,13 +196,13 @@ def create_file_writer(
 
 
 def _text(path: Any) -> str:
-    found = os.fspath(path) if isinstance(path, (str, bytes, os.PathLike)) else convert_to_tensor(path).numpy()
-    return os.fsdecode(found)
+    text = os.fspath(path) if isinstance(path, (str, bytes, os.PathLike)) else convert_to_tensor(path).numpy()
+    return os.fsdecode(text)
 
 
 @export("summary.create_noop_writer")
 def create_noop_writer() -> SummaryWriter:
-    """A writer that writes nothing.
+    """Returns a writer that writes nothing.
 
     >>> import tvtf as tf
     >>> with tf.summary.create_noop_writer().as_default():
@@ -210,7 +215,7 @@ def create_noop_writer() -> SummaryWriter:
 
 
 def writing() -> SummaryWriter | None:
-    """This thread's writer, if it writes anything."""
+    """Returns this thread's writer if it writes to a file."""
     return active.writer if isinstance(active.writer, _FileWriter) else None
 
 
@@ -230,7 +235,7 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
 
 @export("summary.experimental.get_step")
 def get_step() -> Any:
-    """The default step of this thread, as it was set.
+    """Returns the default step of this thread.
 
     >>> import tvtf as tf
     >>> with tf.summary.create_noop_writer().as_default(step=3):
@@ -244,7 +249,7 @@ def get_step() -> Any:
 
 @export("summary.experimental.set_step")
 def set_step(step: Any) -> None:
-    """Sets the default step of this thread: a number, a tensor, or a Variable that is read whenever something is written.
+    """Sets the default step of this thread: a number, a tensor, or a Variable that is read at each write.
 
     >>> import tvtf as tf
     >>> tf.summary.experimental.set_step(3)
@@ -260,7 +265,7 @@ def set_step(step: Any) -> None:
 @export("summary.record_if")
 @contextmanager
 def record_if(condition: Any) -> Iterator[None]:
-    """Inside, summaries are written where ``condition`` (a bool, a bool tensor, or a function that gives one) is true.
+    """Records summaries of the ``with`` block only if ``condition``, a bool, bool tensor or function of one, is true.
 
     >>> import tvtf as tf
     >>> with tf.summary.record_if(False):
@@ -277,14 +282,14 @@ def record_if(condition: Any) -> Iterator[None]:
 
 
 def recording() -> Any:
-    """The condition in force: a bool or a bool tensor."""
+    """Returns the recording condition: a bool or a bool tensor."""
     condition: Callable[[], Any] | Any = active.recording
     return condition() if callable(condition) else condition
 
 
 @export("summary.should_record_summaries")
 def should_record_summaries() -> Any:
-    """Whether summaries are written here: False without a default writer; a tensor where the condition is one.
+    """Whether summaries are recorded: False without a default writer; a tensor if the condition is one.
 
     >>> import tvtf as tf
     >>> tf.summary.should_record_summaries()

@@ -1,4 +1,4 @@
-"""Profiles as TensorBoard's profile page reads them: an XSpace message, encoded here, since no package that is needed has it.
+"""Encodes profiles for TensorBoard's profile page: an XSpace message, written here because no required package has it.
 
 Source: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PLANE = "/host:CPU"
-"""How the profile page calls the host's events."""
+"""The plane of the host's events, by the name that the profile page expects."""
 # Numbers of fields, by message.
 SPACE_PLANES, SPACE_HOSTNAMES = 1, 4
 PLANE_NAME, PLANE_LINES, PLANE_EVENT_METADATA = 2, 3, 4
@@ -20,14 +20,14 @@ ENTRY_KEY, ENTRY_VALUE = 1, 2
 
 
 def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
-    """Events of Chrome's trace format, in microseconds, as an XSpace with a line for each thread."""
+    """Encodes events in Chrome's trace format, in microseconds, as an XSpace with a line for each thread."""
     names = {name: number for number, name in enumerate(sorted({event["name"] for event in events}), start=1)}
     threads: dict[int, list[Mapping[str, Any]]] = {}
     for event in events:
         threads.setdefault(event["tid"], []).append(event)
     plane = _field(PLANE_NAME, PLANE)
-    for number, (thread, own) in enumerate(threads.items(), start=1):
-        plane += _field(PLANE_LINES, _line(number, f"thread {thread}", own, names))
+    for number, (thread, thread_events) in enumerate(threads.items(), start=1):
+        plane += _field(PLANE_LINES, _line(number, f"thread {thread}", thread_events, names))
     for name, number in names.items():
         metadata = _field(METADATA_ID, number) + _field(METADATA_NAME, name)
         plane += _field(PLANE_EVENT_METADATA, _field(ENTRY_KEY, number) + _field(ENTRY_VALUE, metadata))
@@ -35,6 +35,7 @@ def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
 
 
 def _line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
+    """Encodes one thread's events, whose offsets count from the first event."""
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)
     for event in events:
@@ -49,7 +50,7 @@ def _line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Ma
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:
-    """A field of protocol buffers: a varint, or bytes after their length."""
+    """Encodes a field of protocol buffers: a varint, or bytes after their length."""
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     data = value.encode() if isinstance(value, str) else value

@@ -1,8 +1,8 @@
-"""Checkpoints in TensorFlow's V2 format: what TensorFlow saved tvtf restores, and the other way round.
+"""Saves and restores checkpoints in TensorFlow's V2 format, which both libraries can read.
 
-A save replaces files in one step, after they are on the disk; a restore checks the whole checkpoint before it assigns
-the first value. So a crash, a full disk or a damaged file costs at most the newest checkpoint, and
-`CheckpointManager.restore_or_initialize` then goes back to the one before:
+A save replaces files atomically, after they are on the disk; a restore checks the whole checkpoint before it assigns the
+first value. A crash, a full disk or a damaged file therefore costs at most the newest checkpoint, and
+`CheckpointManager.restore_or_initialize` then restores the previous one:
 
 >>> import os, tempfile
 >>> from tvtf.state.variable import Variable

@@ -1,4 +1,4 @@
-"""TensorFlow's tensor bundle: named arrays in ``PREFIX.data-?????-of-?????``, and where they lie in ``PREFIX.index``.
+"""Reads and writes TensorFlow's tensor bundles: named arrays in ``PREFIX.data-?????-of-?????`` with an index in ``PREFIX.index``.
 
 Format: ``tensor_bundle.proto`` and ``tensor_bundle.cc`` in
 https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/util/tensor_bundle. A reader checks every entry
@@ -36,18 +36,18 @@ Array = np.ndarray[Any, Any]
 
 
 def index_name(prefix: str) -> str:
-    """The file that says where each array of a bundle lies."""
+    """Returns the name of the index file, which holds the position of each array."""
     return f"{prefix}.index"
 
 
 def data_name(prefix: str, shard: int, shards: int) -> str:
-    """One of the files that hold a bundle's bytes."""
+    """Returns the name of one of the data files."""
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Where one array lies and what it is."""
+    """The position, dtype and shape of one array."""
 
     dtype: dtypes.DType
     shape: tuple[int, ...]
@@ -59,15 +59,15 @@ class Entry:
 
 
 def write(prefix: str, tensors: Mapping[str, Any]) -> None:
-    """Write a bundle, replacing one that is there in a single step.
+    """Writes a bundle, replacing an existing one atomically.
 
     Args:
-      prefix: folder and common start of the file names; the folder is made if it is missing.
-      tensors: arrays (or anything that makes one) by key, stored in this order; bytes or str objects become strings.
+      prefix: folder and common start of the file names; the folder is created if missing.
+      tensors: arrays (or values convertible to arrays) by key, stored in this order; bytes and str objects become strings.
 
     Raises:
       InvalidArgumentError: an array's dtype has no TensorFlow counterpart.
-      ResourceExhaustedError: the disk is full; a bundle that was there is untouched and no file is left behind.
+      ResourceExhaustedError: the disk is full; an existing bundle is unchanged and no file is left behind.
       PermissionDeniedError: the folder can't be written.
 
     >>> import tempfile
@@ -85,9 +85,9 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
 def add(
     replacement: atomic_file.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None
 ) -> str:
-    """Write a bundle as a part of what ``replacement`` renames into place; the data file that is out of use from then on.
+    """Adds a bundle to the files of ``replacement``; returns the name of the data file that becomes obsolete.
 
-    ``shards`` is `spare_shard_count` of where the bundle will lie, if that is elsewhere.
+    ``shards`` is the `spare_shard_count` of the bundle's final place, if that is another.
 
     Raises:
       OpError: as `write`.
@@ -106,9 +106,9 @@ def add(
 
 
 def spare_shard_count(prefix: str) -> int:
-    """1, or 2 where a bundle of one shard exists.
+    """Returns 1, or 2 if a bundle of one shard exists.
 
-    So the new data file never takes the old one's name, and renaming the index switches from one to the other. The
+    The new data file thus never has the old one's name, and renaming the index switches between them atomically. The
     shard count is only part of file names: TensorFlow opens the shards that entries refer to.
     """
     return 2 if os.path.exists(index_name(prefix)) and os.path.exists(data_name(prefix, 0, 1)) else 1
@@ -125,10 +125,11 @@ def _entry(dtype: dtypes.DType, shape: tuple[int, ...], offset: int, size: int, 
 
 
 def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[Array], int]:
+    """Returns an array's dtype, shape, bytes and masked checksum."""
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
-        whole = np.asarray(value, object)
-        return dtypes.string, whole.shape, *strings.encode(whole, key)
+        texts = np.asarray(value, object)
+        return dtypes.string, texts.shape, *strings.encode(texts, key)
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     octets = crc32c.as_bytes(little)
     return _dtype_of(little, key), array.shape, [octets], crc32c.masked(octets)
@@ -150,15 +151,15 @@ def _proto_name(dtype: dtypes.DType) -> str:
 class Reader:
     """The arrays of one checkpoint, by key.
 
-    Opening it reads the index, checks every entry's dtype, shape, place and size against the data files, and holds
-    those open, so that values stay readable when the files are deleted later.
+    Opening it reads the index, checks every entry's dtype, shape, position and size against the data files, and keeps
+    those open, so that values stay readable if the files are deleted later.
 
     Args:
-      prefix: what was given to `write`.
+      prefix: as in `write`.
 
     Raises:
       NotFoundError: the index or a data file is missing.
-      DataLossError: the index is damaged, or an entry can't be true.
+      DataLossError: the index is damaged, or an entry is impossible.
     """
 
     def __init__(self, prefix: str | os.PathLike[str]) -> None:
@@ -171,34 +172,34 @@ class Reader:
         self._check_sizes()
 
     def has_tensor(self, key: str) -> bool:
-        """Tell whether the checkpoint has an array called ``key``."""
+        """Whether the checkpoint has an array called ``key``."""
         return key in self.entries
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """The shape of every array, by key."""
+        """Returns the shape of every array, by key."""
         return {key: list(entry.shape) for key, entry in self.entries.items()}
 
     def get_variable_to_dtype_map(self) -> dict[str, dtypes.DType]:
-        """The dtype of every array, by key."""
+        """Returns the dtype of every array, by key."""
         return {key: entry.dtype for key, entry in self.entries.items()}
 
     def debug_string(self) -> bytes:
-        """A line for each array: its key, dtype and shape."""
+        """Returns a line for each array with its key, dtype and shape."""
         lines = (f"{k} (DT_{_proto_name(e.dtype)}) [{','.join(map(str, e.shape))}]\n" for k, e in self.entries.items())
         return "".join(sorted(lines)).encode()
 
     def get_tensor(self, key: str) -> Any:
-        """Return the array called ``key``; a string scalar comes as bytes.
+        """Returns the array called ``key``; a string scalar is returned as bytes.
 
         Raises:
-          NotFoundError: there is none.
+          NotFoundError: the checkpoint has no such key.
           DataLossError: its bytes don't match their checksum.
         """
         array = self.read(key)
         return array if array.shape or array.dtype != object else array.item()
 
     def read(self, key: str) -> Array:
-        """Return the array called ``key``; see `get_tensor`."""
+        """Returns the array called ``key``; see `get_tensor`."""
         entry = self.entries.get(key)
         if entry is None:
             raise NotFoundError(None, None, f"Key {key} not found in checkpoint {self.prefix}")
@@ -210,14 +211,14 @@ class Reader:
         if entry.dtype == dtypes.string:
             return strings.decode(octets, entry.shape, entry.checksum, self._place(key))
         crc32c.check(octets, entry.checksum, self._place(key))
-        whole: Array = octets.view(entry.dtype.np).reshape(entry.shape)
-        return whole
+        array: Array = octets.view(entry.dtype.np).reshape(entry.shape)
+        return array
 
     def verify(self, known: Collection[str] = ()) -> None:
-        """Read everything but what is ``known`` to be whole and compare it with its checksum.
+        """Reads all arrays except those in ``known``, which were read before, and compares them with their checksums.
 
         Raises:
-          DataLossError: some array is damaged.
+          DataLossError: an array is damaged.
         """
         for key, entry in self.entries.items():
             if not entry.sliced and key not in known:
@@ -227,6 +228,7 @@ class Reader:
         return f"{self.prefix}, tensor {key}"
 
     def _check_place(self, key: str, entry: Entry) -> None:
+        """Checks that an entry's bytes lie inside its data file."""
         available, end = self._shards[entry.shard].size, entry.offset + entry.size
         if end > available:
             raise _lost(
@@ -235,7 +237,7 @@ class Reader:
             )
 
     def _check_sizes(self) -> None:
-        """Checks that no bytes are those of several arrays: a few would stand for many that take long to read."""
+        """Checks that arrays don't overlap: a small file could otherwise stand for many arrays that take long to read."""
         sizes = collections.Counter[int]()
         for entry in self.entries.values():
             sizes[entry.shard] += entry.size
@@ -248,7 +250,7 @@ class Reader:
 
 
 class _Shard:
-    """One data file, held open; safe for several threads."""
+    """One open data file; several threads may read it."""
 
     def __init__(self, path: str) -> None:
         with atomic_file.named_failures(path, "open"):
@@ -278,6 +280,7 @@ def _lost(place: str, what: str) -> DataLossError:
 
 
 def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
+    """Returns the entries of an index file and the number of shards."""
     path = index_name(prefix)
     if not os.path.exists(path):
         raise NotFoundError(
@@ -290,11 +293,12 @@ def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
 
 
 def _check_header(path: str, raw: bytes | None) -> int:
+    """Checks the header and returns the number of shards."""
     if raw is None:
         raise _lost(path, "it has no header entry")
     header = _parse(BundleHeaderProto, raw, f"{path}, header")
     if not 0 < header.num_shards <= MOST_SHARDS:
-        raise _lost(path, f"its header tells of {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
+        raise _lost(path, f"its header declares {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
     if header.endianness != 0:
         raise UnimplementedError(None, None, f"{path}: written big-endian; save it again on a little-endian machine.")
     if header.version.min_consumer > PRODUCER:
@@ -308,7 +312,7 @@ def _parse(message: Any, raw: bytes, place: str) -> Any:
     try:
         return message.FromString(raw)
     except DecodeError as cause:
-        raise _lost(place, "it is no valid protocol buffer") from cause
+        raise _lost(place, "it is not a valid protocol buffer") from cause
 
 
 def _checked_entries(path: str, raw: dict[bytes, bytes], shards: int) -> Iterator[tuple[str, Entry]]:
@@ -321,13 +325,14 @@ def _text(key: bytes, place: str) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError as cause:
-        raise _lost(place, "its key is no UTF-8 text") from cause
+        raise _lost(place, "its key is not UTF-8 text") from cause
 
 
 def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
+    """Returns the entry of a message after checking that its numbers are possible."""
     shape = tuple(dim.size for dim in proto.shape.dim)
     if proto.shape.unknown_rank or not _is_possible(shape):
-        raise _lost(place, f"{_told(shape)} is no shape of an array")
+        raise _lost(place, f"{_shape_text(shape)} is not a valid shape")
     if not 0 <= proto.shard_id < shards:
         raise _lost(place, f"shard {proto.shard_id} of {shards} doesn't exist")
     if proto.offset < 0 or proto.size < 0:
@@ -338,11 +343,11 @@ def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
 
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
-    """NumPy refuses more dims, and a product beyond its index type even where another dim is zero."""
+    """Whether NumPy can have an array of this shape: it limits the rank, and the product of the nonzero dims."""
     return len(shape) <= MOST_DIMS and min(shape, default=0) >= 0 and math.prod(filter(None, shape)) < MOST_BYTES // 16
 
 
-def _told(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: tuple[int, ...]) -> str:
     return str(shape) if len(shape) < 16 else f"({', '.join(map(str, shape[:16]))}, ... {len(shape)} dims)"
 
 
@@ -354,9 +359,12 @@ def _known_dtype(number: int, place: str) -> dtypes.DType:
 
 
 def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: bool, place: str) -> None:
+    """Checks that an array's number of bytes matches its shape and dtype."""
     count = math.prod(shape)
     if dtype == dtypes.string:
         if count > size:
             raise _lost(place, f"{count} strings don't fit into {size} bytes")
     elif not sliced and count * dtype.np.itemsize != size:
-        raise _lost(place, f"shape {_told(shape)} of {dtype.name} takes {count * dtype.np.itemsize} bytes, not {size}")
+        raise _lost(
+            place, f"shape {_shape_text(shape)} of {dtype.name} takes {count * dtype.np.itemsize} bytes, not {size}"
+        )

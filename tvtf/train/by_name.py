@@ -1,4 +1,4 @@
-"""Restoring what TensorFlow 1's ``Saver`` wrote: values that have the names of variables, and no objects.
+"""Restores name-based checkpoints, which TensorFlow 1's ``Saver`` wrote: values by variables' names, without objects.
 
 Source: ``NameBasedSaverStatus`` in ``tensorflow/python/checkpoint/checkpoint.py``.
 """
@@ -14,7 +14,7 @@ from tvtf.train.restoration import Values, check_fit, outside_trace
 
 
 class NameBasedStatus:
-    """What `Checkpoint.read` gives for such a checkpoint: every variable whose name is in it has its value.
+    """The status of restoring a name-based checkpoint, which sets every variable whose name it contains.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -31,42 +31,49 @@ class NameBasedStatus:
 
     def __init__(self, reader: Reader, view: View) -> None:
         self._optional: list[Trackable] = []
-        named = [(found, name) for found in view.objects() if (name := getattr(found, "_shared_name", None))]
-        self._missing = [(found, name) for found, name in named if name not in reader.entries]
-        values = [(found, _value(reader, found, name)) for found, name in named if name in reader.entries]
-        self._restored = [found for found, _ in values]
+        named = [
+            (trackable, name) for trackable in view.objects() if (name := getattr(trackable, "_shared_name", None))
+        ]
+        self._missing = [(trackable, name) for trackable, name in named if name not in reader.entries]
+        values = [(trackable, _value(reader, trackable, name)) for trackable, name in named if name in reader.entries]
+        self._restored = [trackable for trackable, _ in values]
         with outside_trace(), locked(self._restored):
-            for found, value in values:
-                found._restore_from_tensors(value)
+            for trackable, value in values:
+                trackable._restore_from_tensors(value)
 
     def add_to_optionally_restored(self, var: Trackable) -> None:
-        """Has the assertions pass over a variable that the checkpoint may lack."""
+        """Excludes a variable from the assertions."""
         self._optional.append(var)
 
     def assert_consumed(self) -> NameBasedStatus:
         """Raises AssertionError unless each variable was restored."""
-        missing = [(found, name) for found, name in self._missing if all(found is not each for each in self._optional)]
+        missing = [
+            (trackable, name)
+            for trackable, name in self._missing
+            if all(trackable is not each for each in self._optional)
+        ]
         if missing:
-            told = "".join(f"\n    {found}: {[name]}" for found, name in missing)
-            raise AssertionError(f"Some objects had attributes which were not restored: {told}")
+            listed = "".join(f"\n    {trackable}: {[name]}" for trackable, name in missing)
+            raise AssertionError(f"Some objects had attributes which were not restored: {listed}")
         return self
 
     assert_existing_objects_matched = assert_consumed
     assert_nontrivial_match = assert_consumed
 
     def expect_partial(self) -> NameBasedStatus:
-        """Gives itself: nothing is logged of values that nobody asked for."""
+        """Returns this status; unused values are never logged."""
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Puts the values of a graph's variables into a session."""
-        for found in self._restored:
-            found._settle(session)
+        """Sets a graph's variables in a session to their values."""
+        for trackable in self._restored:
+            trackable._settle(session)
 
     initialize_or_restore = run_restore_ops
 
 
-def _value(reader: Reader, found: Trackable, name: str) -> Values:
-    [(attribute, (shape, dtype))] = found._tensor_specs().items()
-    check_fit(reader, found, name, shape, dtype)
+def _value(reader: Reader, trackable: Trackable, name: str) -> Values:
+    """Reads the value of a variable after checking its dtype and shape."""
+    [(attribute, (shape, dtype))] = trackable._tensor_specs().items()
+    check_fit(reader, trackable, name, shape, dtype)
     return {attribute: reader.read(name)}

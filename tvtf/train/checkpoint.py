@@ -1,4 +1,4 @@
-"""`Checkpoint`: saves and restores everything that hangs from a few objects, in TensorFlow's own files."""
+"""Defines `Checkpoint`, which saves and restores everything reachable from a few objects, in TensorFlow's file format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 Status = CheckpointLoadStatus | InitializationOnlyStatus | NameBasedStatus
 
 SAVED_MODELS = ("saved_model.json", "saved_model.pb")
-"""The files by which a saved model's folder is known: tvtf's, and TensorFlow's."""
+"""The files that identify a saved model's folder: tvtf's and TensorFlow's."""
 
 _writing = Lock()
 Value = TypeVar("Value")
@@ -29,13 +29,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """How to save or restore.
+    """Options of saving and restoring.
 
     Args:
-      experimental_write_callbacks: functions called with the path once a checkpoint is written.
-      experimental_skip_slot_variables: leave an optimizer's slot variables as they are when restoring.
+      experimental_write_callbacks: functions called with the path after a checkpoint is written.
+      experimental_skip_slot_variables: don't restore an optimizer's slot variables.
       experimental_io_device, enable_async, experimental_enable_async_checkpoint, experimental_sharding_callback: accepted;
-        one process writes one shard, and is done when the call returns.
+        without effect: one process writes one shard, and has finished when the call returns.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointOptions
     """
@@ -49,11 +49,11 @@ class CheckpointOptions:
 
 
 class Checkpoint(AutoTrackable):
-    """Groups objects whose variables are saved and restored together.
+    """A group of objects whose variables are saved and restored together.
 
     Args:
-      root: the object from which names start; by default this one.
-      **kwargs: trackable objects, or lists, tuples and dicts of them, each an edge of that name.
+      root: the object at which names start; by default this checkpoint.
+      **kwargs: trackable objects, or lists, tuples and dicts of them; each becomes an edge of that name.
 
     Raises:
       ValueError: an argument can't be tracked, or ``root`` has another object of that name.
@@ -70,7 +70,7 @@ class Checkpoint(AutoTrackable):
     def __init__(self, root: Trackable | None = None, **kwargs: Any) -> None:
         self._attached: dict[str, Trackable] = _untracked({})
         self._save_counter: Any = _untracked(None)
-        root = root() if isinstance(root, weakref.ref) else root  # as a model gives itself to its own
+        root = root() if isinstance(root, weakref.ref) else root  # a Keras model passes a weak reference to itself
         if root is not None:
             _check_trackable(root, "root")
             self._save_counter = _untracked(root._lookup_dependency("save_counter"))
@@ -83,6 +83,7 @@ class Checkpoint(AutoTrackable):
             self._attach(root, kwargs)
 
     def _attach(self, root: Trackable, names: dict[str, Any]) -> None:
+        """Attaches the arguments to ``root`` as further edges."""
         for name in sorted(names):
             tracked = root._lookup_dependency(name)
             if tracked is None:
@@ -94,7 +95,7 @@ class Checkpoint(AutoTrackable):
 
     @property
     def save_counter(self) -> Any:
-        """An int64 variable that starts at zero and numbers the checkpoints that `save` makes."""
+        """An int64 variable that starts at zero and numbers the checkpoints that `save` writes."""
         if self._save_counter is None:
             with outside_trace():
                 counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
@@ -110,17 +111,17 @@ class Checkpoint(AutoTrackable):
             self._view.root._restore_deferred(counter, "save_counter")
 
     def write(self, file_prefix: PathLike, options: CheckpointOptions | None = None) -> str:
-        """Write ``file_prefix.index`` and its data file; they replace former ones in one step.
+        """Writes ``file_prefix.index`` and its data file, replacing older ones atomically.
 
         Args:
-          file_prefix: folder and start of the file names; a missing folder is made.
+          file_prefix: folder and start of the file names; a missing folder is created.
           options: see `CheckpointOptions`.
 
         Returns:
-          ``file_prefix``, to be given to `read`.
+          ``file_prefix``, which `read` takes.
 
         Raises:
-          ResourceExhaustedError: the disk is full; what was there is untouched, and no part of a file is left.
+          ResourceExhaustedError: the disk is full; older files are unchanged, and no partial file is left.
           ValueError: a tracked list or dict was changed in a way that can't be restored.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#write
@@ -133,16 +134,16 @@ class Checkpoint(AutoTrackable):
         return prefix
 
     def sync(self) -> None:
-        """Nothing is left to wait for: what saves or restores is done when it returns."""
+        """Does nothing: saves and restores have finished when they return."""
 
     def save(self, file_prefix: PathLike, options: CheckpointOptions | None = None) -> str:
-        """Count `save_counter` up, write ``file_prefix-COUNTER``, and note it as the folder's newest.
+        """Increments `save_counter`, writes ``file_prefix-COUNTER``, and records it as the folder's newest checkpoint.
 
         Returns:
-          The prefix written, to be given to `restore`.
+          The prefix written, which `restore` takes.
 
         Raises:
-          ResourceExhaustedError: the disk is full; former checkpoints and `save_counter` are untouched.
+          ResourceExhaustedError: the disk is full; older checkpoints and `save_counter` are unchanged.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#save
         """
@@ -156,7 +157,7 @@ class Checkpoint(AutoTrackable):
         return _Counted(self.save_counter)
 
     def read(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
-        """Restore what `write` wrote: like `restore`, but without making `save_counter`.
+        """Restores what `write` wrote; unlike `restore`, does not create `save_counter`.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#read
         """
@@ -173,14 +174,14 @@ class Checkpoint(AutoTrackable):
         return CheckpointLoadStatus(restoration, self._view)
 
     def restore(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
-        """Restore what `save` saved.
+        """Restores what `save` saved.
 
-        The whole checkpoint is checked (its structure, every checksum, every shape and dtype that has an object to go
-        to) before the first value is assigned; when it is refused, nothing has changed. Values of objects that don't
-        exist yet are assigned when these are attached.
+        The whole checkpoint is checked (its structure, every checksum, the shapes and dtypes of all matched objects) before
+        the first value is assigned, so that an error leaves everything unchanged. Values of objects that don't exist yet
+        are assigned when these are attached.
 
         Args:
-          save_path: what `save` or `latest_checkpoint` returned, or a SavedModel's folder; None restores nothing.
+          save_path: the result of `save` or `latest_checkpoint`, or a SavedModel's folder; None restores nothing.
           options: see `CheckpointOptions`.
 
         Returns:
@@ -188,10 +189,10 @@ class Checkpoint(AutoTrackable):
           ``expect_partial()``.
 
         Raises:
-          NotFoundError: there is no such checkpoint, or a file of it is missing.
+          NotFoundError: the checkpoint or one of its files is missing.
           DataLossError: the checkpoint is truncated, damaged or contradicts itself.
-          ValueError: a variable has another shape than its value.
-          InvalidArgumentError: a variable has another dtype than its value.
+          ValueError: the shapes of a variable and its value differ.
+          InvalidArgumentError: the dtypes of a variable and its value differ.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#restore
         """
@@ -212,7 +213,7 @@ class Checkpoint(AutoTrackable):
 
 
 class _Counted:
-    """Counts a variable up for the duration of a save, and back if that fails."""
+    """Increments a counter for the duration of a save, and restores it if the save fails."""
 
     def __init__(self, counter: Any) -> None:
         with outside_trace():
@@ -232,7 +233,7 @@ class _Counted:
 
 
 def _untracked(value: Value) -> Value:
-    """What an attribute is assigned to hold ``value`` without an edge to it."""
+    """Wraps a value so that an attribute can hold it without an edge of the object graph."""
     return cast(Value, NoDependency(value))
 
 
@@ -242,6 +243,7 @@ def _serialized_graph(reader: bundle.Reader) -> bytes:
 
 
 def _inside_saved_model(path: PathLike | None) -> PathLike | None:
+    """Returns the prefix of the checkpoint in a saved model's folder; other paths unchanged."""
     if path is None or not any(os.path.exists(os.path.join(path, name)) for name in SAVED_MODELS):
         return path
     return os.path.join(path, "variables", "variables")

@@ -1,4 +1,4 @@
-"""The protocol buffers of TensorFlow's checkpoints, declared in Python.
+"""Declares the protocol buffers of TensorFlow's checkpoints in Python.
 
 Field numbers and types are those of ``tensor_bundle.proto``, ``tensor_shape.proto``, ``tensor_slice.proto``,
 ``versions.proto``, ``trackable_object_graph.proto`` and ``checkpoint_state.proto`` in

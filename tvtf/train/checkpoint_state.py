@@ -1,4 +1,4 @@
-"""The ``checkpoint`` file of a folder: which checkpoints it has and which is the newest, as text.
+"""Reads and writes the ``checkpoint`` file of a folder: text that lists its checkpoints and names the newest one.
 
 Source: ``checkpoint_state.proto`` and ``tensorflow/python/checkpoint/checkpoint_management.py``.
 """
@@ -22,11 +22,11 @@ PathLike = str | os.PathLike[str]
 
 
 def get_checkpoint_state(checkpoint_dir: PathLike, latest_filename: str | None = None) -> Any:
-    """Return the state of a folder, its paths joined to the folder; None when there is none or it can't be parsed.
+    """Returns the state of a folder, with paths joined to the folder; None if it is missing or can't be parsed.
 
     Args:
       checkpoint_dir: the folder.
-      latest_filename: name of the state file, by default ``checkpoint``.
+      latest_filename: the name of the state file, ``checkpoint`` by default.
 
     Returns:
       A message with ``model_checkpoint_path``, ``all_model_checkpoint_paths``, ``all_model_checkpoint_timestamps`` and
@@ -54,6 +54,7 @@ def get_checkpoint_state(checkpoint_dir: PathLike, latest_filename: str | None =
 
 
 def _parse(path: str) -> Any:
+    """Returns the state in a file; logs a warning and returns None if it can't be parsed."""
     with atomic_file.named_failures(path, "read"), open(path, "rb") as file:
         content = file.read()
     try:
@@ -64,7 +65,7 @@ def _parse(path: str) -> Any:
 
 
 def _joined(state: Any, folder: str) -> Any:
-    """Absolute paths stay as they are."""
+    """Joins relative paths to the folder."""
     state.model_checkpoint_path = os.path.join(folder, state.model_checkpoint_path)
     paths = [os.path.join(folder, path) for path in state.all_model_checkpoint_paths]
     del state.all_model_checkpoint_paths[:]
@@ -79,19 +80,19 @@ def update_checkpoint_state(
     all_model_checkpoint_timestamps: Sequence[float] = (),
     last_preserved_timestamp: float | None = None,
 ) -> None:
-    """Write the state file, atomically, with paths relative to its folder.
+    """Writes the state file atomically, with paths relative to its folder.
 
     Args:
       save_dir: the folder.
-      model_checkpoint_path: the newest checkpoint; it is added to the others if it isn't their last.
+      model_checkpoint_path: the newest checkpoint; it is appended to the list if it is not its last.
       all_model_checkpoint_paths: checkpoints from oldest to newest.
       all_model_checkpoint_timestamps: seconds since the epoch, one for each path.
-      last_preserved_timestamp: when the last one that will never be deleted was made.
+      last_preserved_timestamp: the time of the last checkpoint that will never be deleted.
 
     Raises:
       ValueError: the numbers of paths and timestamps differ.
-      RuntimeError: the newest checkpoint would be called as the state file.
-      ResourceExhaustedError: the disk is full; the former file is untouched.
+      RuntimeError: the newest checkpoint has the name of the state file.
+      ResourceExhaustedError: the disk is full; the old file is unchanged.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/update_checkpoint_state
     """
@@ -121,12 +122,12 @@ def _check_request(folder: str, newest: str, paths: list[str], timestamps: Seque
 
 
 def _relative(path: str, folder: str) -> str:
-    """Absolute folders shorten only absolute paths, relative folders only relative ones."""
+    """Returns a path relative to the folder, if both are absolute or both relative."""
     return os.path.relpath(path, folder) if os.path.isabs(path) == os.path.isabs(folder) else path
 
 
 def latest_checkpoint(checkpoint_dir: PathLike, latest_filename: str | None = None) -> str | None:
-    """Return the prefix of a folder's newest checkpoint, or None.
+    """Returns the prefix of a folder's newest checkpoint, or None.
 
     >>> latest_checkpoint("/no/such/folder") is None
     True

@@ -1,4 +1,4 @@
-"""What hangs from an object, what a checkpoint holds, and where the two differ."""
+"""Shows which objects are reachable from a root, which a checkpoint holds, and where the two differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Matches = dict[int, Trackable]
 
 
 class TrackableView:
-    """The objects that a checkpoint of ``root`` holds. The view does not keep ``root`` alive.
+    """The objects that a checkpoint of ``root`` would hold; the view has only a weak reference to ``root``.
 
     >>> import tvtf as tf
     >>> root = tf.Module()
@@ -33,36 +33,38 @@ class TrackableView:
 
     @classmethod
     def children(cls, obj: Trackable, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Trackable]:
-        """The objects that hang from ``obj`` itself, by name."""
+        """Returns the direct children of ``obj`` by name."""
         return obj._trackable_children()
 
     @property
     def root(self) -> Trackable:
-        """The object that is looked at.
+        """The object at which the view starts.
 
         Raises:
-          ReferenceError: it is no more.
+          ReferenceError: it was deleted.
         """
-        found = self._root()
-        if found is None:
-            raise ReferenceError("TrackableView: its root is no more; keep a reference to it while you look at it.")
-        return found
+        root = self._root()
+        if root is None:
+            raise ReferenceError(
+                "TrackableView: its root was deleted; keep a reference to it as long as you use the view."
+            )
+        return root
 
     def descendants(self) -> list[Trackable]:
-        """``root`` and all that hangs from it, breadth first."""
-        return [found for found, _ in View(self.root).paths().values()]
+        """Returns ``root`` and everything reachable from it, breadth first."""
+        return [trackable for trackable, _ in View(self.root).paths().values()]
 
 
 class CheckpointView:
-    """The objects of a checkpoint by number; 0 is the root.
+    """The objects of a checkpoint by number; the root is 0.
 
     Args:
-      save_path: what `tf.train.Checkpoint.save` returned.
+      save_path: the result of `tf.train.Checkpoint.save`.
 
     Raises:
-      ValueError: it was saved by name, without its objects.
-      NotFoundError: there is no such checkpoint.
-      DataLossError: it is damaged.
+      ValueError: the checkpoint was saved by name, without a graph of objects.
+      NotFoundError: the checkpoint does not exist.
+      DataLossError: the checkpoint is damaged.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -89,43 +91,47 @@ class CheckpointView:
         self._graph = parse(serialized, reader.entries, reader.prefix)
 
     def children(self, node_id: int) -> dict[str, int]:
-        """The numbers of the objects that hang from object ``node_id``, by name."""
+        """Returns the numbers of the direct children of object ``node_id``, by name."""
         return {child.local_name: child.node_id for child in self._graph.nodes[node_id].children}
 
     def descendants(self) -> list[int]:
-        """The root and all that hangs from it, breadth first."""
-        found, waiting = {0: None}, deque([0])
-        while waiting:
-            for child in self.children(waiting.popleft()).values():
-                if child not in found:
-                    found[child] = None
-                    waiting.append(child)
-        return list(found)
+        """Returns the numbers of the root and everything reachable from it, breadth first."""
+        numbers, queue = {0: None}, deque([0])
+        while queue:
+            for child in self.children(queue.popleft()).values():
+                if child not in numbers:
+                    numbers[child] = None
+                    queue.append(child)
+        return list(numbers)
 
     def match(self, obj: Trackable) -> Matches:
-        """The objects below ``obj`` that have the names of the checkpoint's, by the checkpoint's numbers."""
+        """Returns the objects reachable from ``obj`` along the checkpoint's names, by the checkpoint's numbers."""
         if not isinstance(obj, Trackable):
             raise ValueError(f"Expected a Trackable, got {obj} of type {type(obj)}.")
-        found, waiting = {0: obj}, deque([0])
-        while waiting:
-            number = waiting.popleft()
-            named = found[number]._trackable_children()
+        matched, queue = {0: obj}, deque([0])
+        while queue:
+            number = queue.popleft()
+            tracked = matched[number]._trackable_children()
             for name, child in self.children(number).items():
-                if name not in named or child == 0:
+                if name not in tracked or child == 0:
                     continue
-                if child not in found:
-                    found[child] = named[name]
-                    waiting.append(child)
-                elif found[child] is not named[name]:
-                    _warn_of_two(found[child], named[name])
-        return found
+                if child not in matched:
+                    matched[child] = tracked[name]
+                    queue.append(child)
+                elif matched[child] is not tracked[name]:
+                    _warn_of_two(matched[child], tracked[name])
+        return matched
 
     def diff(self, obj: Trackable) -> tuple[Matches, list[int], list[Trackable]]:
-        """What `match` finds, the numbers that only the checkpoint has, and the objects that only ``obj`` has."""
+        """Returns the result of `match`, the numbers that only the checkpoint has, and the objects that only ``obj`` has."""
         matched = self.match(obj)
-        known = {id(found) for found in matched.values()}
-        only_there = [number for number in self.descendants() if number not in matched]
-        return matched, only_there, [found for found in TrackableView(obj).descendants() if id(found) not in known]
+        matched_ids = {id(trackable) for trackable in matched.values()}
+        unmatched = [number for number in self.descendants() if number not in matched]
+        return (
+            matched,
+            unmatched,
+            [trackable for trackable in TrackableView(obj).descendants() if id(trackable) not in matched_ids],
+        )
 
 
 def _warn_of_two(first: Trackable, second: Trackable) -> None:

@@ -1,4 +1,4 @@
-"""``tf.train.Coordinator``: threads that stop together.
+"""Defines ``tf.train.Coordinator``, which stops several threads together.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/train/Coordinator
 """
@@ -20,10 +20,10 @@ _POLL_SECONDS = 0.01
 
 
 class Coordinator:
-    """Has several threads stop together: one asks, the others look, and whoever joins them gets what one of them raised.
+    """Stops several threads together: one requests a stop, the others check for it, and `join` raises the exception of the first.
 
     Args:
-      clean_stop_exception_types: exceptions that end the work without being an error: by default the end of a queue.
+      clean_stop_exception_types: exceptions that end the work but are no error; by default OutOfRangeError.
 
     >>> coordinator = Coordinator()
     >>> def work():
@@ -47,10 +47,10 @@ class Coordinator:
         self._threads: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks all to stop; the first exception, or ``sys.exc_info()``, that comes with it is what `join` raises.
+        """Requests that all threads stop; `join` raises the exception, or ``sys.exc_info()``, of the first request.
 
         Raises:
-          Exception: ``ex`` itself, if the threads were joined already.
+          Exception: ``ex`` itself, if the threads have been joined already.
         """
         raised = ex[1] if isinstance(ex, tuple) else ex
         if isinstance(raised, self._clean):
@@ -63,32 +63,32 @@ class Coordinator:
                 self._stop.set()
 
     def clear_stop(self) -> None:
-        """Forgets that a stop was asked for, and why."""
+        """Withdraws the request to stop."""
         with self._lock:
             self._joined, self._raised = False, None
             self._stop.clear()
 
     def should_stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Waits up to ``timeout`` seconds; whether a stop was asked for."""
+        """Waits up to ``timeout`` seconds for a request to stop; returns whether there was one."""
         return self._stop.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
-        """Has `join` wait for this thread, too."""
+        """Adds a thread that `join` waits for."""
         with self._lock:
             self._threads.add(thread)
 
     @property
     def joined(self) -> bool:
-        """Whether `join` has ended since the last `clear_stop`."""
+        """Whether `join` has returned since the last `clear_stop`."""
         return self._joined
 
     @contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """Inside, an exception asks all to stop and goes no further."""
+        """Turns an exception of the ``with`` block into a request to stop."""
         try:
             yield
         except BaseException:
@@ -100,26 +100,26 @@ class Coordinator:
         stop_grace_period_secs: float = 120,
         ignore_live_threads: bool = False,
     ) -> None:
-        """Waits until the threads end, or until they had ``stop_grace_period_secs`` after a stop was asked for.
+        """Waits until the threads end, or ``stop_grace_period_secs`` after a request to stop.
 
         Raises:
-          RuntimeError: some still run then, and ``ignore_live_threads`` is False.
-          Exception: what `request_stop` was given.
+          RuntimeError: a thread still runs then, and ``ignore_live_threads`` is False.
+          Exception: the exception passed to `request_stop`.
         """
         with self._lock:
-            waiting = self._threads.union(threads or ())
-        while _alive(waiting) and not self._stop.wait(_POLL_SECONDS):
+            joining = self._threads.union(threads or ())
+        while _alive(joining) and not self._stop.wait(_POLL_SECONDS):
             pass
-        until = time.monotonic() + stop_grace_period_secs
-        for thread in waiting:
-            thread.join(max(0.0, until - time.monotonic()))
+        deadline = time.monotonic() + stop_grace_period_secs
+        for thread in joining:
+            thread.join(max(0.0, deadline - time.monotonic()))
         with self._lock:
             self._joined, self._threads = True, set()
         self.raise_requested_exception()
-        _tell(_alive(waiting), ignore_live_threads)
+        _report_stragglers(_alive(joining), ignore_live_threads)
 
     def raise_requested_exception(self) -> None:
-        """Raises what `request_stop` was given, if it was given an exception."""
+        """Raises the exception passed to `request_stop`, if any."""
         if self._raised is not None:
             raise self._raised
 
@@ -128,7 +128,8 @@ def _alive(threads: Iterable[threading.Thread]) -> list[str]:
     return [thread.name for thread in threads if thread.is_alive()]
 
 
-def _tell(stragglers: list[str], ignored: bool) -> None:
+def _report_stragglers(stragglers: list[str], ignored: bool) -> None:
+    """Logs threads that still run, or raises an error unless they are ``ignored``."""
     if not stragglers:
         return
     text = f"Coordinator stopped with threads still running: {' '.join(stragglers)}"

@@ -1,4 +1,4 @@
-"""``tf.train.Example`` and its like: the protocol buffers that records of data are written as."""
+"""Defines ``tf.train.Example`` and related protocol buffers, in which records of data are stored."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from tvtf.examples.messages import CLASSES
 
 _MEANING = {
     "BytesList": ("Strings of bytes.", "BytesList(value=[b'a', b'b'])"),
-    "FloatList": ("Floats, kept as float32.", "FloatList(value=[0.5])"),
+    "FloatList": ("Floats, stored as float32.", "FloatList(value=[0.5])"),
     "Int64List": ("Integers of 64 bits.", "Int64List(value=[3])"),
     "Feature": ("Values of one of the three kinds.", "Feature(int64_list=tf.train.Int64List(value=[3]))"),
     "Features": ("Features by name.", "Features(feature={'age': tf.train.Feature()})"),
     "FeatureList": ("Features one after another.", "FeatureList(feature=[tf.train.Feature()])"),
     "FeatureLists": ("Lists of features by name.", "FeatureLists(feature_list={'rows': tf.train.FeatureList()})"),
     "Example": ("One example: features by name.", "Example(features=tf.train.Features())"),
-    "SequenceExample": ("One example of which some features are sequences.", "SequenceExample()"),
+    "SequenceExample": ("One example; some features are sequences.", "SequenceExample()"),
 }
 
 
 def _documented(name: str) -> Any:
+    """Exports a message class with a docstring."""
     meaning, example = _MEANING[name]
     message = CLASSES[name]
     message.__doc__ = f"""{meaning}

@@ -1,4 +1,4 @@
-"""`CheckpointManager`: keeps the newest checkpoints of a folder and deletes the others."""
+"""Defines `CheckpointManager`, which keeps the newest checkpoints of a folder and deletes older ones."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ class CheckpointManager:
     """Numbers, lists and deletes the checkpoints of one folder.
 
     Args:
-      checkpoint: what to save.
-      directory: where; its ``checkpoint`` file holds the list over restarts.
-      max_to_keep: how many to keep; None keeps all.
-      keep_checkpoint_every_n_hours: before one is deleted, keep it for ever if the last one kept so is this much older.
+      checkpoint: the `Checkpoint` to save.
+      directory: the folder; its ``checkpoint`` file stores the list across restarts.
+      max_to_keep: the number of checkpoints to keep; None keeps all.
+      keep_checkpoint_every_n_hours: a checkpoint that would be deleted is preserved for ever if the last preserved one is
+        at least this much older.
       checkpoint_name: start of the file names.
       step_counter: an integer variable that counts training steps.
-      checkpoint_interval: save only if so many steps have passed since the last checkpoint.
+      checkpoint_interval: save only if this many steps have passed since the last checkpoint.
       init_fn: called by `restore_or_initialize` when there is no checkpoint.
       last_checkpoint_step: the step of the last checkpoint, for ``checkpoint_interval``.
 
     Raises:
-      ValueError: ``max_to_keep`` isn't positive, or an interval is given without a step counter.
+      ValueError: ``max_to_keep`` is not positive, or there is an interval without a step counter.
 
     >>> import tempfile
     >>> from tvtf.state.module import Module
@@ -67,15 +68,15 @@ class CheckpointManager:
         self._recover(checkpoint_state.get_checkpoint_state(self._directory))
 
     def _recover(self, recorded: Any) -> None:
-        """Go on from the folder's state file; timestamps from the future count as now."""
+        """Continues from the folder's state file; timestamps in the future count as the current time."""
         if recorded is None:
             return
         now, self._latest = time.time(), recorded.model_checkpoint_path
         self._last_preserved = min(recorded.last_preserved_timestamp, now)
         paths = recorded.all_model_checkpoint_paths
         times = recorded.all_model_checkpoint_timestamps or [self._last_preserved] * len(paths)
-        timed = ((path, min(made, now)) for path, made in zip(paths, times))
-        self._active = {path: made for path, made in timed if made > self._last_preserved}
+        timed = ((path, min(timestamp, now)) for path, timestamp in zip(paths, times))
+        self._active = {path: timestamp for path, timestamp in timed if timestamp > self._last_preserved}
 
     @property
     def directory(self) -> str:
@@ -84,7 +85,7 @@ class CheckpointManager:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """What is saved."""
+        """The `Checkpoint` that is saved."""
         return self._checkpoint
 
     @property
@@ -99,7 +100,7 @@ class CheckpointManager:
 
     @property
     def checkpoints(self) -> list[str]:
-        """The prefixes of those that may be deleted one day, from oldest to newest."""
+        """The prefixes of the checkpoints that may still be deleted, from oldest to newest."""
         return list(self._active)
 
     def save(
@@ -108,18 +109,18 @@ class CheckpointManager:
         check_interval: bool = True,
         options: CheckpointOptions | None = None,
     ) -> str | None:
-        """Save a checkpoint, note it in the folder's state file, then delete what is too much.
+        """Saves a checkpoint, records it in the folder's state file, then deletes surplus ones.
 
         Args:
           checkpoint_number: an integer or integer variable for the name, by default the checkpoint's `save_counter`.
-          check_interval: save nothing unless ``checkpoint_interval`` steps have passed.
+          check_interval: save only if ``checkpoint_interval`` steps have passed.
           options: see `CheckpointOptions`.
 
         Returns:
-          The prefix written, or None when none was due.
+          The prefix written, or None if no save was due.
 
         Raises:
-          ResourceExhaustedError: the disk is full; all former checkpoints are untouched.
+          ResourceExhaustedError: the disk is full; all older checkpoints are unchanged.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointManager#save
         """
@@ -142,7 +143,10 @@ class CheckpointManager:
         return step != self._last_step and not (check_interval and step < self._last_step + self._interval)
 
     def _record(self, path: str) -> None:
-        """The list is written before anything is deleted, so that it never lacks the newest checkpoint."""
+        """Adds a checkpoint to the list, and deletes surplus ones.
+
+        The list is written before anything is deleted, so that it always contains the newest checkpoint.
+        """
         self._active.pop(path, None)
         self._active[path] = time.time()
         self._latest = path
@@ -160,27 +164,27 @@ class CheckpointManager:
         )
 
     def _sweep(self) -> bool:
-        """Delete or keep for ever the oldest until `max_to_keep` are left; tell whether there were any."""
+        """Deletes or preserves the oldest checkpoints until `max_to_keep` are left; returns whether there were any."""
         surplus = len(self._active) - (self._max_to_keep or len(self._active))
         for path in list(self._active)[: max(surplus, 0)]:
-            made = self._active.pop(path)
-            if self._keep_hours and made - self._keep_hours * SECONDS_AN_HOUR >= self._last_preserved:
-                self._last_preserved = made
+            timestamp = self._active.pop(path)
+            if self._keep_hours and timestamp - self._keep_hours * SECONDS_AN_HOUR >= self._last_preserved:
+                self._last_preserved = timestamp
             else:
                 _delete(path)
         return surplus > 0
 
     def restore_or_initialize(self) -> str | None:
-        """Restore the newest checkpoint that is whole, or call ``init_fn`` when there is none.
+        """Restores the newest undamaged checkpoint, or calls ``init_fn`` if there is no checkpoint.
 
-        A damaged one is logged and passed over for the one before it, which TensorFlow leaves to the user.
+        A damaged checkpoint is logged, and the previous one is tried. TensorFlow leaves that to the user.
 
         Returns:
           The prefix restored, or None.
 
         Raises:
-          DataLossError: there are checkpoints, and every one is damaged; nothing was restored.
-          NotFoundError: the same, and files of the newest are missing.
+          DataLossError: every checkpoint is damaged; nothing was restored.
+          NotFoundError: every checkpoint is damaged, and files of the newest are missing.
 
         Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointManager#restore_or_initialize
         """
@@ -188,17 +192,18 @@ class CheckpointManager:
             if self._init_fn is not None:
                 self._init_fn()
             return None
-        path = self._restore_newest_whole(dict.fromkeys([self._latest, *reversed(self._active)]))
+        path = self._restore_first_undamaged(dict.fromkeys([self._latest, *reversed(self._active)]))
         self._last_step = self._step_now()
         return path
 
-    def _restore_newest_whole(self, paths: dict[str, None]) -> str:
+    def _restore_first_undamaged(self, paths: dict[str, None]) -> str:
+        """Restores the first checkpoint that is undamaged, and returns its prefix."""
         failures: list[Exception] = []
         for path in paths:
             try:
                 self._checkpoint.restore(path)
             except (DataLossError, NotFoundError) as failure:
-                logger.warning("%s can't be restored, trying the one before it: %s", path, failure)
+                logger.warning("%s can't be restored, trying the previous one: %s", path, failure)
                 failures.append(failure)
             else:
                 return path
@@ -217,7 +222,7 @@ def _as_int(number: Any) -> int:
 
 
 def _delete(prefix: str) -> None:
-    """The index goes first: without it the rest is no checkpoint."""
+    """Deletes a checkpoint; its index is removed first, because data files without an index are no checkpoint."""
     atomic_file.remove(bundle.index_name(prefix))
     for path in glob.glob(glob.escape(prefix) + ".data-?????-of-?????"):
         atomic_file.remove(path)

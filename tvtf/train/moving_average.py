@@ -12,13 +12,13 @@ from tvtf.state.variable import Variable
 
 
 class ExponentialMovingAverage:
-    """Shadows of Variables that follow them: ``shadow -= (1 - decay) * (shadow - variable)`` with each :meth:`apply`.
+    """Moving averages (shadows) of Variables; each :meth:`apply` computes ``shadow -= (1 - decay) * (shadow - variable)``.
 
     Args:
-      decay: how much of a shadow stays.
-      num_updates: how often the Variables were updated; the decay is then at most ``(1 + n) / (10 + n)``.
-      zero_debias: accepted; Variables' shadows begin with their values, which leaves nothing to correct.
-      name: ends the shadows' names.
+      decay: the fraction of a shadow that each update keeps.
+      num_updates: the number n of updates so far; the decay is then at most ``(1 + n) / (10 + n)``.
+      zero_debias: accepted without effect: shadows start with the Variables' values, so that there is no bias.
+      name: the suffix of the shadows' names.
 
     >>> import tvtf as tf
     >>> w = tf.Variable(1.)
@@ -47,14 +47,16 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Iterable[Any] | None = None) -> None:
-        """Moves the shadow of each Variable; makes it at the first call.
+        """Updates the shadow of each Variable; the first call creates it.
 
         Raises:
-          TypeError: something that is no Variable, or a Variable that is not of a real floating dtype.
-          ValueError: no list: Variables are in no collection here.
+          TypeError: an item is not a Variable of a real floating dtype.
+          ValueError: ``var_list`` is None: Variables are in no collection here.
         """
         if var_list is None:
-            raise ValueError("apply needs the Variables to average: there is no collection of all of them")
+            raise ValueError(
+                "ExponentialMovingAverage.apply: pass the Variables to average in var_list; there is no collection of them"
+            )
         variables = list(var_list)
         for variable in variables:
             self._check(variable)
@@ -71,18 +73,19 @@ class ExponentialMovingAverage:
             raise TypeError(f"The variables must be half, float, or double: {variable.name}")
 
     def _shadow_of(self, variable: Variable) -> Variable:
-        known = self._shadows.get(id(variable))
-        if known is None:
+        """Returns the shadow of a Variable, creating it if it is missing."""
+        entry = self._shadows.get(id(variable))
+        if entry is None:
             shadow = Variable(variable.read_value, trainable=False, name=self.average_name(variable))
-            known = self._shadows[id(variable)] = variable, shadow
-        return known[1]
+            entry = self._shadows[id(variable)] = variable, shadow
+        return entry[1]
 
     def _move(self, variable: Variable, shadow: Variable) -> None:
-        kept = bind.cast(self._kept(), dtype=variable.dtype)
-        shadow.assign_sub((shadow.value() - variable.value()) * kept, read_value=False)
+        step = bind.cast(self._step_size(), dtype=variable.dtype)
+        shadow.assign_sub((shadow.value() - variable.value()) * step, read_value=False)
 
-    def _kept(self) -> Tensor:
-        """How much of the way to the Variable a shadow goes."""
+    def _step_size(self) -> Tensor:
+        """Returns the fraction of the difference to the Variable by which a shadow moves."""
         decay = convert_to_tensor(self._decay, dtype_hint=float32)
         if self._num_updates is not None:
             count = bind.cast(convert_to_tensor(self._num_updates), dtype=decay.dtype)
@@ -90,15 +93,15 @@ class ExponentialMovingAverage:
         return 1.0 - decay
 
     def average(self, var: Any) -> Variable | None:
-        """The shadow of a Variable; None for one that was never averaged."""
-        known = self._shadows.get(id(var))
-        return None if known is None else known[1]
+        """Returns the shadow of a Variable; None if it was never averaged."""
+        entry = self._shadows.get(id(var))
+        return None if entry is None else entry[1]
 
     def average_name(self, var: Any) -> str:
-        """What the shadow of a Variable is called."""
+        """Returns the name of a Variable's shadow."""
         return f"{var.name.removesuffix(':0')}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Iterable[Variable] | None = None) -> dict[str, Variable]:
-        """The Variables by the names of their shadows: all that are averaged, or those that are given."""
+        """Returns the given Variables, or all averaged ones, by the names of their shadows."""
         chosen = [v for v, _ in self._shadows.values()] if moving_avg_variables is None else moving_avg_variables
         return {self.average_name(v): v for v in chosen}

@@ -1,4 +1,4 @@
-"""The graph of trackable objects as a checkpoint stores it: nodes in breadth-first order, named edges, slot variables.
+"""Encodes the graph of trackable objects in a checkpoint: nodes in breadth-first order, named edges, slot variables.
 
 Source: ``tensorflow/python/checkpoint/save_util.py`` and ``tensorflow/python/trackable/trackable_utils.py``.
 """
@@ -19,42 +19,42 @@ from tvtf.train.checkpoint_protos import TrackableObjectGraph
 
 GRAPH_KEY: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
 TABLE_SUFFIXES: Final = ("-keys", "-values")
-"""A lookup table is one attribute of two tensors, which are its key with these."""
+"""A lookup table is one attribute with two tensors, whose keys are the attribute's with these suffixes."""
 ATTRIBUTES: Final = ".ATTRIBUTES"
 OPTIMIZER_SLOT: Final = ".OPTIMIZER_SLOT"
 
 
 @dataclass
 class View:
-    """What hangs from a root: its own children and those that a `Checkpoint` attaches to it."""
+    """The objects reachable from a root, including children that a `Checkpoint` attaches to it."""
 
     root: Trackable
     attached: dict[str, Trackable] = field(default_factory=dict)
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        own = trackable._trackable_children()
-        return own if trackable is not self.root else own | self.attached
+        tracked = trackable._trackable_children()
+        return tracked if trackable is not self.root else tracked | self.attached
 
     def paths(self) -> dict[int, tuple[Trackable, tuple[str, ...]]]:
-        """Every object with the names on a shortest way to it, breadth first, by ``id``."""
-        found: dict[int, tuple[Trackable, tuple[str, ...]]] = {id(self.root): (self.root, ())}
-        waiting = deque([self.root])
-        while waiting:
-            parent = waiting.popleft()
-            path = found[id(parent)][1]
+        """Returns every object with the names on a shortest path to it, breadth first, by ``id``."""
+        paths: dict[int, tuple[Trackable, tuple[str, ...]]] = {id(self.root): (self.root, ())}
+        queue = deque([self.root])
+        while queue:
+            parent = queue.popleft()
+            path = paths[id(parent)][1]
             for name, child in self.children(parent).items():
-                if id(child) not in found:
-                    found[id(child)] = (child, (*path, name))
-                    waiting.append(child)
-        return found
+                if id(child) not in paths:
+                    paths[id(child)] = (child, (*path, name))
+                    queue.append(child)
+        return paths
 
     def objects(self) -> list[Trackable]:
-        """Every object, slot variables included, in the order of node ids."""
+        """Returns every object, slot variables included, in the order of node ids."""
         return [node.trackable for node in self.nodes()]
 
     def nodes(self) -> list[Node]:
-        """Every object as a node, with the key its values are saved under."""
-        nodes = [Node(found, "/".join(map(escape, path))) for found, path in self.paths().values()]
+        """Returns every object as a node, with the prefix of its values' keys."""
+        nodes = [Node(trackable, "/".join(map(escape, path))) for trackable, path in self.paths().values()]
         slots = list(_slots(nodes))
         for owner, original, name, variable in slots:
             nodes[owner].slots.append((original, name, len(nodes)))
@@ -64,7 +64,7 @@ class View:
 
 @dataclass
 class Node:
-    """One object of a graph to be saved; ``slots`` holds (original node, slot name, slot node)."""
+    """One object of a graph to save; ``slots`` holds (original node, slot name, slot node)."""
 
     trackable: Trackable
     key: str
@@ -72,7 +72,7 @@ class Node:
 
 
 def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
-    """(owner, original, slot name, slot variable) for each object that keeps variables about others."""
+    """Yields (owner, original, slot name, slot variable) for each optimizer's slot variable."""
     known = {id(node.trackable) for node in nodes}
     for owner, node in enumerate(nodes):
         for name in getattr(node.trackable, "get_slot_names", list)():
@@ -83,16 +83,16 @@ def _slots(nodes: list[Node]) -> Iterator[tuple[int, int, str, Trackable]]:
 
 
 def find_slot(owner: Any, variable: Trackable, name: str) -> Trackable | None:
-    """The slot variable ``name`` that ``owner`` keeps for ``variable``, as TensorFlow's optimizers are asked for it."""
+    """Returns the slot variable ``name`` that ``owner`` has for ``variable``, or None; TensorFlow's optimizers have ``get_slot``."""
     try:
-        found = owner.get_slot(variable, name)
+        slot = owner.get_slot(variable, name)
     except (AttributeError, KeyError):
         return None
-    return found if isinstance(found, Trackable) else None
+    return slot if isinstance(slot, Trackable) else None
 
 
 def escape(name: str) -> str:
-    """Write an edge's name as part of a key, in which ``/`` separates names and ``.`` starts a word of TensorFlow's.
+    """Escapes an edge's name in a key, in which ``/`` separates names and ``.`` starts one of TensorFlow's words.
 
     >>> escape("a/b.c")
     'a.Sb..c'
@@ -102,28 +102,28 @@ def escape(name: str) -> str:
 
 @contextlib.contextmanager
 def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
-    """Hold the locks of all Variables among ``trackables``, so that no training step is seen half done.
+    """Holds the locks of all Variables among ``trackables``, so that a save sees no half-done training step.
 
-    A Variable whose array is held by others is given a new one when it is next updated, so values that were taken under
-    the locks stay as they are.
+    The next update of a Variable writes to a new array if the old one is still referenced, so that the values read under the
+    locks don't change.
     """
-    locks = {id(lock): lock for found in trackables if (lock := getattr(found, "lock", None)) is not None}
-    with contextlib.ExitStack() as held:
+    locks = {id(lock): lock for trackable in trackables if (lock := getattr(trackable, "lock", None)) is not None}
+    with contextlib.ExitStack() as stack:
         for _, lock in sorted(locks.items()):
-            held.enter_context(lock)
+            stack.enter_context(lock)
         yield
 
 
 def serialize(view: View) -> dict[str, Any]:
-    """All values to save by key, in the order of their nodes, the graph itself last."""
+    """Returns all values to save by key, in the order of their nodes, with the graph itself last."""
     nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
-    last_owned = len(view.paths())
+    owned_count = len(view.paths())
     with locked(node.trackable for node in nodes):
         values = [node.trackable._serialize_to_tensors() for node in nodes]
     for number, node in enumerate(nodes):
         proto = graph.nodes.add()
-        children = view.children(node.trackable) if number < last_owned else {}
+        children = view.children(node.trackable) if number < owned_count else {}
         for name, child in children.items():
             proto.children.add(node_id=numbers[id(child)], local_name=name)
         for original, name, slot in node.slots:
@@ -141,30 +141,31 @@ def serialize(view: View) -> dict[str, Any]:
 
 
 def _mark_nodes_with_values(graph: Any) -> None:
+    """Marks the nodes that have values, and all nodes from which these are reachable."""
     parents: dict[int, list[int]] = {}
     for number, node in enumerate(graph.nodes):
         for child in node.children:
             parents.setdefault(child.node_id, []).append(number)
-    waiting = [number for number, node in enumerate(graph.nodes) if node.attributes or node.slot_variables]
-    marked = set(waiting)
-    while waiting:
-        above = set(parents.get(waiting.pop(), ())) - marked
-        marked |= above
-        waiting += above
+    queue = [number for number, node in enumerate(graph.nodes) if node.attributes or node.slot_variables]
+    marked = set(queue)
+    while queue:
+        unmarked = set(parents.get(queue.pop(), ())) - marked
+        marked |= unmarked
+        queue += unmarked
     for number, node in enumerate(graph.nodes):
         node.has_checkpoint_values.value = number in marked
 
 
 def parse(serialized: bytes, entries: Any, place: str) -> Any:
-    """Return the graph of a checkpoint after checking that every number and key in it exists.
+    """Returns the graph of a checkpoint after checking that every number and key in it exists.
 
     Raises:
-      DataLossError: it doesn't parse, has no node, or refers to a node or key that isn't there.
+      DataLossError: it can't be parsed, has no node, or refers to a missing node or key.
     """
     try:
         graph = TrackableObjectGraph.FromString(serialized)
     except DecodeError as cause:
-        raise _broken(place, "it is no valid protocol buffer") from cause
+        raise _broken(place, "it is not a valid protocol buffer") from cause
     if not graph.nodes:
         raise _broken(place, "it has no node")
     for number, node in enumerate(graph.nodes):
@@ -173,10 +174,11 @@ def parse(serialized: bytes, entries: Any, place: str) -> Any:
 
 
 def _check_node(number: int, node: Any, count: int, entries: Any, place: str) -> None:
-    named = [child.node_id for child in node.children]
-    named += [slot.original_variable_node_id for slot in node.slot_variables]
-    named += [slot.slot_variable_node_id for slot in node.slot_variables]
-    missing = next((other for other in named if not 0 <= other < count), None)
+    """Checks that the nodes and keys that a node refers to exist."""
+    references = [child.node_id for child in node.children]
+    references += [slot.original_variable_node_id for slot in node.slot_variables]
+    references += [slot.slot_variable_node_id for slot in node.slot_variables]
+    missing = next((other for other in references if not 0 <= other < count), None)
     if missing is not None:
         raise _broken(place, f"node {number} refers to node {missing} of {count}")
     for attribute in node.attributes:
@@ -190,14 +192,14 @@ def _broken(place: str, what: str) -> DataLossError:
 
 
 def node_names(graph: Any) -> dict[int, str]:
-    """A readable name for each node: ``(root).model.w``, or whose slot it is."""
-    names, waiting = {0: "(root)"}, deque([0])
-    while waiting:
-        parent = waiting.popleft()
+    """Returns a readable name for each node: ``(root).model.w``, or the owner of a slot variable."""
+    names, queue = {0: "(root)"}, deque([0])
+    while queue:
+        parent = queue.popleft()
         for child in graph.nodes[parent].children:
             if child.node_id not in names:
                 names[child.node_id] = f"{names[parent]}.{child.local_name}"
-                waiting.append(child.node_id)
+                queue.append(child.node_id)
     for number, node in enumerate(graph.nodes):
         for slot in node.slot_variables:
             owner, original = names.get(number, number), names.get(slot.original_variable_node_id)

@@ -1,4 +1,4 @@
-"""Python objects that checkpoints hold."""
+"""Stores Python objects in checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY: Final = "py_state"
 
 @export("train.experimental.PythonState")
 class PythonState(Trackable, ABC):
-    """An object that a checkpoint holds as the string its `serialize` makes of it.
+    """An object whose `serialize` returns the string that a checkpoint stores.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -41,11 +41,11 @@ class PythonState(Trackable, ABC):
 
     @abstractmethod
     def serialize(self) -> str | bytes:
-        """The object as a string."""
+        """Returns the object's state as a string."""
 
     @abstractmethod
     def deserialize(self, string_value: bytes) -> None:
-        """Make the object what `serialize` once wrote."""
+        """Restores the state from a string that `serialize` returned."""
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
         text = self.serialize()

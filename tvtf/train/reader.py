@@ -1,4 +1,4 @@
-"""Looking into a checkpoint without the program that made it."""
+"""Reads checkpoints without the program that wrote them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvtf.train.checkpoint_state import PathLike, latest_checkpoint
 
 
 def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:
-    """Open a checkpoint, or the newest one of a folder.
+    """Opens a checkpoint, or the newest one of a folder.
 
     Args:
       ckpt_dir_or_file: a prefix or a folder.
@@ -21,8 +21,8 @@ def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:
 
     Raises:
       ValueError: the folder has no checkpoint.
-      NotFoundError: there is no checkpoint of that prefix.
-      DataLossError: it is damaged.
+      NotFoundError: no checkpoint has this prefix.
+      DataLossError: the checkpoint is damaged.
 
     >>> import tempfile
     >>> from tvtf.train import bundle
@@ -39,14 +39,14 @@ def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:
 def _find(path: str) -> str:
     if not os.path.isdir(path):
         return path
-    found = latest_checkpoint(path)
-    if found is None:
+    newest = latest_checkpoint(path)
+    if newest is None:
         raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}")
-    return found
+    return newest
 
 
 def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
-    """Return (key, shape) for each array of a checkpoint, by key; see `load_checkpoint` for the errors.
+    """Returns (key, shape) of each array of a checkpoint, sorted by key; see `load_checkpoint` for the errors.
 
     >>> import tempfile
     >>> from tvtf.train import bundle
@@ -61,7 +61,7 @@ def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
 
 
 def load_variable(ckpt_dir_or_file: PathLike, name: str) -> Any:
-    """Return one array of a checkpoint; a name that ends in ``:0`` is found without that.
+    """Returns one array of a checkpoint; a suffix ``:0`` of the name is ignored.
 
     Raises:
       NotFoundError: the checkpoint has no such key.

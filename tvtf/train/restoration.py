@@ -1,7 +1,7 @@
-"""One restore of one checkpoint: match its graph to Python objects, check everything, then assign everything.
+"""Restores one checkpoint: matches its graph to Python objects, checks all values, then assigns them.
 
-Objects that don't exist yet are waited for: the edge they will arrive by is noted in their parent, and the rest of the
-restore happens when it is made. The matching is TensorFlow's (``tensorflow/python/checkpoint/restore.py``).
+The restore of an object that doesn't exist yet is deferred: its parent stores the name of the edge to it, and restores the
+object when that edge is created. The matching is TensorFlow's (``tensorflow/python/checkpoint/restore.py``).
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ Values = dict[str, np.ndarray[Any, Any]]
 
 @dataclass
 class Plan:
-    """What one traversal found; nothing of it has happened yet."""
+    """The result of matching; nothing of it has been carried out yet."""
 
     bound: dict[int, Trackable] = field(default_factory=dict)
-    waiting: list[tuple[Trackable, str, int]] = field(default_factory=list)
+    deferred: list[tuple[Trackable, str, int]] = field(default_factory=list)
     unused: dict[int, list[str]] = field(default_factory=dict)
     values: list[tuple[Trackable, Values]] = field(default_factory=list)
     read: set[str] = field(default_factory=set)
 
 
 class Position:
-    """A node of the checkpoint whose Python object is waited for; see `tvtf.state.trackable.DeferredRestore`."""
+    """A node of the checkpoint whose Python object does not exist yet; see `tvtf.state.trackable.DeferredRestore`."""
 
     def __init__(self, restoration: Restoration, node: int) -> None:
         self.restoration, self.node = restoration, node
@@ -51,7 +51,7 @@ class Position:
 
 
 class Restoration:
-    """The state of one restore; it lives as long as an object waits for a value or a status asks."""
+    """The state of one restore, alive as long as an object's restore is deferred or a status refers to it."""
 
     def __init__(self, graph: Any, reader: Reader, skip_slots: bool = False) -> None:
         self.graph, self.reader, self.uid = graph, reader, next(_uids)
@@ -63,7 +63,7 @@ class Restoration:
         self.report = _Report(self)
 
     def restore(self, trackable: Trackable, node: int = 0, attached: dict[str, Trackable] | None = None) -> None:
-        """Restore ``trackable`` from ``node`` and all that hangs from both.
+        """Restores ``trackable`` from ``node`` and everything reachable from both.
 
         Raises:
           ValueError: a shape differs; nothing was assigned.
@@ -71,17 +71,19 @@ class Restoration:
           DataLossError: a value doesn't match its checksum; nothing was assigned.
         """
         if node in self.objects:
-            return self._note_second(trackable, node)
+            return self._warn_of_duplicate(trackable, node)
         plan = Plan()
         self._match(plan, deque([(trackable, node)]), attached or {})
         self._match_slots(plan)
-        for number, found in plan.bound.items():
-            self._take_values(plan, number, found)
+        for number, matched in plan.bound.items():
+            self._plan_values(plan, number, matched)
         if not self.objects:
+            # The first call verifies the rest of the checkpoint, too, as later objects may need any of it.
             self.reader.verify(known=plan.read)
         return self._carry_out(plan)
 
-    def _note_second(self, trackable: Trackable, node: int) -> None:
+    def _warn_of_duplicate(self, trackable: Trackable, node: int) -> None:
+        """Warns if two Python objects match the same node."""
         if self.objects[node] is not trackable:
             logger.warning(
                 "Inconsistent references when loading the checkpoint into this object graph: %s is one object in the "
@@ -92,6 +94,7 @@ class Restoration:
             )
 
     def _match(self, plan: Plan, queue: deque[tuple[Trackable, int]], attached: dict[str, Trackable]) -> None:
+        """Binds nodes to Python objects, breadth first along edges of the same name."""
         plan.bound.update((node, trackable) for trackable, node in queue)
         while queue:
             trackable, node = queue.popleft()
@@ -100,27 +103,30 @@ class Restoration:
                 self._follow(plan, queue, trackable, children.get(edge.local_name), edge)
 
     def _follow(self, plan: Plan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any) -> None:
-        known = edge.node_id in self.objects or edge.node_id in plan.bound
+        """Binds the child at an edge; without a child, defers the edge."""
+        is_bound = edge.node_id in self.objects or edge.node_id in plan.bound
         if child is None:
-            if not known and self._has_values(edge.node_id):
-                plan.waiting.append((parent, edge.local_name, edge.node_id))
+            if not is_bound and self._has_values(edge.node_id):
+                plan.deferred.append((parent, edge.local_name, edge.node_id))
         elif edge.node_id in self.objects:
-            self._note_second(child, edge.node_id)
-        elif not known:
+            self._warn_of_duplicate(child, edge.node_id)
+        elif not is_bound:
             plan.bound[edge.node_id] = child
             queue.append((child, edge.node_id))
 
     def _has_values(self, node: int) -> bool:
+        """Whether a node or anything below it has values in the checkpoint."""
         proto = self.graph.nodes[node]
         if proto.HasField("has_checkpoint_values"):
             return bool(proto.has_checkpoint_values.value)
         return bool(proto.children or proto.attributes or proto.slot_variables)
 
     def _match_slots(self, plan: Plan) -> None:
-        known, still_open = self.objects | plan.bound, []
+        """Binds slot variables whose optimizer and variable are both bound."""
+        bound, still_open = self.objects | plan.bound, []
         for owner, slot in self.open_slots:
-            if owner in known and slot.original_variable_node_id in known:
-                self._match_slot(plan, known[owner], known[slot.original_variable_node_id], slot)
+            if owner in bound and slot.original_variable_node_id in bound:
+                self._match_slot(plan, bound[owner], bound[slot.original_variable_node_id], slot)
             else:
                 still_open.append((owner, slot))
         self.open_slots = still_open
@@ -128,14 +134,14 @@ class Restoration:
     def _match_slot(self, plan: Plan, owner: Trackable, original: Trackable, slot: Any) -> None:
         variable = find_slot(owner, original, slot.slot_name)
         if variable is None:
-            plan.waiting.append((owner, slot_edge(original, slot.slot_name), slot.slot_variable_node_id))
+            plan.deferred.append((owner, slot_edge(original, slot.slot_name), slot.slot_variable_node_id))
         elif slot.slot_variable_node_id not in self.objects:
             plan.bound[slot.slot_variable_node_id] = variable
 
-    def _take_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
-        """Read and check what ``trackable`` will be given, unless a later restore has already given it something."""
-        own, suffixes = self.graph.nodes[node].attributes, trackable._value_suffixes
-        attributes = {a.name + s: a.checkpoint_key + s for a in own for s in suffixes}
+    def _plan_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
+        """Reads and checks the values of ``trackable``, unless a later restore has already assigned some."""
+        protos, suffixes = self.graph.nodes[node].attributes, trackable._value_suffixes
+        attributes = {a.name + s: a.checkpoint_key + s for a in protos for s in suffixes}
         if trackable._tracking.update_uid >= self.uid or not attributes:
             return
         specs = trackable._tensor_specs()
@@ -144,18 +150,19 @@ class Restoration:
             plan.unused[node] = unused
         missing = [name for name in specs if attributes.get(name) not in self.reader.entries]
         if missing:
-            raise NotFoundError(None, None, self._told(trackable, f"the checkpoint has no {missing[0]} for it"))
+            raise NotFoundError(None, None, self._error_text(trackable, f"the checkpoint has no {missing[0]} for it"))
         for name, (shape, dtype) in specs.items():
             check_fit(self.reader, trackable, attributes[name], shape, dtype)
         if specs:
             plan.values.append((trackable, {name: self.reader.read(attributes[name]) for name in specs}))
             plan.read.update(attributes[name] for name in specs)
 
-    def _told(self, trackable: Trackable, what: str) -> str:
+    def _error_text(self, trackable: Trackable, what: str) -> str:
         name = getattr(trackable, "name", type(trackable).__name__)
         return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
 
     def _carry_out(self, plan: Plan) -> None:
+        """Assigns all values, marks the objects as restored, and stores the deferred edges."""
         with outside_trace(), locked(trackable for trackable, _ in plan.values):
             for trackable, values in plan.values:
                 trackable._restore_from_tensors(values)
@@ -163,21 +170,21 @@ class Restoration:
             trackable._tracking.update_uid = max(trackable._tracking.update_uid, self.uid)
         self.objects |= plan.bound
         self.unused_attributes |= plan.unused
-        for parent, name, node in plan.waiting:
+        for parent, name, node in plan.deferred:
             parent._deferred_dependencies.setdefault(name, []).append(Position(self, node))
 
     def unmatched(self) -> list[int]:
-        """Nodes with values that no Python object has asked for."""
+        """Returns the nodes with values that no Python object was bound to."""
         nodes = enumerate(self.graph.nodes)
         return [n for n, node in nodes if node.attributes and n not in self.objects and n not in self.skipped]
 
 
 def check_fit(reader: Reader, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
-    """Refuses a value of another dtype or shape than ``trackable`` has.
+    """Checks that a stored value has the dtype and shape of ``trackable``.
 
     Raises:
       InvalidArgumentError: the dtype differs.
-      ValueError: the shape does.
+      ValueError: the shape differs.
     """
     entry: Entry = reader.entries[key]
     expected = dtypes.as_dtype(dtype)
@@ -204,14 +211,14 @@ def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
 
 
 def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
-    """A Variable's static shape may be wider than that of its value."""
+    """Whether a Variable's static shape, which may be wider than its value's, admits a stored shape."""
     shape: Any = getattr(trackable, "shape", None)
     return hasattr(shape, "is_compatible_with") and bool(shape.is_compatible_with(stored))
 
 
 @contextlib.contextmanager
 def outside_trace() -> Iterator[None]:
-    """Values are restored now, also when the object they wait for is made while a function is traced."""
+    """Leaves the active trace: values are restored now, also if an object is created while a function is traced."""
     trace, thread_state.state.trace = thread_state.state.trace, None
     try:
         yield
@@ -220,12 +227,12 @@ def outside_trace() -> Iterator[None]:
 
 
 def slot_edge(variable: Trackable, slot_name: str) -> str:
-    """What a slot variable that doesn't exist yet is waited for as; no attribute can be called so."""
+    """Returns the edge name under which a slot variable's restore is deferred; no attribute can have it."""
     return f".slot/{id(variable)}/{slot_name}"
 
 
 def restore_slot(owner: Trackable, variable: Trackable, slot_name: str, slot: Trackable) -> None:
-    """Give a slot variable that ``owner`` (an optimizer) has just made the value a checkpoint holds for it, if any.
+    """Restores a slot variable that ``owner`` (an optimizer) has just created, if a checkpoint holds its value.
 
     >>> restore_slot(Trackable(), Trackable(), "momentum", Trackable())
     """
@@ -233,7 +240,7 @@ def restore_slot(owner: Trackable, variable: Trackable, slot_name: str, slot: Tr
 
 
 class _Report:
-    """Logs, when a restore is over, what of the checkpoint nobody asked for, as TensorFlow does."""
+    """Logs the unused parts of a checkpoint when its restore is garbage collected, as TensorFlow does."""
 
     def __init__(self, restoration: Restoration) -> None:
         self.graph, self.skipped = restoration.graph, restoration.skipped

@@ -1,4 +1,4 @@
-"""What `Checkpoint.restore` returns: assertions about how much was restored.
+"""Defines the results of `Checkpoint.restore`: assertions about how much was restored.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#restore
 """
@@ -11,12 +11,12 @@ from tvtf.state.autotrackable import Trackable, TrackableDataStructure
 from tvtf.train.object_graph import View, node_names
 from tvtf.train.restoration import Restoration
 
-SHOWN: Final = 10
+MAX_LISTED: Final = 10
 MSG_NO_CHECKPOINT: Final = "No checkpoint specified (save_path=None); nothing is being restored."
 
 
 class CheckpointLoadStatus:
-    """The state of a restore that may still go on as objects are made.
+    """The state of a restore, which may continue as objects are created.
 
     >>> import tempfile
     >>> from tvtf.train import Checkpoint
@@ -34,7 +34,7 @@ class CheckpointLoadStatus:
         self._restoration, self._view = restoration, view
 
     def assert_consumed(self) -> CheckpointLoadStatus:
-        """Raise AssertionError unless every value of the checkpoint and every Python object found the other."""
+        """Raises AssertionError unless every value of the checkpoint and every Python object was matched."""
         self.assert_existing_objects_matched()
         names = node_names(self._restoration.graph)
         for node in self._restoration.unmatched():
@@ -42,10 +42,10 @@ class CheckpointLoadStatus:
                 f"Unresolved object in checkpoint {names[node]}: {self._restoration.graph.nodes[node]}"
             )
         if self._restoration.unused_attributes:
-            told = [f"{names[n]} ({self._restoration.objects[n]}): {a}" for n, a in self._unused()]
+            unused = [f"{names[n]} ({self._restoration.objects[n]}): {a}" for n, a in self._unused()]
             raise AssertionError(
                 "Unused attributes in these objects (the attributes exist in the checkpoint but were not restored):\n"
-                + "\n".join(told)
+                + "\n".join(unused)
             )
         return self
 
@@ -53,10 +53,10 @@ class CheckpointLoadStatus:
         return sorted(self._restoration.unused_attributes.items())
 
     def assert_existing_objects_matched(self) -> CheckpointLoadStatus:
-        """Raise AssertionError if an object that exists has values of its own but none in the checkpoint."""
+        """Raises AssertionError if a Python object with values has none in the checkpoint."""
         unmatched = self._unmatched_objects()
         if unmatched:
-            shown = unmatched[:SHOWN]
+            shown = unmatched[:MAX_LISTED]
             raise AssertionError(
                 f"Found {len(unmatched)} Python objects that were not bound to checkpointed values, likely due to "
                 f"changes in the Python program. Showing {len(shown)} of {len(unmatched)} unmatched objects: {shown}"
@@ -64,7 +64,7 @@ class CheckpointLoadStatus:
         return self
 
     def assert_nontrivial_match(self) -> CheckpointLoadStatus:
-        """Raise AssertionError if nothing but the root was matched."""
+        """Raises AssertionError if nothing but the root was matched."""
         if len(self._restoration.objects) > 1:
             return self
         unmatched = self._unmatched_objects()
@@ -77,25 +77,28 @@ class CheckpointLoadStatus:
         )
 
     def _unmatched_objects(self) -> list[Trackable]:
+        """Returns the Python objects with values that were not matched."""
         matched = {id(trackable) for trackable in self._restoration.objects.values()}
-        return [found for found in self._view.objects() if id(found) not in matched and _has_values(found)]
+        return [
+            trackable for trackable in self._view.objects() if id(trackable) not in matched and _has_values(trackable)
+        ]
 
     def expect_partial(self) -> CheckpointLoadStatus:
-        """Log nothing about values that were never asked for."""
+        """Turns off the warnings about unused values of the checkpoint."""
         self._restoration.report.silent = True
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Puts the values of a graph's variables into a session; those of others were assigned when they were matched."""
-        for found in self._restoration.objects.values():
-            found._settle(session)
+        """Sets a graph's variables in a session to their values; other variables have theirs already."""
+        for trackable in self._restoration.objects.values():
+            trackable._settle(session)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """As `run_restore_ops`, after it has initialized what was not restored."""
-        matched = {id(found) for found in self._restoration.objects.values()}
-        for found in self._view.objects():
-            if id(found) not in matched:
-                found._initialize(session)
+        """Initializes the variables that were not restored, then works as `run_restore_ops`."""
+        matched = {id(trackable) for trackable in self._restoration.objects.values()}
+        for trackable in self._view.objects():
+            if id(trackable) not in matched:
+                trackable._initialize(session)
         self.run_restore_ops(session)
 
 
@@ -104,27 +107,27 @@ def _has_values(trackable: Trackable) -> bool:
 
 
 class InitializationOnlyStatus:
-    """What `Checkpoint.restore` returns for None: there is nothing to restore, so all assertions fail."""
+    """The status of restoring None: nothing is restored, so that all assertions fail."""
 
     def __init__(self, view: View) -> None:
         self._view = view
 
     def assert_consumed(self) -> InitializationOnlyStatus:
-        """Raise AssertionError."""
+        """Raises AssertionError."""
         raise AssertionError(MSG_NO_CHECKPOINT)
 
     assert_existing_objects_matched = assert_consumed
     assert_nontrivial_match = assert_consumed
 
     def expect_partial(self) -> InitializationOnlyStatus:
-        """Return itself."""
+        """Returns this status."""
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Raise AssertionError."""
+        """Raises AssertionError."""
         raise AssertionError(MSG_NO_CHECKPOINT)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Initializes the variables of a graph in a session; others were as they were made."""
-        for found in self._view.objects():
-            found._initialize(session)
+        """Initializes a graph's variables in a session; other variables are initialized already."""
+        for trackable in self._view.objects():
+            trackable._initialize(session)

@@ -1,4 +1,4 @@
-"""String tensors in a bundle: varint lengths, a checksum over them, then the bytes.
+"""Encodes string tensors in a bundle: varint lengths, a checksum of the lengths, then the bytes.
 
 Source: ``WriteStringTensor`` in ``tensorflow/core/util/tensor_bundle/tensor_bundle.cc``: the entry's checksum covers
 the lengths as uint32 (uint64 beyond 4 GB) instead of as varints, the stored checksum, and the bytes.
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def encode(array: Array, key: str) -> tuple[list[Array], int]:
-    """Return the chunks to store and the entry's masked checksum."""
+    """Returns the chunks to store and the entry's masked checksum."""
     values = [_as_bytes(value, key) for value in array.reshape(-1)]
     lengths = [len(value) for value in values]
     crc = crc32c.crc32c(_checked_lengths(lengths))
@@ -43,14 +43,15 @@ def _as_bytes(value: Any, key: str) -> bytes:
 
 
 def _checked_lengths(lengths: list[int]) -> bytes:
+    """Returns the lengths as the fixed-size integers that TensorFlow's checksum covers."""
     return b"".join(struct.pack("<I" if size <= LONGEST_UINT32 else "<Q", size) for size in lengths)
 
 
 def decode(octets: Array, shape: tuple[int, ...], checksum: int, place: str) -> Array:
-    """Return an object array of bytes.
+    """Returns an object array of bytes.
 
     Raises:
-      DataLossError: the lengths or checksums don't fit.
+      DataLossError: the lengths or checksums don't match.
     """
     cursor = table.Cursor(octets.tobytes(), place)
     lengths = [cursor.varint() for _ in range(math.prod(shape))]

@@ -1,9 +1,9 @@
-"""The sorted string table that a checkpoint's ``.index`` file is: LevelDB's format with TensorFlow's settings.
+"""Reads and writes the sorted string table of a checkpoint's ``.index`` file: LevelDB's format with TensorFlow's settings.
 
 Format: https://github.com/google/leveldb/blob/main/doc/table_format.md. TensorFlow writes blocks of 256 kB without
 compression and without filters (``tensorflow/core/lib/io/table_options.h``, ``tensor_bundle.cc``), and so does `write`:
-the same entries give the same bytes. Older ones hold blocks compressed by Snappy, which `read` takes, too; it refuses
-whatever isn't whole and in order.
+the same entries give the same bytes. Older versions compressed blocks by Snappy, which `read` also supports. It raises an
+error for any table that is incomplete or out of order.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LONGEST_VARINT: Final = 10
 UNCOMPRESSED: Final = b"\0"
 SNAPPY: Final = b"\1"
 MOST_EXPANSION: Final = 32
-"""Of Snappy's elements a copy of 64 bytes stands in 3, which no element exceeds."""
+"""The most that Snappy expands: its densest element encodes a copy of 64 bytes in 3."""
 
 Entry = tuple[bytes, bytes]
 
 
 def write(entries: Iterable[Entry]) -> bytes:
-    """Return the table of ``entries``, whose keys must ascend.
+    """Returns the table of ``entries``, whose keys must ascend.
 
     Raises:
-      ValueError: a key isn't greater than the one before.
+      ValueError: a key is not greater than the previous one.
 
     >>> read(write([(b"", b"header"), (b"key", b"value")]), "doctest")
     {b'': b'header', b'key': b'value'}
@@ -55,15 +55,15 @@ def write(entries: Iterable[Entry]) -> bytes:
 
 
 def read(table: bytes, source: str) -> dict[bytes, bytes]:
-    """Return all entries of ``table`` in order.
+    """Returns all entries of ``table`` in order.
 
     Args:
       table: the whole file.
-      source: what to call it in errors.
+      source: its name in errors.
 
     Raises:
       DataLossError: the table is truncated, damaged or not a table at all.
-      UnimplementedError: a block is compressed by something else than Snappy.
+      UnimplementedError: a block is compressed by something other than Snappy.
     """
     if len(table) < FOOTER_BYTES or not table.endswith(MAGIC):
         raise DataLossError(
@@ -85,12 +85,12 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
 
 
 def _in_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
-    """The entries, whose keys must ascend."""
-    before = None
+    """Yields the entries after checking that their keys ascend."""
+    previous = None
     for key, value in entries:
-        if before is not None and key <= before:
-            raise _damaged(source, f"keys must ascend, {key!r:.200} follows {before!r:.200}")
-        before = key
+        if previous is not None and key <= previous:
+            raise _damaged(source, f"keys must ascend, {key!r:.200} follows {previous!r:.200}")
+        previous = key
         yield key, value
 
 
@@ -99,7 +99,7 @@ def _damaged(source: str, what: str) -> DataLossError:
 
 
 class _Block:
-    """A run of entries in which each key is written as its difference from the one before."""
+    """A run of entries in which each key is stored as its difference from the previous one."""
 
     def __init__(self, interval: int) -> None:
         self.interval, self.count, self.last = interval, 0, b""
@@ -121,7 +121,7 @@ class _Block:
 
 
 def _append_block(table: bytearray, block: _Block) -> bytes:
-    """Append a block with its trailer and return its handle."""
+    """Appends a block with its trailer and returns its handle."""
     contents = block.finish()
     handle = varint(len(table)) + varint(len(contents))
     table += contents + UNCOMPRESSED + struct.pack("<I", crc32c.masked(contents + UNCOMPRESSED))
@@ -134,7 +134,7 @@ def _shared_prefix(left: bytes, right: bytes) -> int:
 
 
 def _shortest_between(low: bytes, high: bytes) -> bytes:
-    """The shortest key from ``low`` up to but not including ``high`` that LevelDB's comparator finds."""
+    """Returns the shortest key in ``[low, high)`` that LevelDB's comparator finds."""
     shared = _shared_prefix(low, high)
     if shared < min(len(low), len(high)) and low[shared] < 0xFF and low[shared] + 1 < high[shared]:
         return low[:shared] + bytes([low[shared] + 1])
@@ -142,6 +142,7 @@ def _shortest_between(low: bytes, high: bytes) -> bytes:
 
 
 def _shortest_after(key: bytes) -> bytes:
+    """Returns the shortest key that is not less than ``key``, as LevelDB's comparator does."""
     first = next((i for i, byte in enumerate(key) if byte != 0xFF), None)
     return key if first is None else key[:first] + bytes([key[first] + 1])
 
@@ -160,7 +161,7 @@ def varint(number: int) -> bytes:
 
 
 class Cursor:
-    """Reads numbers and byte runs from front to back, and tells of any that would run over the end."""
+    """Reads numbers and byte runs from front to back; a read beyond the end raises an error."""
 
     def __init__(self, data: bytes, source: str) -> None:
         self.data, self.source, self.at = data, source, 0
@@ -185,6 +186,7 @@ class Cursor:
 
 
 def _read_block(table: bytes, handle: tuple[int, int], source: str) -> Iterator[Entry]:
+    """Yields the entries of a block after verifying its checksum."""
     offset, size = handle
     if offset + size + TRAILER_BYTES > len(table):
         raise _damaged(source, f"bytes {offset} to {offset + size + TRAILER_BYTES} reach over the end at {len(table)}")
@@ -202,32 +204,35 @@ def _read_block(table: bytes, handle: tuple[int, int], source: str) -> Iterator[
 
 
 def _inflated(cursor: Cursor) -> bytes:
-    """What Snappy compressed. Source: https://github.com/google/snappy/blob/main/format_description.txt"""
-    size, found = cursor.varint(), bytearray()
+    """Decompresses Snappy. Source: https://github.com/google/snappy/blob/main/format_description.txt"""
+    size, output = cursor.varint(), bytearray()
     if size > MOST_EXPANSION * len(cursor.data):
         raise _damaged(cursor.source, f"{len(cursor.data)} compressed bytes can't hold {size}")
     while cursor.at < len(cursor.data):
         tag = cursor.bytes(1)[0]
         kind, count = tag & 3, tag >> 2
         if kind == 0:
-            wide = max(count - 59, 0)  # counts of 60 and more stand in as many bytes as they exceed 59 by
-            found += cursor.bytes((int.from_bytes(cursor.bytes(wide), "little") if wide else count) + 1)
+            length_bytes = max(count - 59, 0)  # counts from 60 on are followed by 1 to 4 bytes with the length
+            output += cursor.bytes(
+                (int.from_bytes(cursor.bytes(length_bytes), "little") if length_bytes else count) + 1
+            )
             continue
         if kind == 1:
-            count, back = (count & 7) + 4, (tag >> 5) << 8 | cursor.bytes(1)[0]
+            count, distance = (count & 7) + 4, (tag >> 5) << 8 | cursor.bytes(1)[0]
         else:
-            count, back = count + 1, int.from_bytes(cursor.bytes(2 if kind == 2 else 4), "little")
-        if not 0 < back <= len(found):
-            raise _damaged(cursor.source, f"a copy from {back} bytes back, of which there are {len(found)}")
-        start = len(found) - back
-        run = found[start : start + count]
-        found += (run * (count // len(run) + 1))[:count]
-    if len(found) != size:
-        raise _damaged(cursor.source, f"{len(found)} bytes were compressed where {size} are told")
-    return bytes(found)
+            count, distance = count + 1, int.from_bytes(cursor.bytes(2 if kind == 2 else 4), "little")
+        if not 0 < distance <= len(output):
+            raise _damaged(cursor.source, f"a copy from {distance} bytes back, but only {len(output)} precede it")
+        start = len(output) - distance
+        run = output[start : start + count]
+        output += (run * (count // len(run) + 1))[:count]
+    if len(output) != size:
+        raise _damaged(cursor.source, f"{len(output)} bytes were decompressed, but {size} are declared")
+    return bytes(output)
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
+    """Yields the entries of a block's contents."""
     cursor, key, total = Cursor(_without_restarts(contents, source), source), b"", 0
     while cursor.at < len(cursor.data):
         shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()
@@ -235,11 +240,12 @@ def _entries(contents: bytes, source: str) -> Iterator[Entry]:
             raise _damaged(source, f"a key shares {shared} bytes with one of {len(key)}")
         key = key[:shared] + cursor.bytes(rest)
         total += len(key)
-        require_decodable(total, f"{source}: the keys")  # each may repeat all of a long one before it
+        require_decodable(total, f"{source}: the keys")  # each may share a long prefix with the previous one
         yield key, cursor.bytes(size)
 
 
 def _without_restarts(contents: bytes, source: str) -> bytes:
+    """Returns a block without the list of restart points at its end."""
     restarts = int.from_bytes(contents[-4:], "little")
     if 4 * restarts + 4 > len(contents):
         raise _damaged(source, f"{restarts} restart points don't fit into {len(contents)} bytes")

@@ -1,4 +1,4 @@
-"""Checkpoints as they arrive in a folder."""
+"""Iterates over checkpoints as they appear in a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvtf.core.log import logger
 from tvtf.train.checkpoint_state import latest_checkpoint
 
 POLL_SECONDS = 1.0
-"""How long a folder is left alone between two looks, as in TensorFlow."""
+"""Seconds between two checks of the folder, as in TensorFlow."""
 
 
 def checkpoints_iterator(
@@ -19,13 +19,13 @@ def checkpoints_iterator(
     timeout: float | None = None,
     timeout_fn: Callable[[], bool] | None = None,
 ) -> Iterator[str]:
-    """Gives the prefix of each newest checkpoint of a folder once, and waits for the next.
+    """Yields the prefix of each newest checkpoint of a folder once, and waits for the next one.
 
     Args:
       checkpoint_dir: the folder.
       min_interval_secs: the least time between two checkpoints.
-      timeout: how many seconds to wait for one; None for ever.
-      timeout_fn: asked after a timeout, and after each checkpoint where there is one: whether to stop.
+      timeout: the seconds to wait for a checkpoint; None waits for ever.
+      timeout_fn: called after a timeout and after each checkpoint; if it returns true, the iteration ends.
 
     >>> list(checkpoints_iterator("/no/such/folder", timeout=0))
     []
@@ -34,10 +34,10 @@ def checkpoints_iterator(
     """
     last = None
     while True:
-        found = _awaited(checkpoint_dir, last, timeout)
-        if found is not None:
-            last, start = found, time.monotonic()
-            yield found
+        newest = _awaited(checkpoint_dir, last, timeout)
+        if newest is not None:
+            last, start = newest, time.monotonic()
+            yield newest
             time.sleep(max(0.0, start + min_interval_secs - time.monotonic()))
         elif timeout_fn is None:
             logger.info("Timed-out waiting for a checkpoint (without timeout_fn).")
@@ -48,12 +48,12 @@ def checkpoints_iterator(
 
 
 def _awaited(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
-    """A checkpoint other than ``last``; None where none has come in time."""
+    """Waits for a checkpoint other than ``last``; returns None after the timeout."""
     end = None if timeout is None else time.monotonic() + timeout
     while True:
-        found = latest_checkpoint(folder)
-        if found is not None and found != last:
-            return found
+        newest = latest_checkpoint(folder)
+        if newest is not None and newest != last:
+            return newest
         if end is not None and time.monotonic() + POLL_SECONDS > end:
             return None
         time.sleep(POLL_SECONDS)

@@ -1,8 +1,8 @@
-"""``tf.compat.v1``: graphs built first and run later, and every name of ``tf`` besides.
+"""``tf.compat.v1``: graphs that are built first and run later, and all names of ``tf``.
 
-A :class:`~tvtf.v1.graph.Graph` is a trace that stays open; ``Session.run`` cuts out of it what the fetches need, in the order
-in which it was written, and compiles that. ``registry`` finds names; the other files declare those that TensorFlow 1 has for
-itself.
+A :class:`~tvtf.v1.graph.Graph` is a trace that stays open; ``Session.run`` takes from it the bindings that the fetches need, in the order
+in which they were written, and compiles them. ``registry`` finds names; the other files declare the names that only
+TensorFlow 1 has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FILES = (
 
 
 def find(name: str) -> Any:
-    """A name of TensorFlow 1: its own, else that of ``tf``; the compiler is imported with its own names.
+    """Finds a name of TensorFlow 1: its own, else that of ``tf``. Importing the files with its own names imports the compiler.
 
     Raises:
       AttributeError: there is none; NotImplementedError too where TensorFlow has it.

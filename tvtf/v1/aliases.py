@@ -30,7 +30,7 @@ MOVED = {
     "strings": "regex_replace",
     "version": "VERSION",
 }
-"""The names that a space of TensorFlow 2 has, and TensorFlow 1 outside it."""
+"""By namespace of TensorFlow 2: the names in it that TensorFlow 1 has at the top level."""
 
 PREFIXED = {
     "matrix": "band_part diag diag_part set_diag solve triangular_solve",
@@ -40,7 +40,7 @@ PREFIXED = {
     ),
     "string": "strip to_hash_bucket_fast to_hash_bucket_strong",
 }
-"""Those that TensorFlow 1 begins with the name of the space, or what was its name: ``sparse_mask`` for ``sparse.mask``."""
+"""By prefix: top-level names of TensorFlow 1 that begin with the namespace's (former) name: ``sparse_mask`` is ``sparse.mask``."""
 
 SPACES = {"matrix": "linalg", "string": "strings"}
 
@@ -49,7 +49,7 @@ SAME = {
     "io": ("queue", "PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue"),
     "manip": ("", "gather_nd reshape reverse roll scatter_nd space_to_batch_nd tile"),
 }
-"""The names that a space of TensorFlow 1 has, and another of TensorFlow 2."""
+"""By namespace of TensorFlow 1: the namespace of TensorFlow 2 that has these of its names."""
 
 PATHS = {
     **{
@@ -83,4 +83,4 @@ PATHS = {
     "tensor_scatter_sub": "tensor_scatter_nd_sub",
     "tensor_scatter_update": "tensor_scatter_nd_update",
 }
-"""Where ``tf`` has what ``tf.compat.v1`` calls so."""
+"""By path below ``tf.compat.v1``: the path of the same function below ``tf``."""

@@ -1,4 +1,4 @@
-"""Functions that TensorFlow 1 had under other names or with other arguments: ``reduce_sum(x, keep_dims=...)``."""
+"""Functions that TensorFlow 1 had under other names or with other arguments, such as ``reduce_sum(x, keep_dims=...)``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tvtf.v1.registry import Alias, tf_, v1
 
 
 def renamed(target: str, renames: dict[str, str], order: str | None = None) -> Callable[..., Any]:
-    """``target`` under TensorFlow 1's names of arguments; ``order`` is that of positional ones where it differs."""
+    """Returns ``target`` with TensorFlow 1's argument names; ``order`` lists positional arguments if their order differs."""
     positions = order.split() if order else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -28,15 +28,15 @@ def renamed(target: str, renames: dict[str, str], order: str | None = None) -> C
         if positions:
             kwargs = dict(zip(positions, args)) | kwargs
             args = ()
-        given: dict[str, Any] = {}
+        new_kwargs: dict[str, Any] = {}
         for name, value in kwargs.items():
             new = renames.get(name, name)
             if not new or (name != new and value is None):
                 continue
-            if new in given and name != new:
+            if new in new_kwargs and name != new:
                 raise ValueError(f"Cannot specify both '{name}' and '{new}'")
-            given[new] = value
-        return function(*args, **given)
+            new_kwargs[new] = value
+        return function(*args, **new_kwargs)
 
     run.__name__ = target.rpartition(".")[2]
     run.target = target  # type: ignore[attr-defined]
@@ -125,7 +125,7 @@ ALIASES = {
     "DeviceSpec": "DeviceSpec",
     "quantize_v2": "quantization.quantize",
 }
-"""TensorFlow 1's path -> that of the same in TensorFlow 2."""
+"""TensorFlow 1's paths of functions, with their paths in TensorFlow 2."""
 
 
 for _name, _target in ALIASES.items():
@@ -154,27 +154,28 @@ v1("floor_div")(Alias("math.floordiv"))
 
 @v1("constant")
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
-    """As ``tf.constant``; in a graph the last element is repeated as often as ``shape`` asks for.
+    """Works as ``tf.constant``; in a graph, the last element is repeated to fill ``shape``.
 
     Raises:
-      TypeError: ``verify_shape``, and the value has another shape; ValueError: it has more elements in a graph.
+      TypeError: the value's shape differs, and ``verify_shape`` is set.
+      ValueError: in a graph, the value has too many elements.
     """
     make = tf_("constant")
     if shape is None:
         return make(value, dtype, name=name)
     array = to_array(value, None if dtype is None else as_dtype(dtype))
-    wanted = tuple(int(d or 0) for d in as_shape(shape).as_list())
+    requested = tuple(int(d or 0) for d in as_shape(shape).as_list())
     in_graph = state.trace is not None and state.trace.has_keys
-    if verify_shape and array.shape != wanted:
-        given = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
-        raise TypeError(f"Expected {given} {wanted}, but got {'' if in_graph else 'shape '}{array.shape}.")
+    if verify_shape and array.shape != requested:
+        subject = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
+        raise TypeError(f"Expected {subject} {requested}, but got {'' if in_graph else 'shape '}{array.shape}.")
     if in_graph and array.size != 1:
-        return make(_filled(array, math.prod(wanted)), shape=wanted, name=name)
+        return make(_filled(array, math.prod(requested)), shape=requested, name=name)
     return make(value, dtype, shape, name=name)
 
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:
-    """Its elements in a row, the last one as often as need be; zeros where there is none."""
+    """Returns the elements as a vector of ``size``, repeating the last one; zeros if there are no elements."""
     if array.size > size > 0:
         raise ValueError(f"Too many elements provided. Takes at most {size}, but got {array.size}.")
     flat = array.reshape(-1)[:size]
@@ -184,17 +185,17 @@ def _filled(array: np.ndarray, size: int) -> np.ndarray:
 
 @v1("div")
 def div(x: Any, y: Any, name: str | None = None) -> Any:
-    """Python 2's division: of integers rounded down."""
+    """Divides as Python 2: integers are rounded down."""
     x = convert_to_tensor(x)
     return tf_("floordiv")(x, y) if x.dtype.is_integer else tf_("divide")(x, y)
 
 
 @v1("where")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """As ``tf.where``, but nothing is broadcast: ``condition`` may be one truth for all, or a vector with one for each row.
+    """Works as ``tf.where`` without broadcasting: ``condition`` is a scalar, a vector with one bool per row, or of equal shape.
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) shapes that differ otherwise.
+      InvalidArgumentError: the shapes differ otherwise; while tracing, a ValueError.
     """
     if x is None or y is None:
         return tf_("where")(condition, x, y)
@@ -208,22 +209,23 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 def _require_selectable(truth: Any, x: Any, y: Any) -> None:
+    """Checks the shapes of ``where``."""
     shapes = truth._type.shape, x._type.shape, y._type.shape
-    shown = [brackets(shape) for shape in shapes]
-    wrong = None
+    texts = [brackets(shape) for shape in shapes]
+    message = None
     if not x.ndim:
-        wrong = "'then' must be at least a vector, but saw shape: []"
+        message = "'then' must be at least a vector, but saw shape: []"
     elif not agree_shape(*shapes[1:]):
-        wrong = f"'then' and 'else' must have the same size.  but received: {shown[1]} vs. {shown[2]}"
+        message = f"'then' and 'else' must have the same size.  but received: {texts[1]} vs. {texts[2]}"
     elif truth.ndim == 1 and not agree_dim(shapes[0][0], shapes[1][0]):
-        wrong = f"Number of batches of 'then' must match size of 'cond', but saw: {shapes[1][0]} vs. {shapes[0][0]}"
+        message = f"Number of batches of 'then' must match size of 'cond', but saw: {shapes[1][0]} vs. {shapes[0][0]}"
     elif truth.ndim > 1 and not agree_shape(*shapes[:2]):
-        wrong = (
+        message = (
             "Inputs to operation Select of type Select must have the same size and shape.  "
-            f"Input 0: {shown[0]} != input 1: {shown[1]}"
+            f"Input 0: {texts[0]} != input 1: {texts[1]}"
         )
-    if wrong:
-        raise ArgumentError(wrong).told_by("Select")
+    if message:
+        raise ArgumentError(message).told_by("Select")
 
 
 @v1("cond")
@@ -236,7 +238,7 @@ def cond(
     fn1: Any = None,
     fn2: Any = None,
 ) -> Any:
-    """As ``tf.cond``; one value in a list comes bare unless ``strict``."""
+    """Works as ``tf.cond``; a list of one value is unpacked unless ``strict``."""
     result = tf_("cond")(pred, true_fn or fn1, false_fn or fn2)
     return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 and not strict else result
 
@@ -245,7 +247,7 @@ def cond(
 def case(
     pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case"
 ) -> Any:
-    """As ``tf.case``; a dict will do, too."""
+    """Works as ``tf.case``, also on a dict."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     pairs = [(p.deref() if hasattr(p, "deref") else p, fn) for p, fn in pairs]
     return tf_("case")(pairs, default, exclusive)
@@ -260,23 +262,25 @@ def print_tensor(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """``input_``; when it is computed, ``data`` are printed to stderr."""
+    """Returns ``input_``, and prints ``data`` to stderr when it is computed."""
     count = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
-    most = 3 if summarize is None else summarize
+    limit = 3 if summarize is None else summarize
 
     def show(*arrays: Any) -> list[Any]:
         import sys
 
         if next(count, None) is not None:
-            sys.stderr.write((message or "") + "".join(f"[{_some(a, most)}]" for a in arrays) + "\n")
+            sys.stderr.write((message or "") + "".join(f"[{_first_elements(a, limit)}]" for a in arrays) + "\n")
         return []
 
     tensors = [convert_to_tensor(x) for x in data]
-    with tf_("control_dependencies")([_ran(numpy_function, show, tensors)]):
+    with tf_("control_dependencies")([_effect_op(numpy_function, show, tensors)]):
         return tf_("identity")(input_)
 
 
-def _ran(function: Any, show: Any, tensors: Any) -> Any:
+def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
+    """Returns an op that calls ``show`` when it runs."""
+
     def run(*arrays: Any) -> Any:
         show(*arrays)
         import numpy as np
@@ -286,10 +290,11 @@ def _ran(function: Any, show: Any, tensors: Any) -> Any:
     return function(run, tensors, TensorSpec([], as_dtype("bool")))
 
 
-def _some(array: Any, most: int) -> str:
+def _first_elements(array: Any, limit: int) -> str:
+    """Returns the first elements of an array as text."""
     flat = array.reshape(-1)
-    shown = [_text(v) for v in (flat if most < 0 else flat[:most])]
-    return " ".join(shown) + ("..." if 0 <= most < flat.size else "")
+    texts = [_text(v) for v in (flat if limit < 0 else flat[:limit])]
+    return " ".join(texts) + ("..." if 0 <= limit < flat.size else "")
 
 
 def _text(value: Any) -> str:
@@ -308,25 +313,25 @@ def _text(value: Any) -> str:
 def verify_tensor_all_finite(
     t: Any = None, msg: Any = None, name: Any = None, x: Any = None, message: Any = None
 ) -> Any:
-    """``t``, with an error where an element is not finite."""
+    """Returns ``t``; an element that is not finite raises an error."""
     return tf_("debugging.check_numerics")(x if t is None else t, message or msg or "")
 
 
 @v1("py_func")
 def py_func(func: Any, inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:  # noqa: N803
-    """A function on arrays as an op; what it gives is of unknown shape."""
+    """Calls a function on arrays as an op; its results have unknown shapes."""
     return tf_("numpy_function")(func, inp, Tout, stateful)
 
 
 @v1("substr", "strings.substr")
 def substr(input: Any, pos: Any, len: Any, name: Any = None, unit: str = "BYTE") -> Any:  # noqa: A002
-    """As ``tf.strings.substr``."""
+    """Works as ``tf.strings.substr``."""
     return tf_("strings.substr")(input, pos, len, unit)
 
 
 @v1("string_join")
 def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Any:
-    """As ``tf.strings.join``."""
+    """Works as ``tf.strings.join``."""
     return tf_("strings.join")(inputs, separator)
 
 
@@ -339,18 +344,18 @@ def string_split(
     result_type: str = "SparseTensor",
     **_: Any,
 ) -> Any:
-    """The words of texts as a sparse tensor; ``delimiter`` is a set of characters."""
-    cut = delimiter if delimiter is not None else sep
-    if cut is None:
-        found = tf_("strings.split")(source)
+    """Splits strings into a sparse tensor; ``delimiter`` is a set of characters."""
+    delimiters = delimiter if delimiter is not None else sep
+    if delimiters is None:
+        words = tf_("strings.split")(source)
     else:
         texts = convert_to_tensor(source)
-        for char in cut[1:]:
-            texts = tf_("strings.regex_replace")(texts, _escaped(char), cut[0])
-        found = tf_("strings.split")(texts, cut[:1]) if cut else tf_("strings.bytes_split")(texts)
+        for char in delimiters[1:]:
+            texts = tf_("strings.regex_replace")(texts, _escaped(char), delimiters[0])
+        words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
         if skip_empty:
-            found = tf_("ragged.boolean_mask")(found, tf_("math.not_equal")(found, ""))
-    return found if result_type == "RaggedTensor" else found.to_sparse()
+            words = tf_("ragged.boolean_mask")(words, tf_("math.not_equal")(words, ""))
+    return words if result_type == "RaggedTensor" else words.to_sparse()
 
 
 def _escaped(char: str) -> str:
@@ -368,18 +373,18 @@ def strings_split(
     source: Any = None,
     name: Any = None,
 ) -> Any:  # noqa: A002
-    """The words of texts, as a sparse tensor by default."""
-    found = tf_("strings.split")(convert_to_tensor(source if input is None else input), sep, maxsplit)
-    if not hasattr(found, "to_sparse"):
-        found = tf_("RaggedTensor").from_tensor(found[None])
-    return found if result_type == "RaggedTensor" else found.to_sparse()
+    """Splits strings, into a sparse tensor by default."""
+    words = tf_("strings.split")(convert_to_tensor(source if input is None else input), sep, maxsplit)
+    if not hasattr(words, "to_sparse"):
+        words = tf_("RaggedTensor").from_tensor(words[None])
+    return words if result_type == "RaggedTensor" else words.to_sparse()
 
 
 @v1("string_to_hash_bucket", "strings.to_hash_bucket")
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: Any = None, name: Any = None, input: Any = None
 ) -> Any:  # noqa: A002
-    """As ``tf.strings.to_hash_bucket``."""
+    """Works as ``tf.strings.to_hash_bucket``."""
     return tf_("strings.to_hash_bucket")(string_tensor if input is None else input, num_buckets)
 
 
@@ -387,7 +392,7 @@ def string_to_hash_bucket(
 def decode_raw(
     input_bytes: Any = None, out_type: Any = None, little_endian: bool = True, name: Any = None, bytes: Any = None
 ) -> Any:  # noqa: A002
-    """As ``tf.io.decode_raw``."""
+    """Works as ``tf.io.decode_raw``."""
     return tf_("io.decode_raw")(bytes if input_bytes is None else input_bytes, out_type, little_endian)
 
 
@@ -401,19 +406,19 @@ def decode_csv(
     na_value: str = "",
     select_cols: Any = None,
 ) -> Any:
-    """As ``tf.io.decode_csv``."""
+    """Works as ``tf.io.decode_csv``."""
     return tf_("io.decode_csv")(records, record_defaults, field_delim, use_quote_delim, na_value, select_cols)
 
 
 @v1("parse_single_example", "io.parse_single_example")
 def parse_single_example(serialized: Any, features: Any, name: Any = None, example_names: Any = None) -> Any:
-    """As ``tf.io.parse_single_example``."""
+    """Works as ``tf.io.parse_single_example``."""
     return tf_("io.parse_single_example")(serialized, features)
 
 
 @v1("parse_example", "io.parse_example")
 def parse_example(serialized: Any, features: Any, name: Any = None, example_names: Any = None) -> Any:
-    """As ``tf.io.parse_example``."""
+    """Works as ``tf.io.parse_example``."""
     return tf_("io.parse_example")(serialized, features, example_names)
 
 
@@ -426,28 +431,28 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: Any = None,
 ) -> Any:
-    """A dense tensor that has values at indices."""
+    """Returns a dense tensor with values at indices."""
     indices = convert_to_tensor(sparse_indices)
     values = convert_to_tensor(sparse_values)
-    places = tf_("reshape")(indices, [1, 1]) if indices.shape.rank == 0 else indices
-    places = places[:, None] if places.shape.rank == 1 else places
-    rows = tf_("broadcast_to")(values, tf_("shape")(places)[:1])
+    positions = tf_("reshape")(indices, [1, 1]) if indices.shape.rank == 0 else indices
+    positions = positions[:, None] if positions.shape.rank == 1 else positions
+    rows = tf_("broadcast_to")(values, tf_("shape")(positions)[:1])
     filled = tf_("fill")(output_shape, convert_to_tensor(default_value, values.dtype))
-    return tf_("tensor_scatter_nd_update")(filled, places, rows)
+    return tf_("tensor_scatter_nd_update")(filled, positions, rows)
 
 
 @v1("setdiff1d")
 def setdiff1d(x: Any, y: Any, index_dtype: Any = "int32", name: Any = None) -> Any:
-    """The values of ``x`` that ``y`` lacks, and where they are."""
+    """Returns the values of ``x`` that are not in ``y``, and their positions."""
     x, y = (tf_("reshape")(v, [-1]) for v in operands(x, y))
-    kept = tf_("math.logical_not")(tf_("reduce_any")(tf_("equal")(x[:, None], y[None, :]), axis=1))
-    places = tf_("reshape")(tf_("where")(kept), [-1])
-    return tf_("gather")(x, places), tf_("cast")(places, as_dtype(index_dtype))
+    is_missing = tf_("math.logical_not")(tf_("reduce_any")(tf_("equal")(x[:, None], y[None, :]), axis=1))
+    positions = tf_("reshape")(tf_("where")(is_missing), [-1])
+    return tf_("gather")(x, positions), tf_("cast")(positions, as_dtype(index_dtype))
 
 
 @v1("multinomial", "random.multinomial")
 def multinomial(logits: Any, num_samples: Any, seed: Any = None, name: Any = None, output_dtype: Any = None) -> Any:
-    """As ``tf.random.categorical``."""
+    """Works as ``tf.random.categorical``."""
     return tf_("random.categorical")(logits, num_samples, output_dtype or "int64", seed)
 
 
@@ -456,25 +461,25 @@ def while_loop(
     cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10, back_prop: bool = True,
     swap_memory: bool = False, name: Any = None, maximum_iterations: Any = None, return_same_structure: bool = False,
 ) -> Any:  # fmt: skip
-    """As ``tf.while_loop``; one variable comes back bare."""
-    found = tf_("while_loop")(
+    """Works as ``tf.while_loop``; a single variable is unpacked."""
+    results = tf_("while_loop")(
         cond,
         lambda *v: _listed(body(*v)),
         loop_vars,
         shape_invariants=shape_invariants,
         maximum_iterations=maximum_iterations,
     )
-    single = isinstance(found, (list, tuple)) and len(found) == 1 and not return_same_structure
-    return found[0] if single else found
+    single = isinstance(results, (list, tuple)) and len(results) == 1 and not return_same_structure
+    return results[0] if single else results
 
 
-def _listed(found: Any) -> Any:
-    return found if isinstance(found, (list, tuple)) else [found]
+def _listed(results: Any) -> Any:
+    return results if isinstance(results, (list, tuple)) else [results]
 
 
 @v1("batch_to_space_nd", "manip.batch_to_space_nd")
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: Any = None) -> Any:  # noqa: A002
-    """As ``tf.batch_to_space``."""
+    """Works as ``tf.batch_to_space``."""
     return tf_("batch_to_space")(input, block_shape, crops)
 
 
@@ -482,65 +487,67 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: Any = None
 def space_to_batch(
     input: Any, paddings: Any = None, block_size: Any = None, name: Any = None, block_shape: Any = None
 ) -> Any:  # noqa: A002
-    """As ``tf.space_to_batch``, with one size for both dims."""
+    """Works as ``tf.space_to_batch``, with one block size for both dims."""
     return tf_("space_to_batch")(input, [block_size] * 2 if block_shape is None else block_shape, paddings)
 
 
 @v1("batch_gather")
 def batch_gather(params: Any, indices: Any, name: Any = None) -> Any:
-    """As ``tf.gather`` with the batch dims of the indices."""
+    """Works as ``tf.gather`` with the batch dims of the indices."""
     indices = convert_to_tensor(indices)
     return tf_("gather")(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1)
 
 
 @v1("hessians")
 def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
-    """The matrices of second derivatives of the sum of ``ys`` by each of ``xs``."""
+    """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
     from tvtf.v1.names import gradients
 
-    found = []
+    matrices = []
     for x in xs if isinstance(xs, (list, tuple)) else [xs]:
         first = gradients(ys, [x])[0]
         shape = x.shape.as_list()
         flat = tf_("reshape")(first, [-1])
         rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
-        found.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
-    return found
+        matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
+    return matrices
 
 
 @v1("sparse_matmul")
 def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, *_: Any, **__: Any) -> Any:
-    """As ``tf.matmul``."""
+    """Works as ``tf.matmul``."""
     return tf_("matmul")(a, b, transpose_a, transpose_b)
 
 
 @v1("add_check_numerics_ops")
 def add_check_numerics_ops() -> Any:
-    """Refused."""
+    """Not supported."""
     raise NotImplementedError("use tf.debugging.enable_check_numerics(), or tf.debugging.check_numerics on a tensor")
 
 
 @v1("sparse_reduce_sum_sparse")
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keepdims: bool = False, **_: Any) -> Any:
-    """As ``tf.sparse.reduce_sum``, sparse."""
+    """Works as ``tf.sparse.reduce_sum``, with a sparse result."""
     return tf_("sparse.reduce_sum")(sp_input, axis, keepdims, output_is_sparse=True)
 
 
-def _refused(path: str, reason: str) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
+def _unsupported(path: str, reason: str) -> None:
+    """Exports a function that raises NotImplementedError with a reason."""
+
+    def raise_error(*_: Any, **__: Any) -> None:
         raise NotImplementedError(f"tf.compat.v1.{path}: {reason}")
 
-    refuse.__name__ = path.rpartition(".")[2]
-    v1(path)(refuse)
+    raise_error.__name__ = path.rpartition(".")[2]
+    v1(path)(raise_error)
 
 
 _SAVED = "tvtf does not write graphs of TensorFlow 1: keep their variables with train.Saver, or save a tf.Module"
 for _path in ("saved_model.simple_save", "saved_model.loader.load", "saved_model.load", "saved_model.Builder"):
-    _refused(_path, _SAVED)
+    _unsupported(_path, _SAVED)
 for _path in (
     "graph_util.convert_variables_to_constants",
     "graph_util.extract_sub_graph",
     "import_graph_def",
     "train.write_graph",
 ):
-    _refused(_path, "tvtf does not run TensorFlow's GraphDefs: build the graph with the code that built it")
+    _unsupported(_path, "tvtf does not run TensorFlow's GraphDefs: build the graph with the code that built it")

@@ -1,4 +1,4 @@
-"""What a session gives for tensors made of tensors, and what it is fed for them."""
+"""Values that a session returns, or is fed, for composite tensors: sparse and ragged tensors, IndexedSlices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tvtf.v1.registry import v1
 
 @v1("IndexedSlicesValue")
 class IndexedSlicesValue(NamedTuple):
-    """Slices as arrays."""
+    """The arrays of an ``IndexedSlices``."""
 
     values: Any
     indices: Any
@@ -30,7 +30,7 @@ class IndexedSlicesValue(NamedTuple):
 
 @v1("convert_to_tensor_or_sparse_tensor")
 def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """A sparse tensor as it is, anything else as a tensor.
+    """Converts to a tensor, unless it is a sparse tensor, which is returned unchanged.
 
     Raises:
       RuntimeError: a sparse tensor of another dtype.
@@ -46,10 +46,10 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
 
 @v1("convert_to_tensor_or_indexed_slices")
 def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Slices at indices as they are, anything else as a tensor.
+    """Converts to a tensor, unless it is an ``IndexedSlices``, which is returned unchanged.
 
     Raises:
-      ValueError: slices of another dtype.
+      ValueError: an ``IndexedSlices`` of another dtype.
     """
     if not isinstance(value, IndexedSlices):
         return convert_to_tensor(value, dtype)
@@ -63,7 +63,7 @@ def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str
 
 @v1("ragged.RaggedTensorValue")
 class RaggedTensorValue:
-    """A ragged tensor as arrays: values, and row splits."""
+    """The arrays of a ragged tensor: values and row splits."""
 
     def __init__(self, values: Any, row_splits: Any) -> None:
         self.values, self.row_splits = values, np.asarray(row_splits)
@@ -104,7 +104,7 @@ class RaggedTensorValue:
 
 
 def fetched(tensor: Any, parts: Sequence[Any]) -> Any:
-    """The value of a tensor made of tensors, from its components' values."""
+    """The value of a composite tensor, from its components' values."""
     if isinstance(tensor, SparseTensor):
         return SparseTensorValue(*parts)
     if isinstance(tensor, IndexedSlices):
@@ -147,8 +147,8 @@ def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, na
     return made
 
 
-def _as_numpy_has_it(values: Any) -> Any:
-    """Python's values in NumPy's dtypes: those of 64 bits, and texts."""
+def _numpy_dtype(values: Any) -> Any:
+    """Arrays of Python's values in the dtypes that NumPy gives them: numbers of 64 bits, and str."""
     if values.dtype == object:
         return np.array([x.decode() for x in values.ravel()]).reshape(values.shape)
     return values.astype({"i": np.int64, "f": np.float64}.get(values.dtype.kind, values.dtype))
@@ -172,6 +172,6 @@ def ragged_constant_value(
         if not isinstance(made, RaggedTensor):
             return made.numpy()
         values = made.flat_values.numpy()
-        return _nested(values if kind else _as_numpy_has_it(values), [s.numpy() for s in made.nested_row_splits])
+        return _nested(values if kind else _numpy_dtype(values), [s.numpy() for s in made.nested_row_splits])
     finally:
         state.trace = outer

@@ -1,7 +1,7 @@
-"""``tf.compat.v1.data``: pipelines that a graph declares and a session runs through, by iterators that ops ask.
+"""``tf.compat.v1.data``: pipelines that a graph declares; a session runs them through iterators, which ops call.
 
-What a pipeline is made of may be fed: then it is built when its iterator is initialized. What its elements are is told from
-two examples with other sizes.
+A pipeline may depend on fed tensors: then it is built when its iterator is initialized. Its element spec is inferred from two
+examples with different sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvtf.v1.registry import v1
 from tvtf.v1.session import running
 
 _Given = Mapping[Any, Any]
-"""By tensor of the graph, the value to build with."""
+"""The values of the graph's tensors from which a pipeline is built, by identity."""
 
 
 @contextmanager
@@ -47,14 +47,17 @@ def _in_graph() -> bool:
 
 
 class GraphDataset:
-    """A pipeline declared in a graph: ``make`` builds it when the ``inputs`` are known."""
+    """A pipeline declared in a graph; ``make`` builds it from the values of ``inputs``."""
 
-    def __init__(self, make: Callable[[_Given], Any], inputs: list[SymbolicTensor], whole: Any = None) -> None:
+    def __init__(
+        self, make: Callable[[_Given], Any], inputs: list[SymbolicTensor], constant_dataset: Any = None
+    ) -> None:
         self._make, self._inputs = make, inputs
-        self._whole = whole
+        self._constant_dataset = constant_dataset
 
-    def built(self, given: _Given) -> Any:
-        return self._make(given) if self._inputs or self._whole is None else self._whole
+    def built(self, values: _Given) -> Any:
+        """Returns the dataset for values of the inputs."""
+        return self._make(values) if self._inputs or self._constant_dataset is None else self._constant_dataset
 
     @property
     def element_spec(self) -> Any:
@@ -62,7 +65,7 @@ class GraphDataset:
             return self.built({}).element_spec
         with _eagerly():
             first, second = (self._make({id(t): _example(t, n) for t in self._inputs}).element_spec for n in (2, 3))
-        return nest.map_structure(_both, first, second)
+        return nest.map_structure(_covering_spec, first, second)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -74,43 +77,45 @@ class GraphDataset:
         if name in ("output_types", "output_shapes", "output_classes"):
             return _STRUCTURES[name](self.element_spec)
         getattr(Dataset, name)
-        return lambda *args, **kwargs: _declared(
-            lambda given: getattr(self.built(given), name), self._inputs, args, kwargs
+        return lambda *args, **kwargs: _declare_call(
+            lambda values: getattr(self.built(values), name), self._inputs, args, kwargs
         )
 
 
-def _both(a: Any, b: Any) -> Any:
-    """The spec of what is of either."""
+def _covering_spec(a: Any, b: Any) -> Any:
+    """Returns the spec that covers two specs: dims that differ are unknown."""
     if not isinstance(a, TensorSpec) or a.shape.rank is None or b.shape.rank != a.shape.rank:
         return a
     return TensorSpec([m if m == n else None for m, n in zip(a.shape, b.shape)], a.dtype)
 
 
 def _example(tensor: SymbolicTensor, size: int) -> EagerTensor:
+    """Returns an example value with ``size`` for unknown dims."""
     shape = [] if tensor.shape.rank is None else [size if d is None else d for d in tensor.shape]
     if tensor.dtype is string:
         return EagerTensor(np.full(shape, b"", object))
     return EagerTensor(np.full(shape, 1, tensor.dtype.np))
 
 
-def _declared(how: Callable[[_Given], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any) -> Any:
-    """What a function of ``how`` gives for arguments, of which tensors of the graph are known later."""
+def _declare_call(function_of: Callable[[_Given], Any], inputs: list[SymbolicTensor], args: Any, kwargs: Any) -> Any:
+    """Calls a dataset function now if all arguments are constants, otherwise declares the call for later."""
     leaves = [x for x in _leaves((args, kwargs)) if isinstance(x, (SymbolicTensor, GraphDataset))]
-    found = list(inputs)
+    all_inputs = list(inputs)
     for leaf in leaves:
-        found += leaf._inputs if isinstance(leaf, GraphDataset) else [] if _constant(leaf) is not None else [leaf]
+        all_inputs += leaf._inputs if isinstance(leaf, GraphDataset) else [] if _constant(leaf) is not None else [leaf]
 
-    def make(given: _Given) -> Any:
+    def make(values: _Given) -> Any:
         with _eagerly():
-            return how(given)(*_resolved(args, given), **_resolved(kwargs, given))
+            return function_of(values)(*_resolved(args, values), **_resolved(kwargs, values))
 
-    if found:
-        return GraphDataset(make, list({id(t): t for t in found}.values()))
-    made = make({})
-    return GraphDataset(make, [], made) if isinstance(made, Dataset) else made
+    if all_inputs:
+        return GraphDataset(make, list({id(t): t for t in all_inputs}.values()))
+    result = make({})
+    return GraphDataset(make, [], result) if isinstance(result, Dataset) else result
 
 
 def _constant(tensor: SymbolicTensor) -> Any:
+    """Returns the value of a constant tensor, or None."""
     return tensor._trace.known_value(tensor) if isinstance(tensor._trace, GraphTrace) else None
 
 
@@ -122,30 +127,31 @@ def _leaves(value: Any) -> list[Any]:
     return [x for v in value for x in _leaves(v)] if isinstance(value, (list, tuple)) else [value]
 
 
-def _resolved(value: Any, given: _Given) -> Any:
+def _resolved(value: Any, values: _Given) -> Any:
+    """Replaces the graph's tensors and datasets in arguments by their values."""
     if isinstance(value, GraphDataset):
-        return value.built(given)
+        return value.built(values)
     if isinstance(value, SymbolicTensor):
-        return given[id(value)] if id(value) in given else _constant(value)
+        return values[id(value)] if id(value) in values else _constant(value)
     if isinstance(value, Mapping):
-        made: Any = type(value)
-        return made((k, _resolved(v, given)) for k, v in value.items())
+        container: Any = type(value)
+        return container((k, _resolved(v, values)) for k, v in value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_resolved(v, given) for v in value))
+        return type(value)(*(_resolved(v, values) for v in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(_resolved(v, given) for v in value)
+        return type(value)(_resolved(v, values) for v in value)
     if nest.is_composite(value):
-        flat = [_resolved(v, given) for v in nest.flatten(value, expand_composites=True)]
+        flat = [_resolved(v, values) for v in nest.flatten(value, expand_composites=True)]
         return nest.pack_sequence_as(value, flat, expand_composites=True)
     return value
 
 
 class _Makers(type):
-    """What makes datasets, in a graph declared and later built."""
+    """The metaclass of dataset classes whose functions are declared in a graph and built later."""
 
     def __getattr__(cls, name: str) -> Any:
-        found = getattr(cls._target, name)  # type: ignore[attr-defined]
-        return _deferring(found) if callable(found) else found
+        attribute = getattr(cls._target, name)  # type: ignore[attr-defined]
+        return _deferring(attribute) if callable(attribute) else attribute
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return _deferring(cls._target)(*args, **kwargs)  # type: ignore[attr-defined]
@@ -156,7 +162,7 @@ class _Makers(type):
 
 def _deferring(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args, **kwargs: (
-        _declared(lambda _: function, [], args, kwargs) if _in_graph() else function(*args, **kwargs)
+        _declare_call(lambda _: function, [], args, kwargs) if _in_graph() else function(*args, **kwargs)
     )
 
 
@@ -178,21 +184,23 @@ for _path in ("CsvDataset", "SqlDataset", "RandomDataset", "make_csv_dataset", "
         continue
 
 
-# -- tables, which are made at once
+# -- tables, which are created immediately
 
 
-def _made_at_once(path: str) -> None:
+def _export_table(path: str) -> None:
+    """Exports a table class that is created immediately, from constants."""
+
     def make(*args: Any, **kwargs: Any) -> Any:
-        whole = public_names()[path]
+        table_class = public_names()[path]
         if not _in_graph():
-            return whole(*args, **kwargs)
+            return table_class(*args, **kwargs)
         unknown = [x for x in _leaves((args, kwargs)) if isinstance(x, SymbolicTensor) and _constant(x) is None]
         if unknown:
             raise NotImplementedError(
                 f"tf.{path} in a graph takes constants: {unknown[0]} is known when the graph runs"
             )
         with _eagerly():
-            return whole(*_resolved(args, {}), **_resolved(kwargs, {}))
+            return table_class(*_resolved(args, {}), **_resolved(kwargs, {}))
 
     make.__name__ = path.rpartition(".")[2]
     v1(path)(make)
@@ -202,12 +210,12 @@ for _path in (
     *("KeyValueTensorInitializer", "TextFileInitializer", "StaticHashTable", "StaticVocabularyTable"),
     *("experimental.DenseHashTable", "experimental.MutableHashTable"),
 ):
-    _made_at_once(f"lookup.{_path}")
+    _export_table(f"lookup.{_path}")
 
 
 @v1("tables_initializer", "initialize_all_tables")
 def tables_initializer(name: str = "init_all_tables") -> Any:
-    """Tables hold what they hold from the start."""
+    """Returns an op without effect: tables are filled when they are created."""
     return public_names()["no_op"](name)
 
 
@@ -215,7 +223,7 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 class GraphIterator:
-    """An iterator whose place each session has for itself; ops ask it for elements.
+    """An iterator whose position each session has separately; ops ask it for elements.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/data/Iterator
     """
@@ -228,10 +236,10 @@ class GraphIterator:
 
     @property
     def initializer(self) -> Operation:
-        """The op that begins anew.
+        """The op that starts the iterator anew.
 
         Raises:
-          ValueError: it has none.
+          ValueError: the iterator has no initializer.
         """
         if self._initializer is None:
             raise ValueError(
@@ -250,23 +258,24 @@ class GraphIterator:
     output_classes = property(lambda self: _STRUCTURES["output_classes"](self._spec))
 
     def begin(self, dataset: Any) -> None:
-        """Begins in the session that runs."""
+        """Starts an iteration in the running session."""
         with _eagerly():
             self._places[running()] = iter(dataset)
 
     def next_element(self) -> Any:
-        """The session's next one.
+        """Returns the next element in the running session.
 
         Raises:
-          FailedPreconditionError: it has not begun. OutOfRangeError: there is none.
+          FailedPreconditionError: the iterator is not initialized.
+          OutOfRangeError: the iterator is at its end.
         """
         if running() not in self._places:
             if self._begin is None:
-                told = (
+                message = (
                     "GetNext() failed because the iterator has not been initialized. Ensure that you have run the initializer "
                     "operation for this iterator before getting the next element."
                 )
-                raise FailedPreconditionError(None, None, told)
+                raise FailedPreconditionError(None, None, message)
             self.begin(self._begin())
         with _eagerly():
             try:
@@ -275,41 +284,43 @@ class GraphIterator:
                 raise OutOfRangeError(None, "IteratorGetNext", "End of sequence") from None
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element as tensors of the graph: another one in each run."""
-        return _asked(lambda *_: self.next_element(), [], self._spec, name)
+        """Returns tensors of the next element; each run takes another one."""
+        return _computed_when_run(lambda *_: self.next_element(), [], self._spec, name)
 
     def string_handle(self, name: str | None = None) -> Tensor:
-        """What a feedable iterator is fed to take elements from this one."""
+        """Returns the handle by which a feedable iterator takes elements from this one."""
         return current_graph().trace.own(convert_to_tensor(self._handle))
 
     def make_initializer(self, dataset: Any, name: str | None = None) -> Operation:
-        """The op that begins with a dataset."""
-        return _initializing(self, dataset, name)
+        """Returns an op that starts iterating over a dataset."""
+        return _make_initializer(self, dataset, name)
 
     @staticmethod
     def from_structure(
         output_types: Any, output_shapes: Any = None, shared_name: Any = None, output_classes: Any = None
     ) -> GraphIterator:
-        """One that begins with any dataset of these elements."""
+        """Returns an iterator that can be initialized with any dataset of these elements."""
         return GraphIterator(_spec_of(output_types, output_shapes, output_classes))
 
     @staticmethod
     def from_string_handle(
         string_handle: Any, output_types: Any, output_shapes: Any = None, output_classes: Any = None
     ) -> Any:
-        """One that takes elements from that whose handle is fed."""
+        """Returns an iterator that takes elements from the iterator whose handle is fed."""
         return FeedableIterator(_spec_of(output_types, output_shapes, output_classes), string_handle)
 
 
 class FeedableIterator(GraphIterator):
-    """Takes elements from the iterator whose handle is fed."""
+    """An iterator that takes elements from the one whose handle is fed."""
 
     def __init__(self, spec: Any, handle: Any) -> None:
         super().__init__(spec)
         self._fed = handle
 
     def get_next(self, name: str | None = None) -> Any:
-        return _asked(lambda h: _iterators[h.numpy()].next_element(), [convert_to_tensor(self._fed)], self._spec, name)
+        return _computed_when_run(
+            lambda h: _iterators[h.numpy()].next_element(), [convert_to_tensor(self._fed)], self._spec, name
+        )
 
 
 _numbers = itertools.count()
@@ -317,23 +328,24 @@ _iterators: weakref.WeakValueDictionary[bytes, GraphIterator] = weakref.WeakValu
 v1("data.Iterator")(GraphIterator)
 
 
-def _asked(work: Callable[..., Any], inputs: list[Any], spec: Any, name: str | None) -> Any:
-    """What Python gives when the graph runs, in the structure of ``spec``."""
+def _computed_when_run(work: Callable[..., Any], inputs: list[Any], spec: Any, name: str | None) -> Any:
+    """Returns tensors, in the structure of ``spec``, that a Python function computes when the graph runs."""
     flat = nest.flatten(spec)
     trace = current_graph().trace
     with trace.unnamed():
-        found = py_function(lambda *given: nest.flatten(work(*given)), inputs, flat)
-    trace.name_results(found, name or "IteratorGetNext", "IteratorGetNext")
-    return nest.pack_sequence_as(spec, list(found))
+        results = py_function(lambda *arrays: nest.flatten(work(*arrays)), inputs, flat)
+    trace.name_results(results, name or "IteratorGetNext", "IteratorGetNext")
+    return nest.pack_sequence_as(spec, list(results))
 
 
-def _initializing(iterator: GraphIterator, dataset: Any, name: str | None = None) -> Operation:
+def _make_initializer(iterator: GraphIterator, dataset: Any, name: str | None = None) -> Operation:
+    """Returns an op that starts an iterator over a dataset, built from the values of its inputs."""
     declared = dataset if isinstance(dataset, GraphDataset) else GraphDataset(lambda _: dataset, [], dataset)
     graph = current_graph()
 
     def begin(*values: Any) -> np.ndarray:
-        given = {id(t): convert_to_tensor(v, t.dtype) for t, v in zip(declared._inputs, values)}
-        iterator.begin(declared.built(given))
+        by_input = {id(t): convert_to_tensor(v, t.dtype) for t, v in zip(declared._inputs, values)}
+        iterator.begin(declared.built(by_input))
         return np.array(True)
 
     with graph.trace.unnamed(), graph.trace.one_operation() as effects:
@@ -343,10 +355,10 @@ def _initializing(iterator: GraphIterator, dataset: Any, name: str | None = None
 
 @v1("data.make_one_shot_iterator")
 def make_one_shot_iterator(dataset: Any) -> Any:
-    """An iterator that begins by itself; outside a graph as ``iter``.
+    """Returns an iterator that starts by itself; outside a graph works as ``iter``.
 
     Raises:
-      ValueError: the dataset is made of what is fed.
+      ValueError: the dataset depends on fed tensors.
     """
     if not _in_graph():
         return iter(dataset)
@@ -354,19 +366,19 @@ def make_one_shot_iterator(dataset: Any) -> Any:
         raise ValueError(
             f"Failed to create a one-shot iterator for a dataset. `Dataset.make_initializable_iterator()` is required: it captures {dataset._inputs}."
         )
-    whole = dataset.built({}) if isinstance(dataset, GraphDataset) else dataset
-    return GraphIterator(whole.element_spec, lambda: whole)
+    built_dataset = dataset.built({}) if isinstance(dataset, GraphDataset) else dataset
+    return GraphIterator(built_dataset.element_spec, lambda: built_dataset)
 
 
 @v1("data.make_initializable_iterator")
 def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Any:
-    """An iterator that its ``initializer`` begins."""
+    """Returns an iterator that its ``initializer`` starts."""
     iterator = GraphIterator(dataset.element_spec)
-    iterator._initializer = _initializing(iterator, dataset)
+    iterator._initializer = _make_initializer(iterator, dataset)
     return iterator
 
 
-# -- structures of elements, as TensorFlow 1 told them
+# -- structures of elements, in TensorFlow 1's form
 
 
 def _structure(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:

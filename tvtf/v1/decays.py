@@ -1,4 +1,4 @@
-"""Learning rates that sink with the step, and moving averages: ``tf.compat.v1.train.exponential_decay`` ..."""
+"""Learning rates that decrease with the step (``tf.compat.v1.train.exponential_decay`` ...), the step, and moving averages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, Variable, get_variable, global_variables, trainable_variables
 
 
-def _rate(name: str, rate: Any) -> None:
-    """Declares a rate: eagerly a function of no arguments, in a graph a tensor."""
+def _declare_rate(name: str, rate: Any) -> None:
+    """Declares a learning rate: in a graph it is a tensor, eagerly a function without arguments that computes it."""
 
     def decayed(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("name", None)
@@ -28,6 +28,7 @@ def _rate(name: str, rate: Any) -> None:
 
 
 def _numbers(learning_rate: Any, global_step: Any, *more: Any) -> list[Any]:
+    """The rate as a tensor, and the step and other numbers in its dtype."""
     if global_step is None:
         raise ValueError("Argument `global_step` must not be None.")
     rate = convert_to_tensor(learning_rate)
@@ -96,7 +97,7 @@ for _name, _function in (
     *(("polynomial_decay", _polynomial), ("cosine_decay", _cosine), ("piecewise_constant", _piecewise)),
     ("piecewise_constant_decay", _piecewise),
 ):
-    _rate(_name, _function)
+    _declare_rate(_name, _function)
 
 
 # -- the step
@@ -104,7 +105,7 @@ for _name, _function in (
 
 @v1("train.get_global_step")
 def get_global_step(graph: Any = None) -> Any:
-    """The graph's step; None where there is none."""
+    """The graph's global step; None if it has none."""
     found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
     by_name = [v for v, _ in (graph or get_default_graph()).variables.values() if v.name == "global_step:0"]
     return next(iter([*found, *by_name]), None)
@@ -112,28 +113,28 @@ def get_global_step(graph: Any = None) -> Any:
 
 @v1("train.create_global_step")
 def create_global_step(graph: Any = None) -> Any:
-    """Makes the graph's step.
+    """Creates the graph's global step.
 
     Raises:
-      ValueError: there is one.
+      ValueError: the graph has one already.
     """
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
-    kept = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP]
+    collections = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP]
     zero = convert_to_tensor(0, "int64")
-    return get_variable("global_step", initializer=zero, trainable=False, collections=kept)
+    return get_variable("global_step", initializer=zero, trainable=False, collections=collections)
 
 
 @v1("train.get_or_create_global_step")
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """The graph's step, made where there is none."""
+    """The graph's global step, which is created if there is none."""
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 @v1("train.global_step")
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """What it is in a session."""
+    """The global step's value in a session."""
     return int(sess.run(global_step_tensor))
 
 
@@ -142,7 +143,7 @@ def global_step(sess: Any, global_step_tensor: Any) -> int:
 
 @v1("train.ExponentialMovingAverage")
 class ExponentialMovingAverage:
-    """Averages of variables, or tensors, in which older values count less and less.
+    """Moving averages of variables or tensors, in which older values count exponentially less.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/ExponentialMovingAverage
     """
@@ -158,23 +159,23 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Any = None) -> Any:
-        """The op that moves the averages on."""
+        """Creates the averages, and returns the op that updates them."""
         if not isinstance(state.trace, GraphTrace):
             return _eager_average(self).apply(var_list)
         chosen = trainable_variables() if var_list is None else list(var_list)
         trace = state.trace
         with trace.unnamed():
             for each in chosen:
-                self._make(each)
-            decay = self._now()
+                self._create_average(each)
+            decay = self._current_decay()
             with trace.one_operation() as effects:
                 for each in chosen:
                     shadow = self._averages[id(each)][1]
-                    kept = _tf("cast", decay, shadow.dtype)
-                    shadow.assign(shadow._as_tensor() - (shadow._as_tensor() - convert_to_tensor(each)) * (1 - kept))
+                    factor = _tf("cast", decay, shadow.dtype)
+                    shadow.assign(shadow._as_tensor() - (shadow._as_tensor() - convert_to_tensor(each)) * (1 - factor))
         return Operation("NoOp", self._name, trace.graph, effects)
 
-    def _make(self, each: Any) -> None:
+    def _create_average(self, each: Any) -> None:
         if id(each) in self._averages:
             return
         graph = get_default_graph()
@@ -185,7 +186,7 @@ class ExponentialMovingAverage:
         self._averages[id(each)] = each, shadow
         graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, each)
 
-    def _now(self) -> Any:
+    def _current_decay(self) -> Any:
         decay = convert_to_tensor(self._decay)
         if self._num_updates is None:
             return decay
@@ -193,15 +194,15 @@ class ExponentialMovingAverage:
         return _tf("minimum", decay, (1.0 + updates) / (10.0 + updates))
 
     def average(self, var: Any) -> Any:
-        """The variable that holds the average; None where there is none."""
+        """The variable that holds the average of ``var``; None if there is none."""
         return self._averages.get(id(var), (None, None))[1]
 
     def average_name(self, var: Any) -> str:
-        """The name of that variable."""
+        """The name of the variable that holds the average of ``var``."""
         return f"{var.name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """By the name under which it is saved, the variable that takes the value: averages for those that have one."""
+        """By name in a checkpoint: the variable to restore. Variables that have an average are restored from it."""
         averaged = (
             [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
         )

@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow 1: an open trace in which an assignment, or a print, is an op that runs when it is fetched."""
+"""TensorFlow 1's graphs: open traces, in which an assignment or a print is an op that runs when it is fetched."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _numbers = itertools.count()
 
 
 class Effect:
-    """What running an op does besides giving values: an assignment, or a call with an effect of its own.
+    """A side effect of an op: an assignment, or a call with an effect.
 
-    ``var`` is computed for it. ``update`` is the call that makes the new value of the old one, where an assignment has one:
-    what it reads is what the variable holds when it runs.
+    ``var`` is the binding that is computed for it. ``update`` is the call that computes an assignment's new value from the
+    variable's current value, if there is one: it reads the value at the time when it runs.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Effect:
 
 
 class Operation(AnyOperation):
-    """An op of a graph: running it does its effects, and computes what it gives.
+    """An op of a graph: running it performs its effects and computes its outputs.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/Operation
     """
@@ -76,7 +76,7 @@ class Operation(AnyOperation):
 
     @property
     def effects(self) -> Sequence[Effect]:
-        """What has to run for it."""
+        """The effects that must run for this op."""
         return [*self._effects, *(e for t in self.outputs for e in self.graph.trace.required_by(t))]
 
     @property
@@ -84,30 +84,30 @@ class Operation(AnyOperation):
         return lambda: tuple(self.outputs)
 
     def get_attr(self, name: str) -> Any:
-        """``dtype``, ``T`` or ``shape`` of what it gives.
+        """Returns the attribute ``dtype``, ``T`` or ``shape`` of the op's first output.
 
         Raises:
-          ValueError: it has no attribute of this name.
+          ValueError: the op has no attribute of this name.
         """
-        found = {"dtype": "dtype", "T": "dtype", "shape": "shape"}.get(name)
-        if found is None or not self.outputs:
+        property_name = {"dtype": "dtype", "T": "dtype", "shape": "shape"}.get(name)
+        if property_name is None or not self.outputs:
             raise ValueError(f"Operation {self.name!r} has no attr named {name!r}.")
-        return getattr(self.outputs[0], found)
+        return getattr(self.outputs[0], property_name)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """In the session given, or the default one."""
+        """Runs the op in a session, by default the current one."""
         from tvtf.v1.session import current
 
         (session or current("Cannot execute operation using `run()`")).run(self, feed_dict)
 
 
 class _Records(Recorder):
-    """Everything the graph does: gradients are asked for when it is built."""
+    """A recorder of everything in the graph, because gradients are requested while it is built."""
 
     watch_accessed_variables = True
 
     def watches(self, source: Any) -> bool:
-        """No constants: nobody asks a graph for gradients by these."""
+        """Records no constants: no gradients of a graph are taken with respect to them."""
         return not isinstance(source, EagerTensor)
 
     def record(self, prim: Any, inputs: Any, outputs: Any, attrs: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class _Records(Recorder):
 
 
 class GraphTrace(Trace):
-    """A trace whose assignments are seen only by what depends on them."""
+    """A trace in which only dependent ops see an assignment."""
 
     has_keys = True
 
@@ -127,33 +127,33 @@ class GraphTrace(Trace):
         super().__init__("graph")
         self.graph = graph
         self.effects: list[Effect] = []
-        """All of them, in the order of the program."""
+        """All effects, in program order."""
         self.depends: dict[relax.Var, list[Effect]] = {}
-        """By binding, what has to run before it."""
+        """For each binding, the effects that must run before it."""
         self.implied: dict[relax.Var, list[Effect]] = {}
-        """By binding or capture, what runs with it."""
+        """For each binding or capture, the effects that run together with it."""
         self._assigned_before: dict[relax.Var, dict[int, Effect]] = {}
-        """By binding, the last assignment of each Variable that runs before it or with it."""
+        """For each binding, the last assignment of each Variable that runs before or together with it."""
         self._required: list[Effect] = []
-        self._seen: list[dict[int, SymbolicTensor]] = []
-        self._own: dict[int, SymbolicTensor] | None = None
+        self._visible: list[dict[int, SymbolicTensor]] = []
+        self._own_assignments: dict[int, SymbolicTensor] | None = None
         self._updates: set[relax.Var] = set()
         self.names: dict[Any, str] = {}
-        """Of tensors, by what they are in the IR."""
+        """The names of tensors, by their variables in the IR."""
         self.is_naming = False
         self._pending: list[Effect] = []
-        """What the op whose branch or body is being traced has to wait for."""
+        """The effects that must run before the op whose branch or body is being traced."""
 
     def make_variable(self, *args: Any, **kwargs: Any) -> Any:
-        """What ``tf.Variable`` makes in a graph: a Variable of it, which its initializer gives the value."""
-        from tvtf.v1.variables import variable_of_graph  # it is built on graphs
+        """Creates the graph's variable for ``tf.Variable``; its initializer assigns the initial value."""
+        from tvtf.v1.variables import variable_of_graph  # which imports this module
 
         return variable_of_graph(*args, **kwargs)
 
     # -- names
 
     def named_call(self, function: Any, args: Any, kwargs: Any, default: str, kind: str) -> Any:
-        """A call of a public function, whose results are outputs of one op of the graph."""
+        """Calls a public function, and makes its results the outputs of one op of the graph."""
         if self.is_naming:
             return function(*args, **kwargs)
         with self.unnamed():
@@ -165,34 +165,34 @@ class GraphTrace(Trace):
 
     @contextmanager
     def unnamed(self) -> Iterator[None]:
-        """What is made inside gets no names of its own."""
+        """Gives no names to the tensors that are created in the ``with`` block."""
         outer, self.is_naming = self.is_naming, True
         try:
             yield
         finally:
             self.is_naming = outer
 
-    def name_results(self, result: Any, name: str, kind: str, given: Any = ()) -> None:
-        """Makes the tensors that ``result`` has, if they are new, outputs of a new op."""
+    def name_results(self, result: Any, name: str, kind: str, arguments: Any = ()) -> None:
+        """Makes the new tensors among ``result`` the outputs of a new op."""
         leaves = nest.flatten(result, expand_composites=True)
         tensors = [t for t in leaves if isinstance(t, SymbolicTensor) and t._trace is self and t._var not in self.names]
         if tensors:
-            inputs = [t for t in _leaves(given) if isinstance(t, SymbolicTensor)]
+            inputs = [t for t in _leaves(arguments) if isinstance(t, SymbolicTensor)]
             Operation(kind, name, self.graph, outputs=tensors, inputs=inputs)
 
     def known_value(self, tensor: SymbolicTensor) -> Any:
-        """The value of a constant as an eager tensor; None where running tells it."""
+        """Returns the value of a constant as an eager tensor; None if it is not static."""
         for outer, inner in self.captures.values():
             if inner._var.same_as(tensor._var):
                 return outer if isinstance(outer, EagerTensor) else None
-        found = static_value(tensor)
-        return None if found is None else EagerTensor(np.array(found))
+        static = static_value(tensor)
+        return None if static is None else EagerTensor(np.array(static))
 
     def name_of(self, tensor: SymbolicTensor) -> str:
         return self.names.get(tensor._var) or f"{getattr(tensor._var, 'name', 'Const')}:0"
 
     def operation_of(self, tensor: SymbolicTensor) -> AnyOperation:
-        """The op that gives a tensor; made where it has no name yet."""
+        """Returns the op that computes a tensor, creating one if the tensor has no name."""
         if tensor._var not in self.names:
             Operation("Identity", getattr(tensor._var, "name", "Const"), self.graph, outputs=[tensor])
         return self.graph.operations[self.names[tensor._var].partition(":")[0]]
@@ -205,19 +205,20 @@ class GraphTrace(Trace):
     def emit(self, prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = super().emit(prim, inputs, attrs)
         if not self.is_naming:
-            done = _waiting_for(self, prim, attrs)
-            self.name_results(result, _operator_name(done), getattr(done, "tf_name", prim.tf_name), inputs)
+            callee = _callee_of(self, prim, attrs)
+            self.name_results(result, _operator_name(callee), getattr(callee, "tf_name", prim.tf_name), inputs)
         return result
 
     def own_constant(self, tensor: Any, name: str | None = None) -> Tensor:
-        made = super().own_constant(tensor)
+        constant = super().own_constant(tensor)
         if not self.is_naming:
-            self.name_results(made, name or "Const", "Const")
-        return made
+            self.name_results(constant, name or "Const", "Const")
+        return constant
 
     # -- bindings
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
+        """Records for each new binding the effects that it depends on and the assignments that it sees."""
         first = len(self.bindings)
         result = super()._bind(call, types, name)
         for binding in self.bindings[first:]:
@@ -230,22 +231,23 @@ class GraphTrace(Trace):
         return result
 
     def _has_effects(self, bound: Any) -> bool:
-        """Whether a call does more than compute; one that waits for a rank does what its function does."""
-        waiting = (self.root.waiting or {}).get(bound.attrs.get("key", -1))
-        return not bound.primitive.pure if waiting is None else waiting.has_effects
+        """Whether a call has side effects; a deferred call has those of its function."""
+        deferred = (self.root.waiting or {}).get(bound.attrs.get("key", -1))
+        return not bound.primitive.pure if deferred is None else deferred.has_effects
 
     def updates(self, value: SymbolicTensor) -> None:
         self._updates.add(value._var)
 
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
+        """Records an assignment as an effect."""
         new, (_, source) = self.own(value), self.bindings[-1].value.args
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
         self._note_assignment(new._var, self.effects[-1])
-        if self._own is not None:
-            self._own[id(variable)] = new
+        if self._own_assignments is not None:
+            self._own_assignments[id(variable)] = new
 
     def assigned_value(self, variable: Any, read_value: bool) -> Any:
-        """The new value, which no other read sees; or the op that assigns it."""
+        """Returns the new value, which other reads don't see; or the op that assigns it."""
         effect = self.effects[-1]
         if not read_value:
             return Operation("AssignVariableOp", None, self.graph, [effect])
@@ -253,9 +255,9 @@ class GraphTrace(Trace):
             return variable._as_tensor()
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
-        """What it held before the run, or the new value where that is seen."""
+        """Returns the variable's value before the run, or the new value where its assignment is visible."""
         pending = {id(e.variable): e.value for e in self._pending if e.value is not None}
-        for seen in reversed([*self._seen, pending]):
+        for seen in reversed([*self._visible, pending]):
             if id(variable) in seen:
                 return seen[id(variable)].alias()
         return super().read_variable(variable)
@@ -264,12 +266,13 @@ class GraphTrace(Trace):
         return self.read_variable(variable)
 
     def _last_assigned(self, variables: Iterable[relax.Var]) -> dict[int, Effect]:
-        found: dict[int, Effect] = {}
+        """Returns the last assignment of each Variable among those visible to some bindings."""
+        latest: dict[int, Effect] = {}
         for var in variables:
             for key, effect in self._assigned_before.get(var, {}).items():
-                known = found.get(key)
-                found[key] = effect if known is None or known.number < effect.number else known
-        return found
+                other = latest.get(key)
+                latest[key] = effect if other is None or other.number < effect.number else other
+        return latest
 
     def _note_assignment(self, var: relax.Var, effect: Effect) -> None:
         self._assigned_before[var] = {**self._assigned_before.get(var, {}), id(effect.variable): effect}
@@ -279,11 +282,11 @@ class GraphTrace(Trace):
 
     @property
     def required(self) -> Sequence[Effect]:
-        """What runs before all that is made now."""
+        """The effects that run before everything that is created now."""
         return self._required
 
     def waits_for(self, control_inputs: Sequence[Any]) -> None:
-        """What is traced in a branch or body runs after these, and so does the op that it is of."""
+        """Makes the ops of a traced branch or body, and the op that it belongs to, run after these."""
         self._pending += [e for x in control_inputs for e in self._required_outside(x)]
 
     def _required_outside(self, value: Any) -> Sequence[Effect]:
@@ -296,7 +299,7 @@ class GraphTrace(Trace):
 
     @contextmanager
     def after(self, control_inputs: Sequence[Any]) -> Iterator[None]:
-        """What is made inside runs after these, and sees their assignments."""
+        """Makes the ops in the ``with`` block run after ``control_inputs`` and see their assignments."""
         outer, effects = self._required, [e for x in control_inputs for e in self.required_by(x)]
         self._required = [*outer, *effects]
         try:
@@ -307,33 +310,34 @@ class GraphTrace(Trace):
 
     @contextmanager
     def _seeing(self, effects: Sequence[Effect]) -> Iterator[dict[int, SymbolicTensor]]:
-        self._seen.append({id(e.variable): e.value for e in effects if e.value is not None})
+        """Makes assignments visible in the ``with`` block."""
+        self._visible.append({id(e.variable): e.value for e in effects if e.value is not None})
         try:
-            yield self._seen[-1]
+            yield self._visible[-1]
         finally:
-            self._seen.pop()
+            self._visible.pop()
 
     @contextmanager
     def together(self, *values: Any) -> Iterator[None]:
-        """What is written inside is one op: its effects run with any of its values, or of ``values``."""
-        first, made = len(self.bindings), len(self.effects)
+        """Makes the effects in the ``with`` block run with any of its values, or of ``values``, as one op."""
+        first, first_effect = len(self.bindings), len(self.effects)
         yield
         for var in [*(v._var for v in values), *(b.var for b in self.bindings[first:])]:
-            self.implied[var] = [*self.implied.get(var, ()), *self.effects[made:]]
-            for effect in self.effects[made:]:
+            self.implied[var] = [*self.implied.get(var, ()), *self.effects[first_effect:]]
+            for effect in self.effects[first_effect:]:
                 if effect.variable is not None:
                     self._note_assignment(var, effect)
 
     @contextmanager
     def one_operation(self) -> Iterator[list[Effect]]:
-        """Collects the effects of what is written inside, which sees its own assignments."""
-        first, found, outer = len(self.effects), list[Effect](), self._own
+        """Collects the effects of the ``with`` block, which sees its own assignments."""
+        first, collected, outer = len(self.effects), list[Effect](), self._own_assignments
         try:
-            with self._seeing(()) as self._own:
-                yield found
+            with self._seeing(()) as self._own_assignments:
+                yield collected
         finally:
-            self._own = outer
-        found += self.effects[first:]
+            self._own_assignments = outer
+        collected += self.effects[first:]
 
     def operation(self, kind: str, name: str | None, inputs: Any) -> Operation:
         return Operation(kind, name, self.graph, [e for x in nest.flatten(inputs) for e in self.required_by(x)])
@@ -344,21 +348,21 @@ class GraphTrace(Trace):
         return Operation(kind, name, self.graph, effects)
 
     def effects_of(self, value: Any) -> Sequence[Effect]:
-        """What running a tensor or an op does besides computing it."""
+        """Returns the effects of running a tensor or an op, besides computing it."""
         if isinstance(value, AnyOperation):
             return getattr(value, "effects", ())
         return [*(e for e in self.effects if e.var == value._var), *self.implied.get(value._var, ())]
 
     def required_by(self, value: Any) -> Sequence[Effect]:
-        """What has to run before what depends on a tensor or op: a tensor without effects is computed."""
+        """Returns the effects that must run before the dependents of a tensor or op; a tensor without effects is computed."""
         if isinstance(value, (Variable, EagerTensor)) or value is None:
             return ()
-        found = self.effects_of(value)
-        return found if found or isinstance(value, AnyOperation) else [Effect(value._var)]
+        effects = self.effects_of(value)
+        return effects if effects or isinstance(value, AnyOperation) else [Effect(value._var)]
 
 
 def _leaves(value: Any) -> list[Any]:
-    """What lies in lists, tuples and dicts, whose keys need have no order."""
+    """Returns the values in nested lists, tuples and dicts; unlike ``nest.flatten`` it does not sort keys."""
     if isinstance(value, dict):
         return [x for each in (*value, *value.values()) for x in _leaves(each)]
     return [x for each in value for x in _leaves(each)] if isinstance(value, (list, tuple)) else [value]
@@ -381,21 +385,21 @@ _OPERATORS = {
 
 
 def _operator_name(prim: Any) -> str:
-    """What TensorFlow calls the op of an operator."""
-    own = str(getattr(prim, "name", None) or getattr(prim, "__name__", ""))
-    found = _OPERATORS.get(own) or getattr(prim, "tf_name", None) or own
-    return str(found).removesuffix("V2")
+    """Returns TensorFlow's name of an operator's op."""
+    callee_name = str(getattr(prim, "name", None) or getattr(prim, "__name__", ""))
+    op_name = _OPERATORS.get(callee_name) or getattr(prim, "tf_name", None) or callee_name
+    return str(op_name).removesuffix("V2")
 
 
-def _waiting_for(trace: Trace, prim: Any, attrs: dict[str, Any]) -> Any:
-    """The function whose call waits for a rank, where ``prim`` is such a call."""
+def _callee_of(trace: Trace, prim: Any, attrs: dict[str, Any]) -> Any:
+    """Returns the function of a deferred call; another primitive itself."""
     function = getattr((trace.root.waiting or {}).get(attrs.get("key", -1)), "function", prim)
     return getattr(function, "__self__", function)
 
 
 @export("Graph")
 class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
-    """A graph to be run in a ``Session``; that of a function is ``fn.get_concrete_function(...).graph``.
+    """A graph to run in a ``Session``; a function's graph is ``fn.get_concrete_function(...).graph``.
 
     >>> import tvtf as tf
     >>> graph = tf.Graph()
@@ -414,12 +418,12 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         self.records = _Records()
         self.placeholders: dict[relax.Var, SymbolicTensor] = {}
         self.variables: dict[int, tuple[Variable, SymbolicTensor]] = {}
-        """By identity, each with its initial value."""
+        """The variables by identity, each with its initial value."""
         self.tensors: dict[str, Any] = {}
         self.operations: dict[str, Operation] = {}
         self.collections: dict[Any, list[Any]] = {}
         self.variable_scope: Any = None
-        """The scope in force, where one is."""
+        """The current variable scope, if there is one."""
         self.scope_counts: dict[str, int] = {}
         self.seed: int | None = None
         self.finalized = False
@@ -429,23 +433,23 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
-        """Ops inside are added to the graph."""
+        """Adds the ops of the ``with`` block to this graph."""
         outer, tapes, scopes = state.trace, state.tapes, state.name_scopes
         if state.trace is not self.trace:
             state.name_scopes = self._scopes
-        is_in_force = any(tape is self.records for tape in tapes)
-        state.trace, state.tapes = self.trace, tapes if is_in_force else [self.records]
+        is_current = any(tape is self.records for tape in tapes)
+        state.trace, state.tapes = self.trace, tapes if is_current else [self.records]
         try:
             yield self
-        except UnknownRank as needed:
-            raise unknown_rank(needed) from needed
+        except UnknownRank as rank_error:
+            raise unknown_rank(rank_error) from rank_error
         finally:
             state.trace, state.tapes, state.name_scopes = outer, tapes, scopes
 
     # -- names
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """``name`` in the name scope in force, with a number where it is taken."""
+        """Returns ``name`` in the current name scope, with a number if it is in use."""
         whole = "/".join([*state.name_scopes, name])
         key = whole.lower()
         count = self._used.get(key, 0)
@@ -460,7 +464,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         return f"{whole}_{count}"
 
     def add(self, operation: Operation) -> None:
-        """Raises RuntimeError where nothing may be added any more."""
+        """Adds an op; raises RuntimeError if the graph is finalized."""
         if self.finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         self.operations[operation.name] = operation
@@ -469,10 +473,10 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.trace.names[tensor._var] = f"{operation.name}:{index}"
 
     def scope_of(self, name: str | None) -> list[str]:
-        """The scopes in force inside that of this name.
+        """Returns the list of scopes for a name inside the current scope.
 
         Raises:
-          ValueError: TensorFlow's names of ops can't begin so.
+          ValueError: the name is not valid for a scope.
         """
         _check_scope(name or "", inner=bool(state.name_scopes))
         if not name:
@@ -481,7 +485,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefixes the names of the ops inside; one that was entered before gets a number, unless ``name`` ends in a slash."""
+        """Prefixes the names of ops in the ``with`` block; a repeated name gets a number, unless it ends in a slash."""
         outer, state.name_scopes = state.name_scopes, self.scope_of(name)
         try:
             yield current_scope()
@@ -489,78 +493,79 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             state.name_scopes = outer
 
     def get_operations(self) -> list[Operation]:
-        """The ops, in the order in which they were added."""
+        """Returns the ops in the order in which they were added."""
         return list(self.operations.values())
 
     def _get_control_flow_context(self) -> None:
-        """None, as where control flow is functions, which libraries look for."""
+        """Returns None, as TensorFlow does for functional control flow; libraries call this method."""
         return
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError where there is none of this name."""
+        """Returns an op; raises KeyError if there is none of this name."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False)  # type: ignore[no-any-return]
 
     def get_tensor_by_name(self, name: str) -> Any:
-        """Raises KeyError where there is none of this name; ValueError where it is no tensor's."""
+        """Returns a tensor; raises KeyError if there is none of this name, ValueError if it is not a tensor's name."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """A tensor or op of the graph by its name; what is one already as it is.
+        """Returns the tensor or op of a name; a tensor or op itself.
 
         Raises:
-          KeyError: there is none of this name; ValueError: a name of another form, or of another kind.
+          KeyError: the graph has no such name; ValueError: the name's form or kind is wrong.
         """
         if not isinstance(obj, str):
             return obj
         if ":" in obj:
-            return self._tensor_named(obj, allow_tensor)
+            return self._tensor_by_name(obj, allow_tensor)
         if not allow_operation:
-            told = (
+            reason = (
                 "refers to an Operation, not a Tensor"
                 if obj in self.operations
                 else "looks like an (invalid) Operation name"
             )
-            raise ValueError(f'The name {obj!r} {told}. Tensor names must be of the form "<op_name>:<output_index>".')
+            raise ValueError(f'The name {obj!r} {reason}. Tensor names must be of the form "<op_name>:<output_index>".')
         if obj not in self.operations:
             raise KeyError(f"The name {obj!r} refers to an Operation not in the graph.")
         return self.operations[obj]
 
-    def _tensor_named(self, name: str, allowed: bool) -> Any:
+    def _tensor_by_name(self, name: str, allowed: bool) -> Any:
+        """Returns the tensor or variable of a name."""
         if not allowed:
             raise ValueError(f"Name {name!r} appears to refer to a Tensor, not an Operation.")
-        found = {v.name: v for v, _ in self.variables.values()} | self.tensors
-        if name in found:
-            return found[name]
+        by_name = {v.name: v for v, _ in self.variables.values()} | self.tensors
+        if name in by_name:
+            return by_name[name]
         op = name.partition(":")[0]
         if op in self.operations:
             count = len(self.operations[op].outputs)
-            told = f"The operation, {op!r}, exists but only has {count} outputs."
+            reason = f"The operation, {op!r}, exists but only has {count} outputs."
         else:
-            told = f"The operation, {op!r}, does not exist in the graph."
-        raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. {told}")
+            reason = f"The operation, {op!r}, does not exist in the graph."
+        raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. {reason}")
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """A GraphDef message with the names, types and inputs of the ops.
+        """Returns a GraphDef message with the names, types and inputs of the ops.
 
         Raises:
-          ImportError: without the ``tensorboard`` extra.
+          ImportError: the ``tensorboard`` extra is not installed.
         """
-        made = proto("compat.proto.graph_pb2").GraphDef()
+        graph_def = proto("compat.proto.graph_pb2").GraphDef()
         for operation in self.operations.values():
             inputs = [t.name.removesuffix(":0") for t in operation.inputs]
-            made.node.add(name=operation.name, op=operation.type, input=inputs, device=operation.device)
-        return made
+            graph_def.node.add(name=operation.name, op=operation.type, input=inputs, device=operation.device)
+        return graph_def
 
     @property
     def version(self) -> int:
         return len(self.operations)
 
     def finalize(self) -> None:
-        """Nothing can be added after it."""
+        """Makes the graph read-only."""
         self.finalized = True
 
     def is_feedable(self, tensor: Any) -> bool:
@@ -571,19 +576,19 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
     @contextmanager
     def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """As ``tf.device``."""
+        """Works as ``tf.device``."""
         with public_names()["device"](device_name_or_function):
             yield
 
     def control_dependencies(self, control_inputs: Any) -> Any:
-        """As ``tf.control_dependencies``."""
+        """Works as ``tf.control_dependencies``."""
         return public_names()["control_dependencies"](control_inputs)
 
     def become(self, other: Graph) -> None:
-        """Takes over all that another graph has.
+        """Takes over the content of another graph.
 
         Raises:
-          NotImplementedError: it has ops of its own.
+          NotImplementedError: this graph already has ops.
         """
         if self.operations:
             raise NotImplementedError("import a graph before ops are added to the one that takes it")
@@ -602,13 +607,13 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.add_to_collection(name, value)
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """The collection itself."""
+        """Returns the collection itself."""
         return self.collections.setdefault(name, [])
 
     def get_collection(self, name: Any, scope: str | None = None) -> list[Any]:
-        """A copy of a collection; of those whose names match ``scope`` as a pattern from their start, where that is given."""
-        found = list(self.collections.get(name, ()))
-        return found if scope is None else [v for v in found if hasattr(v, "name") and re.match(scope, v.name)]
+        """Returns a copy of a collection; with ``scope``, of the values whose names start with this pattern."""
+        values = list(self.collections.get(name, ()))
+        return values if scope is None else [v for v in values if hasattr(v, "name") and re.match(scope, v.name)]
 
     def get_all_collection_keys(self) -> list[Any]:
         return [name for name in self.collections if isinstance(name, str)]
@@ -617,18 +622,18 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         self.collections.pop(name, None)
 
     def get_name_scope(self) -> str:
-        """The name scope in force, without its last slash."""
+        """Returns the current name scope, without its last slash."""
         return current_scope().removesuffix("/")
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
-        chosen = name or "Placeholder"
-        made = self.trace.add_param(TensorType(_dims(as_shape(shape), chosen), dtype), chosen)
-        self.placeholders[made._var] = made
-        Operation("Placeholder", chosen, self, outputs=[made])
-        return made
+        base_name = name or "Placeholder"
+        tensor = self.trace.add_param(TensorType(_dims(as_shape(shape), base_name), dtype), base_name)
+        self.placeholders[tensor._var] = tensor
+        Operation("Placeholder", base_name, self, outputs=[tensor])
+        return tensor
 
     def initializer(self, variables: Sequence[Variable], name: str) -> Operation:
-        """The op that gives variables their initial values."""
+        """Returns an op that assigns the variables' initial values."""
         with self.as_default(), self.trace.one_operation() as effects:
             for variable in variables:
                 new = bind.identity(self.variables[id(variable)][1])
@@ -643,35 +648,36 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         name: str,
         stop: Sequence[Any] = (),
     ) -> list[Any]:
+        """Returns the gradients of ``ys`` with respect to ``xs``, named as one op."""
         with self.trace.unnamed():
             seeds = [ones_like(y) for y in ys] if grad_ys is None else [convert_to_tensor(g) for g in grad_ys]
-            found = sweep(self._records_without(stop), zip(ys, seeds), xs)
-        self.trace.name_results(found, name, "Gradients", ys)
-        return found
+            gradients = sweep(self._records_without(stop), zip(ys, seeds), xs)
+        self.trace.name_results(gradients, name, "Gradients", ys)
+        return gradients
 
     def _records_without(self, stop: Sequence[Any]) -> tuple[Any, ...]:
-        """The records, but for those that make what is taken to be constant."""
+        """Returns the records, without those that compute the tensors in ``stop``."""
         cut = {id(t) for t in stop}
-        return tuple(r for r in self.records.records if not cut or not _gives(r, cut))
+        return tuple(r for r in self.records.records if not cut or not _computes(r, cut))
 
 
-def _gives(record: Any, cut: Any) -> bool:
-    """Whether one of the tensors cut off comes of this record."""
+def _computes(record: Any, cut: Any) -> bool:
+    """Whether a record computes one of the tensors."""
     return any(id(t) in cut for t in nest.flatten(record[2]))
 
 
 def _dims(shape: Any, name: str) -> Any:
-    """Unknown dims are symbols; of an unknown rank are examples."""
+    """Returns the dims of a placeholder: symbolic if unknown; for an unknown rank, example dims."""
     if shape.rank is None:
         return argument_shape(name, None)
     return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(shape))
 
 
 def current_graph() -> Graph:
-    """The graph that ops are added to.
+    """Returns the graph to which ops are added.
 
     Raises:
-      RuntimeError: ops are run eagerly.
+      RuntimeError: ops run eagerly.
     """
     graph = getattr(state.trace and state.trace.root, "graph", None)
     if graph is None:
@@ -683,13 +689,13 @@ Graph.register(FinishedTrace)
 
 
 class _Default:
-    """The graph for all programs."""
+    """The process's default graph."""
 
     graph = Graph()
 
 
 class FunctionGraph(Graph):
-    """What a function that is traced has of a graph: names, collections, a seed. Its ops are those of its trace."""
+    """The names, collections and seed of a traced function's graph; its ops are those of its trace."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
@@ -705,7 +711,7 @@ class FunctionGraph(Graph):
 
 
 def _check_scope(name: str, inner: bool) -> None:
-    """Raises ValueError where TensorFlow's names of ops can't begin so."""
+    """Raises ValueError for a name that TensorFlow does not allow as a scope."""
     pattern = r"^[A-Za-z0-9_.\\/>-]*$" if inner else r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
     if name and not re.match(pattern, name):
         kind = "scope name" if inner else "root scope name"
@@ -713,7 +719,7 @@ def _check_scope(name: str, inner: bool) -> None:
 
 
 def get_default_graph() -> Graph:
-    """The graph that ops are added to, or one for all programs."""
+    """Returns the graph to which ops are added, or else the process's default graph."""
     return _graph_of(state.trace)
 
 
@@ -728,10 +734,10 @@ def _graph_of(trace: Any) -> Any:
 
 
 def reset_default_graph() -> None:
-    """A new graph for all programs.
+    """Replaces the process's default graph by a new one.
 
     Raises:
-      AssertionError: inside ``with graph.as_default():``.
+      AssertionError: called inside ``with graph.as_default():``.
     """
     by_default = state.trace is _Default.graph.trace
     if state.trace is not None and not by_default:
@@ -742,6 +748,6 @@ def reset_default_graph() -> None:
 
 
 def build_by_default() -> None:
-    """From now on ops of this thread are added to the graph for all programs, where nothing says otherwise."""
+    """Adds this thread's ops to the process's default graph from now on, unless another graph is entered."""
     graph = _Default.graph
     state.trace, state.tapes, state.name_scopes = graph.trace, [graph.records], []

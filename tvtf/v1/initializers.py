@@ -1,4 +1,4 @@
-"""Initializers of TensorFlow 1: called with a shape, in the dtype that they were made with."""
+"""Initializers of TensorFlow 1: called with a shape, they give values, by default of the dtype they were created with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.v1.registry import v1
 
 
 class Initializer:
-    """A function of shape and dtype."""
+    """Base of initializers: a call gives a value of a shape and dtype."""
 
     def __init__(self, dtype: Any = "float32") -> None:
         self.dtype = as_dtype(dtype)
@@ -50,13 +50,13 @@ class Ones(Initializer):
 class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
         super().__init__(dtype or "float32")
-        self.value, self._given, self._verify_shape = value, dtype, verify_shape
+        self.value, self._asked_dtype, self._verify_shape = value, dtype, verify_shape
 
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
         if shape is None:
-            return convert_to_tensor(self.value, dtype or self._given)
+            return convert_to_tensor(self.value, dtype or self._asked_dtype)
         verify = self._verify_shape if verify_shape is None else verify_shape
         return constant(self.value, dtype or self.dtype, shape, verify_shape=verify)
 
@@ -127,11 +127,14 @@ class VarianceScaling(Initializer):
             return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
         if self.distribution == "untruncated_normal":
             return _tf("random.normal", shape, 0.0, math.sqrt(scale), dtype=dtype, seed=self.seed)
-        stddev = math.sqrt(scale) / 0.87962566103423978  # of a normal distribution cut at two of its deviations
+        stddev = (
+            math.sqrt(scale) / 0.87962566103423978
+        )  # the standard deviation of a normal distribution truncated at +-2
         return _tf("random.truncated_normal", shape, 0.0, stddev, dtype=dtype, seed=self.seed)
 
 
 def _fans(shape: list[int]) -> tuple[int, int]:
+    """The numbers of inputs and outputs of a kernel of this shape."""
     if len(shape) < 2:
         return (shape[0], shape[0]) if shape else (1, 1)
     inner = math.prod(shape[:-2])
@@ -139,6 +142,8 @@ def _fans(shape: list[int]) -> tuple[int, int]:
 
 
 def _scaled(scale: float, mode: str, distribution: str, *paths: str) -> type:
+    """Declares a ``VarianceScaling`` with these settings."""
+
     class Scaled(VarianceScaling):
         def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:
             super().__init__(scale, mode, distribution, seed, dtype)

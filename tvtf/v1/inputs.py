@@ -1,4 +1,4 @@
-"""Input pipelines of queues: ``string_input_producer``, readers, ``batch``, ``shuffle_batch``.
+"""Input pipelines built from queues: ``string_input_producer``, readers, ``batch``, ``shuffle_batch``.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/batch
 """
@@ -28,7 +28,7 @@ from tvtf.v1.variables import GraphKeys, Variable
 
 
 def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """Gives arrays of rows again and again, in another order each time where they are shuffled."""
+    """A function that gives the arrays' rows once per epoch, in a new order each time if they are shuffled."""
     count, generator = itertools.count(), np.random.default_rng(seed)
 
     def rows(*arrays: np.ndarray) -> Any:
@@ -41,10 +41,10 @@ def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[...,
     return rows
 
 
-def _produced(
+def _row_queue(
     tensors: list[Any], limit: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
 ) -> FIFOQueue:
-    """A queue of the tensors' rows."""
+    """A queue that a runner fills with the tensors' rows."""
     trace = current_graph().trace
     with trace.unnamed():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
@@ -64,8 +64,8 @@ def input_producer(
     input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
     capacity: int = 32, shared_name: Any = None, summary_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of the rows of a tensor, again and again."""
-    return _produced([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
+    """A queue of the rows of a tensor, which it repeats for ``num_epochs``, or without end."""
+    return _row_queue([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
 
 
 @v1("train.string_input_producer")
@@ -73,13 +73,13 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of texts, as names of files are.
+    """A queue of strings, such as file names.
 
     Raises:
-      ValueError: there is none.
+      ValueError: the list is empty.
     """
     if not isinstance(string_tensor, (list, tuple)) or string_tensor:
-        return _produced([convert_to_tensor(string_tensor, string)], num_epochs, shuffle, seed, capacity, name)
+        return _row_queue([convert_to_tensor(string_tensor, string)], num_epochs, shuffle, seed, capacity, name)
     raise ValueError("string_input_producer requires a non-null input tensor")
 
 
@@ -88,8 +88,8 @@ def range_input_producer(
     limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32, shared_name: Any = None,
     name: str = "input_producer",
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of the numbers below ``limit``."""
-    return _produced([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
+    """A queue of the integers from 0 to ``limit - 1``."""
+    return _row_queue([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
 
 
 @v1("train.slice_input_producer")
@@ -101,13 +101,13 @@ def slice_input_producer(
     tensors = [convert_to_tensor(t) for t in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
-    found = _produced(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
+    found = _row_queue(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
     return found if isinstance(found, list) else [found]
 
 
 @v1("train.limit_epochs")
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -> Any:
-    """The tensor, so many times."""
+    """The tensor, which can be run ``num_epochs`` times; then it raises ``OutOfRangeError``."""
     if num_epochs is None:
         return tensor
     count, found = itertools.count(), convert_to_tensor(tensor)
@@ -124,22 +124,23 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -
 
 
 def _batched(
-    tensors: Any, make: Callable[..., Any], size: Any, many: bool, threads: int, shapes: Any, smaller: bool
+    tensors: Any, make: Callable[..., Any], size: Any, many: bool, threads: int, shapes: Any, allow_smaller: bool
 ) -> Any:
+    """Puts each run's tensors (with ``many``, their rows) into the queue that ``make`` gives, and takes batches of ``size`` out of it."""
     keys = sorted(tensors) if isinstance(tensors, dict) else None
-    flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _listed(tensors)]
+    flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _as_list(tensors)]
     rows = [t.shape[1:] if many else t.shape for t in flat] if shapes is None else shapes
     queue = make([t.dtype for t in flat], rows)
-    put = queue.enqueue_many if many else queue.enqueue
-    add_queue_runner(QueueRunner(queue, [put(flat) for _ in range(threads)]))
-    found = queue.dequeue_up_to(size) if smaller else queue.dequeue_many(size)
+    enqueue = queue.enqueue_many if many else queue.enqueue
+    add_queue_runner(QueueRunner(queue, [enqueue(flat) for _ in range(threads)]))
+    found = queue.dequeue_up_to(size) if allow_smaller else queue.dequeue_many(size)
     found = found if isinstance(found, list) else [found]
     if keys:
         return dict(zip(keys, found))
     return found if len(found) > 1 else found[0]
 
 
-def _listed(tensors: Any) -> list[Any]:
+def _as_list(tensors: Any) -> list[Any]:
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 
@@ -148,7 +149,7 @@ def batch(
     tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
     dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Tensors of several runs, stacked."""
+    """Batches of tensors: stacks the values of several runs."""
     kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
     make = lambda dtypes, rows: kind(capacity, dtypes, rows, name=name or "batch")  # noqa: E731
     return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
@@ -160,7 +161,7 @@ def shuffle_batch(
     enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False, shared_name: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Tensors of several runs, in any order, stacked."""
+    """Shuffled batches of tensors: stacks the values of several runs in random order."""
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
     make = lambda dtypes, rows: RandomShuffleQueue(  # noqa: E731
@@ -173,7 +174,7 @@ def shuffle_batch(
 
 
 class ReaderBase:
-    """Reads what files hold, whose names a queue gives, one after the other."""
+    """Reads files one after the other; their names come from a queue."""
 
     def __init__(self) -> None:
         self._left: Iterator[tuple[bytes, Any]] = iter(())
@@ -190,19 +191,19 @@ class ReaderBase:
             self._left = self._pairs(queue._take(1, 1)[0][0].item())
 
     def read(self, queue: Any, name: str | None = None) -> tuple[Any, Any]:
-        """The next key and value: another pair in each run."""
+        """The next key and value; each run gives another pair."""
         spec = TensorSpec([], string)
         key, value = numpy_function(lambda: [np.array(x, object) for x in self._next(queue)], [], [spec, spec])
         return key, value
 
     def num_records_produced(self, name: str | None = None) -> Any:
-        """How many it gave."""
+        """How many pairs it has given."""
         return numpy_function(lambda: np.int64(self._count), [], TensorSpec([], "int64"))
 
 
 @v1("TextLineReader")
 class TextLineReader(ReaderBase):
-    """Lines of texts."""
+    """Reads lines of text files; the key is ``file:line``."""
 
     def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
         super().__init__()
@@ -217,7 +218,7 @@ class TextLineReader(ReaderBase):
 
 @v1("WholeFileReader")
 class WholeFileReader(ReaderBase):
-    """Files as they are."""
+    """Reads whole files; the key is the file's name."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()
@@ -228,7 +229,7 @@ class WholeFileReader(ReaderBase):
 
 @v1("IdentityReader")
 class IdentityReader(ReaderBase):
-    """What the queue gives, twice."""
+    """Gives the queue's strings as both key and value."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()
@@ -239,7 +240,7 @@ class IdentityReader(ReaderBase):
 
 @v1("TFRecordReader")
 class TFRecordReader(ReaderBase):
-    """Records."""
+    """Reads records of TFRecord files."""
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
         super().__init__()
@@ -252,7 +253,7 @@ class TFRecordReader(ReaderBase):
 
 @v1("FixedLengthRecordReader")
 class FixedLengthRecordReader(ReaderBase):
-    """Pieces of one size."""
+    """Reads records of ``record_bytes`` bytes, which start every ``hop_bytes`` bytes between header and footer."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.logging``: TensorFlow 1's ways to write to the logger of ``tf.get_logger()``."""
+"""``tf.compat.v1.logging``: TensorFlow 1's functions that log to ``tf.get_logger()``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ fatal = _logger.fatal
 info = _logger.info
 warn = warning = _logger.warning
 _calls: _Counter[tuple[str, int]] = _Counter()
-"""How often each line asked to log now and then."""
+"""By file and line: how often it has called ``log_every_n`` or ``log_first_n``."""
 
 
 def log(level: int, msg: str, *args: Any) -> None:
@@ -32,23 +32,23 @@ vlog = log
 
 
 def get_verbosity() -> int:
-    """The level from which messages are written."""
+    """The lowest level whose messages are logged."""
     return _logger.getEffectiveLevel()
 
 
 def set_verbosity(v: int | str) -> None:
-    """Messages below this level are not written."""
+    """Drops messages below this level."""
     _logger.setLevel(v)
 
 
 def flush() -> None:
-    """Nothing waits to be written."""
+    """Flushes the handlers of the logger and of the root logger."""
     for handler in (*_logger.handlers, *_logging.getLogger().handlers):
         handler.flush()
 
 
 def TaskLevelStatusMessage(msg: str) -> None:  # noqa: N802 - TensorFlow's name
-    """An error, as TensorFlow 1 told its supervisor."""
+    """Logs an error; TensorFlow 1 also sent it to its supervisor."""
     error(msg)
 
 
@@ -59,17 +59,17 @@ def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
 
 
 def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Logs the first and then every ``n``-th time that this line is reached."""
-    log_if(level, msg, not _reached() % n, *args)
+    """Logs on this line's first call and on every ``n``-th one after it."""
+    log_if(level, msg, not _earlier_calls() % n, *args)
 
 
 def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """Logs the first ``n`` times that this line is reached."""
-    log_if(level, msg, _reached() < n, *args)
+    """Logs on this line's first ``n`` calls."""
+    log_if(level, msg, _earlier_calls() < n, *args)
 
 
-def _reached() -> int:
-    """How often the caller's line logged before."""
+def _earlier_calls() -> int:
+    """How often the line that called our caller did so before."""
     frame = _sys._getframe(2)
     _calls[frame.f_code.co_filename, frame.f_lineno] += 1
     return _calls[frame.f_code.co_filename, frame.f_lineno] - 1

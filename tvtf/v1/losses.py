@@ -1,4 +1,4 @@
-"""``tf.compat.v1.losses``: weighted losses, which a collection of the graph keeps.
+"""``tf.compat.v1.losses``: weighted losses, which are added to a collection of the graph.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/losses
 """
@@ -16,7 +16,7 @@ from tvtf.v1.variables import GraphKeys
 
 @v1("losses.Reduction")
 class Reduction:
-    """How losses of elements become one."""
+    """Ways to reduce the losses of elements to one number."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -47,15 +47,15 @@ def compute_weighted_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """``losses`` times ``weights``, reduced, and added to the collection."""
+    """``losses`` times ``weights``, reduced; the result is added to the collection."""
     if reduction not in Reduction.all():
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
-    kept = losses.dtype
+    dtype = losses.dtype
     losses, weights = _tf("cast", losses, "float32"), _tf("cast", convert_to_tensor(weights), "float32")
     _check_weights(losses, weights)
-    each = losses * weights
-    result = _tf("cast", _reduced(each, losses, weights, reduction), kept)
+    weighted = losses * weights
+    result = _tf("cast", _reduce(weighted, losses, weights, reduction), dtype)
     add_loss(result, loss_collection)
     return result
 
@@ -72,7 +72,7 @@ def _check_weights(losses: Any, weights: Any) -> None:
         )
 
 
-def _reduced(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
+def _reduce(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
     if reduction == Reduction.NONE:
         return each
     total = _tf("reduce_sum", each)
@@ -103,13 +103,13 @@ def get_losses(scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES
 
 @v1("losses.get_regularization_losses")
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """What regularizers of variables gave."""
+    """The losses that variables' regularizers computed."""
     return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 @v1("losses.get_regularization_loss")
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
-    """Their sum."""
+    """The sum of ``get_regularization_losses``."""
     found = get_regularization_losses(scope)
     return _tf("add_n", found) if found else convert_to_tensor(0.0)
 
@@ -131,15 +131,22 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
 
 
 def _loss(name: str, function: Any) -> None:
+    """Declares a loss whose elements ``function`` computes from labels and predictions."""
+
     def loss(
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
         reduction: str = _BY_WEIGHTS, **more: Any,
     ) -> Tensor:  # fmt: skip
         names = ("weights", *_EXTRA.get(name, ()), "scope", "loss_collection", "reduction")
-        given = {"weights": weights, "scope": scope, "loss_collection": loss_collection, "reduction": reduction} | more
-        given |= dict(zip(names, args))
-        extra = {k: given.pop(k) for k in _EXTRA.get(name, ()) if k in given}
-        return compute_weighted_loss(function(*_pair(labels, predictions), **extra), **given)
+        options = {
+            "weights": weights,
+            "scope": scope,
+            "loss_collection": loss_collection,
+            "reduction": reduction,
+        } | more
+        options |= dict(zip(names, args))
+        extra = {k: options.pop(k) for k in _EXTRA.get(name, ()) if k in options}
+        return compute_weighted_loss(function(*_pair(labels, predictions), **extra), **options)
 
     loss.__name__ = name
     v1(f"losses.{name}")(loss)
@@ -183,7 +190,7 @@ def cosine_distance(
     labels: Any, predictions: Any, axis: Any = None, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS, dim: Any = None,
 ) -> Tensor:  # fmt: skip
-    """One minus the dot product of unit vectors."""
+    """One minus the dot product along ``axis``; the vectors must have unit length."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
@@ -195,7 +202,7 @@ def cosine_distance(
 def mean_pairwise_squared_error(
     labels: Any, predictions: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES
 ) -> Tensor:
-    """Of all pairs of elements of an example, the squared difference of their differences."""
+    """The mean over pairs of an example's elements of ``((x_i - x_j) - (y_i - y_j)) ** 2``."""
     y, x = _pair(labels, predictions)
     weights = _tf("cast", convert_to_tensor(weights), "float32")
     delta = x - y
@@ -216,15 +223,15 @@ def softmax_cross_entropy(
     onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Cross entropy of logits and probabilities."""
+    """Softmax cross entropy of logits and the classes' probabilities."""
     logits = convert_to_tensor(logits)
     y = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
-    y = _smoothed(y, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
+    y = _smooth(y, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
     found = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", y), logits)
     return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
 
 
-def _smoothed(y: Any, smoothing: float, to: float) -> Any:
+def _smooth(y: Any, smoothing: float, to: float) -> Any:
     return y * (1 - smoothing) + to * smoothing if smoothing > 0 else y
 
 
@@ -233,9 +240,9 @@ def sigmoid_cross_entropy(
     multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
     loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
 ) -> Tensor:  # fmt: skip
-    """Cross entropy of each logit and its probability."""
+    """Sigmoid cross entropy of each logit and its label."""
     logits = convert_to_tensor(logits)
-    y = _smoothed(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
+    y = _smooth(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
     found = _tf("nn.sigmoid_cross_entropy_with_logits", y, logits)
     return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
 
@@ -249,7 +256,7 @@ def sparse_softmax_cross_entropy(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """Cross entropy of logits and classes."""
+    """Softmax cross entropy of logits and class numbers."""
     labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
     if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank:
         labels = _tf("squeeze", labels, [-1])

@@ -1,4 +1,4 @@
-"""What lay around a TensorFlow 1 program: files, flags, logs, ``app.run`` and the settings of sessions."""
+"""Other parts of a TensorFlow 1 program: files, flags, ``app.run`` and the settings of sessions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for _name, _target in _FILES.items():
 
 @v1("python_io.tf_record_iterator", "io.tf_record_iterator")
 def tf_record_iterator(path: str, options: Any = None) -> Iterator[bytes]:
-    """The records of a file."""
+    """Yields the records of a TFRecord file."""
     return records_of(os.fspath(path), TFRecordOptions.get_compression_type_string(options))
 
 
@@ -42,7 +42,7 @@ def tf_record_iterator(path: str, options: Any = None) -> Iterator[bytes]:
 
 
 class _Flags:
-    """``absl.flags``, which is imported when a flag is asked for."""
+    """``absl.flags``, imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -58,18 +58,18 @@ names["flags"] = names["app.flags"] = _Flags()
 
 @v1("app.run")
 def run(main: Any = None, argv: list[str] | None = None) -> None:
-    """Reads flags, calls ``main`` with what they leave of the arguments, and exits."""
-    given = list(sys.argv if argv is None else argv)
+    """Parses the flags, calls ``main`` with the remaining arguments, and exits with its result."""
+    arguments = list(sys.argv if argv is None else argv)
     if "absl.flags" in sys.modules:
-        given = sys.modules["absl.flags"].FLAGS(given, known_only=True)
-    sys.exit((main or sys.modules["__main__"].main)(given))
+        arguments = sys.modules["absl.flags"].FLAGS(arguments, known_only=True)
+    sys.exit((main or sys.modules["__main__"].main)(arguments))
 
 
 # -- settings of sessions
 
 
 class _Settings:
-    """Settings by name; those that have settings of their own are made when they are asked for."""
+    """Settings by name. Reading one that was not set creates nested settings, so ``config.gpu_options.x = 1`` works."""
 
     def __init__(self, **settings: Any) -> None:
         vars(self).update(settings)
@@ -77,9 +77,9 @@ class _Settings:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _Settings()
-        setattr(self, name, made)
-        return made
+        settings = _Settings()
+        setattr(self, name, settings)
+        return settings
 
     def __repr__(self) -> str:
         return "".join(f"{k}: {v}\n" for k, v in vars(self).items())
@@ -87,7 +87,7 @@ class _Settings:
 
 @v1("RunOptions")
 class RunOptions(_Settings):
-    """Accepted by ``Session.run``."""
+    """``Session.run`` accepts these options and ignores them."""
 
     NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
 
@@ -101,4 +101,6 @@ for _name in (
     "MetaGraphDef",
     "SessionLog",
 ):
-    names[_name] = type(_name, (_Settings,), {"__doc__": "Accepted; tvtf has its own settings (tf.config)."})
+    names[_name] = type(
+        _name, (_Settings,), {"__doc__": "Accepted and ignored: tvtf's settings are those of tf.config."}
+    )

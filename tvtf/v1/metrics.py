@@ -1,4 +1,4 @@
-"""``tf.compat.v1.metrics``: pairs of a value and an op that goes on from batches, kept in local variables.
+"""``tf.compat.v1.metrics``: each gives a value and an op that updates it from a batch; the sums are local variables.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/metrics
 """
@@ -19,12 +19,12 @@ def _floats(x: Any) -> Tensor:
 
 
 def _local(name: str, shape: Any = (), dtype: str = "float32") -> Any:
-    kept = [GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES]
-    return Variable(_tf("zeros", list(shape), dtype), trainable=False, collections=kept, name=name)
+    collections = [GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES]
+    return Variable(_tf("zeros", list(shape), dtype), trainable=False, collections=collections, name=name)
 
 
 class _Metric:
-    """Sums, by name, in a scope of their own; the value is a function of them."""
+    """Running sums in local variables, by name, in a scope of their own; ``value`` computes the metric from them."""
 
     def __init__(self, name: str | None, default: str, sums: dict[str, Any], value: Any, collections: Any) -> None:
         graph = current_graph()
@@ -46,7 +46,7 @@ def _ratio(total: Any, count: Any) -> Any:
 
 
 def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
-    """The sum of values by weights, and of the weights."""
+    """The sum of values times weights, and the sum of weights (of ones without any)."""
     values = _floats(values)
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
@@ -57,6 +57,7 @@ def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
 def _mean_of(
     name: str | None, default: str, values: Any, weights: Any, collections: Any, change: Any = lambda x: x
 ) -> Any:
+    """Declares the sums of a weighted mean; ``change`` is applied to the mean."""
     with current_graph().trace.unnamed():
         total, count = _weighted(values, weights)
     sums = {"total": total, "count": count}
@@ -71,12 +72,12 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The mean of all values."""
+    """The (weighted) mean of the values of all batches."""
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Both without a last dim of 1 that the other lacks."""
+    """Labels and predictions as tensors; if one has an additional last dim of 1, that is removed."""
     y, x = convert_to_tensor(labels), convert_to_tensor(predictions)
     if y.shape.rank is not None and x.shape.rank is not None and abs(y.shape.rank - x.shape.rank) == 1:
         longer = x if x.shape.rank > y.shape.rank else y
@@ -92,7 +93,7 @@ def accuracy(
     labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """How many predictions are the labels."""
+    """The share of predictions that equal their labels."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         same = _tf("equal", x, _tf("cast", y, x.dtype))
@@ -100,6 +101,8 @@ def accuracy(
 
 
 def _error(path: str, error: Any, change: Any = lambda x: x) -> None:
+    """Declares a metric that is the mean of ``error`` of labels and predictions; ``change`` is applied to the mean."""
+
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
@@ -123,7 +126,7 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of errors by ``normalizer``."""
+    """The mean of absolute errors divided by ``normalizer``."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(x) - _floats(y)), _floats(normalizer))
@@ -135,13 +138,13 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """How many values are below a threshold."""
+    """The share of values below a threshold."""
     with current_graph().trace.unnamed():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
 
 
-_COUNTS = {
+_COUNTS = {  # whether the label is true, and whether the prediction is
     "true_positives": (True, True),
     "false_positives": (False, True),
     "false_negatives": (True, False),
@@ -157,6 +160,8 @@ def _count(labels: Any, predictions: Any, weights: Any, kind: str) -> Any:
 
 
 def _counted(kind: str) -> None:
+    """Declares the metric that counts one of ``_COUNTS``."""
+
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
@@ -172,7 +177,9 @@ for _kind in _COUNTS:
     _counted(_kind)
 
 
-def _of_counts(path: str, other: str) -> None:
+def _share_of_true_positives(path: str, other: str) -> None:
+    """Declares the share of true positives in these and ``other``."""
+
     def metric(
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
@@ -186,8 +193,8 @@ def _of_counts(path: str, other: str) -> None:
     v1(f"metrics.{path}")(metric)
 
 
-_of_counts("precision", "false_positives")
-_of_counts("recall", "false_negatives")
+_share_of_true_positives("precision", "false_positives")
+_share_of_true_positives("recall", "false_negatives")
 
 
 @v1("metrics.mean_tensor")
@@ -198,7 +205,7 @@ def mean_tensor(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The mean of each element."""
+    """The mean of each element over batches."""
     with current_graph().trace.unnamed():
         each = _floats(values)
         spread = (
@@ -208,7 +215,7 @@ def mean_tensor(
     return _Metric(name, "mean", sums, _ratio, (metrics_collections, updates_collections)).pair
 
 
-def _confused(labels: Any, predictions: Any, num_classes: int, weights: Any) -> Any:
+def _confusion_matrix(labels: Any, predictions: Any, num_classes: int, weights: Any) -> Any:
     flat = [_tf("reshape", convert_to_tensor(t), [-1]) for t in (labels, predictions)]
     own = None if weights is None else _tf("reshape", _floats(weights), [-1])
     return _tf("math.confusion_matrix", *flat, num_classes, own, "float32")
@@ -219,18 +226,18 @@ def mean_iou(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean over classes of what labels and predictions share by what they cover; the op gives the confusion matrix."""
+    """The mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
 
     def value(matrix: Any) -> Any:
-        hit = _tf("linalg.diag_part", matrix)
-        covered = _tf("reduce_sum", matrix, 0) + _tf("reduce_sum", matrix, 1) - hit
+        intersection = _tf("linalg.diag_part", matrix)
+        union = _tf("reduce_sum", matrix, 0) + _tf("reduce_sum", matrix, 1) - intersection
         return _ratio(
-            _tf("reduce_sum", _ratio(hit, covered)),
-            _tf("reduce_sum", _tf("cast", _tf("not_equal", covered, 0.0), "float32")),
+            _tf("reduce_sum", _ratio(intersection, union)),
+            _tf("reduce_sum", _tf("cast", _tf("not_equal", union, 0.0), "float32")),
         )
 
     with current_graph().trace.unnamed():
-        sums = {"total_confusion_matrix": _confused(labels, predictions, num_classes, weights)}
+        sums = {"total_confusion_matrix": _confusion_matrix(labels, predictions, num_classes, weights)}
     return _Metric(name, "mean_iou", sums, value, (metrics_collections, updates_collections)).pair
 
 
@@ -239,9 +246,9 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of the classes' accuracies."""
+    """The mean over classes of their accuracy."""
     with current_graph().trace.unnamed():
-        matrix = _confused(labels, predictions, num_classes, weights)
+        matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
     collections = (metrics_collections, updates_collections)
     return _Metric(name, "mean_accuracy", sums, lambda c, t: _tf("reduce_mean", _ratio(c, t)), collections).pair
@@ -253,7 +260,7 @@ def auc(
     updates_collections: Any = None, curve: str = "ROC", name: str | None = None, summation_method: str = "trapezoidal",
     thresholds: Any = None,
 ) -> Any:  # fmt: skip
-    """The area under the ROC curve, by thresholds.
+    """The area under the ROC curve, approximated at thresholds.
 
     Raises:
       NotImplementedError: another curve or method.
@@ -285,5 +292,6 @@ def auc(
 
 
 def _masked(a: Any, b: Any, weights: Any) -> Any:
+    """Ones (or weights) where both are true, else zeros."""
     found = _tf("cast", _tf("logical_and", a, b), "float32")
     return found if weights is None else found * weights

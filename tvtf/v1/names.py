@@ -1,4 +1,4 @@
-"""The names that TensorFlow 1 has for itself and that need few words."""
+"""Short functions that only TensorFlow 1 has."""
 
 from __future__ import annotations
 
@@ -52,37 +52,38 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
 
 @v1("placeholder_with_default")
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
-    """``input``, unless ``Session.run`` is fed something else of this shape; in a ``tf.function``, where nobody feeds it, one
-    whose dims only running tells."""
+    """``input``, unless ``Session.run`` is fed another value of this shape. A ``tf.function`` is not fed: there it is ``input``,
+    with those dims unknown that ``shape`` leaves open."""
     if state.trace is None:
         return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
     trace = state.trace.root
     if not isinstance(trace, GraphTrace):
-        return _defaulted(state.trace, input, shape)  # type: ignore[no-any-return]
+        return _with_default(state.trace, input, shape)  # type: ignore[no-any-return]
     with trace.unnamed():
-        given = _defaulted(trace, input, shape)
-        given.known = None
-        trace.fed.add(given._var)
-    trace.name_results(given, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
-    return given  # type: ignore[no-any-return]
+        tensor = _with_default(trace, input, shape)
+        tensor.known = None
+        trace.fed.add(tensor._var)
+    trace.name_results(tensor, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
+    return tensor  # type: ignore[no-any-return]
 
 
-def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
+def _with_default(trace: Any, default: Any, shape: Any) -> Any:
+    """A copy of ``default``, whose static shape is ``shape`` if that leaves dims open."""
     default, wanted = convert_to_tensor(default), as_shape(shape)
-    given = bind.identity(trace.own(default))
+    copy = bind.identity(trace.own(default))
     if not wanted.is_fully_defined() and default.shape.is_fully_defined():
-        return _of_unknown_dims(given, wanted)
-    return given
+        return _forget_dims(copy, wanted)
+    return copy
 
 
-def _of_unknown_dims(given: Any, shape: Any) -> Any:
-    """A value of known shape as one whose dims only running tells."""
+def _forget_dims(given: Any, shape: Any) -> Any:
+    """The same value with this less exact static shape."""
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 
 
 @v1("name_scope")
 class name_scope:  # noqa: N801 - TensorFlow's name
-    """A context manager that prefixes names: ``default_name`` where there is no ``name``; in a graph one of its own.
+    """A context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/name_scope
     """
@@ -111,7 +112,7 @@ def op_scope(values: Any, name: str | None, default_name: str | None = None) -> 
     return name_scope(name, default_name, values)
 
 
-def _of_graph(method: str) -> None:
+def _graph_method(method: str) -> None:
     def run(*args: Any, **kwargs: Any) -> Any:
         return getattr(get_default_graph(), method)(*args, **kwargs)
 
@@ -120,20 +121,20 @@ def _of_graph(method: str) -> None:
 
 
 for _method in ("add_to_collection", "add_to_collections", "get_collection", "get_collection_ref"):
-    _of_graph(_method)
+    _graph_method(_method)
 
 
 @v1("colocate_with")
 @contextmanager
 def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
-    """Ops on the device of another: there is one."""
+    """Accepted and ignored: all ops are on one device."""
     yield
 
 
 @v1("container")
 @contextmanager
 def container(container_name: str) -> Iterator[None]:
-    """Accepted."""
+    """Accepted and ignored."""
     yield
 
 
@@ -148,13 +149,13 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
 @v1("print")
 def print(*inputs: Any, **kwargs: Any) -> Any:  # noqa: A001 - TensorFlow's name
-    """The op that prints when it is run."""
+    """Prints its inputs; in a graph, returns the op that prints when it is run."""
     if not isinstance(state.trace, GraphTrace):
         return _print(*inputs, **kwargs)
     graph = current_graph()
     with graph.trace.one_operation() as effects:
         _print(*inputs, **kwargs)
-    return Operation("PrintV2", None, graph, effects)  # within a loop or branch it has none: it runs with that
+    return Operation("PrintV2", None, graph, effects)  # no effects inside a loop or branch, which itself runs the print
 
 
 @v1("gradients")
@@ -162,7 +163,7 @@ def gradients(
     ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none",
 ) -> list[Any]:  # fmt: skip
-    """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None where they don't depend."""
+    """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None for an ``x`` on which they don't depend."""
     graph = current_graph()
     with graph.trace.unnamed():
         flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
@@ -176,7 +177,7 @@ def gradients(
 
 @v1("train.summary_iterator")
 def summary_iterator(path: str) -> Iterator[Any]:
-    """The events in a file of TensorBoard's.
+    """Yields the events in an event file, as TensorBoard reads them.
 
     Raises:
       ImportError: without the ``tensorboard`` extra.
@@ -186,7 +187,7 @@ def summary_iterator(path: str) -> Iterator[Any]:
         yield parsed(decode, record, f"{path}: an event")
 
 
-def _to(dtype: str) -> Callable[..., Tensor]:
+def _cast_function(dtype: str) -> Callable[..., Tensor]:
     def to(x: Any, name: str | None = None) -> Tensor:
         return public_names()["cast"](x, as_dtype(dtype), name)  # type: ignore[no-any-return]
 
@@ -194,30 +195,30 @@ def _to(dtype: str) -> Callable[..., Tensor]:
 
 
 def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> Any:
-    """A function traced once, for arguments as ``signature`` says; the Variables that it makes are its own.
+    """Traces a function once for arguments of ``signature``; the Variables that it creates are created once and kept.
 
     Returns:
       The concrete function.
     """
-    made: list[Any] = []
+    variables: list[Any] = []
 
     def run(*args: Any) -> Any:
-        known = iter(list(made))
+        existing = iter(list(variables))
 
-        def make(create: Callable[..., Any], **kwargs: Any) -> Any:
-            if (found := next(known, None)) is not None:
+        def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
+            if (found := next(existing, None)) is not None:
                 return found
-            made.append(create(**kwargs))
-            return made[-1]
+            variables.append(create(**kwargs))
+            return variables[-1]
 
-        with public_names()["variable_creator_scope"](make):
+        with public_names()["variable_creator_scope"](reuse_or_create):
             return fn(*args)
 
     return function(run, autograph=False).get_concrete_function(*nest.flatten(signature))
 
 
 def disable_eager_execution() -> None:
-    """From now on ops of this thread are added to a graph, which a ``Session`` runs, where nothing says otherwise.
+    """Adds this thread's ops to a default graph from now on, which a ``Session`` runs, unless another graph is entered.
 
     Raises:
       ValueError: inside a function or graph.
@@ -229,7 +230,7 @@ def disable_eager_execution() -> None:
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Ops run eagerly: so they do from the start.
+    """Does nothing: ops run eagerly from the start.
 
     Raises:
       ValueError: a graph is being built by default.
@@ -239,12 +240,12 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
 
 def disable_v2_behavior() -> None:
-    """As ``disable_eager_execution``: shapes, Variables and control flow are TensorFlow 2's."""
+    """Same as ``disable_eager_execution``; shapes, Variables and control flow stay those of TensorFlow 2."""
     disable_eager_execution()
 
 
 def refuse_v1() -> None:
-    """Refused: what TensorFlow 1 did by default."""
+    """Raises: tvtf does not have TensorFlow 1's own Variables, control flow and shapes."""
     raise NotImplementedError(
         "tvtf has Variables, control flow and shapes as TensorFlow 2 has them: tf.compat.v1.Dimension, dimension_value and "
         "TensorShape.dims give dims of TensorFlow 1"
@@ -252,12 +253,12 @@ def refuse_v1() -> None:
 
 
 def enable_tensor_equality() -> None:
-    """``==`` of tensors and Variables compares elements: so it does from the start."""
+    """``==`` of tensors and Variables compares elements, as it does from the start."""
     equality.by_identity = False
 
 
 def disable_tensor_equality() -> None:
-    """``==`` of tensors and Variables tells whether they are one object; Variables can be keys of dicts."""
+    """``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
     equality.by_identity = True
 
 
@@ -267,8 +268,11 @@ names |= {
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
     **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
     "executing_eagerly_outside_functions": lambda: state.trace is None or not isinstance(state.trace.root, GraphTrace),
-    **{f"to_{dtype}": _to(dtype) for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")},
-    "to_float": _to("float32"),
+    **{
+        f"to_{dtype}": _cast_function(dtype)
+        for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")
+    },
+    "to_float": _cast_function("float32"),
     "logging": logging,
     **{
         each.__name__: each

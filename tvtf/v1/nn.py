@@ -1,4 +1,4 @@
-"""``tf.compat.v1.nn`` and ``image``: functions whose arguments TensorFlow 2 named anew."""
+"""``tf.compat.v1.nn`` and ``image``: functions whose arguments TensorFlow 2 renamed."""
 
 from __future__ import annotations
 
@@ -91,44 +91,44 @@ v1("nn.log_uniform_candidate_sampler")(Alias("random.log_uniform_candidate_sampl
 v1("nn.learned_unigram_candidate_sampler")(Alias("random.learned_unigram_candidate_sampler"))
 v1("nn.fixed_unigram_candidate_sampler")(Alias("random.fixed_unigram_candidate_sampler"))
 v1("nn.embedding_lookup")(
-    lambda params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None: _looked_up(
+    lambda params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None: _embedding_lookup(
         params, ids, max_norm
     )
 )
 v1("nn.embedding_lookup_sparse")(
     lambda params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None, **_: tf_(
         "nn.embedding_lookup_sparse"
-    )(_one(params), sp_ids, sp_weights, combiner or "mean", max_norm)
+    )(_single(params), sp_ids, sp_weights, combiner or "mean", max_norm)
 )
 for _name in ("nce_loss", "sampled_softmax_loss"):
     v1(f"nn.{_name}")(
         (
             lambda path: lambda weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None,
             remove_accidental_hits=path == "nn.sampled_softmax_loss", partition_strategy="mod", name=None, seed=None: tf_(path)(
-                _one(weights), _one(biases), labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits
+                _single(weights), _single(biases), labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits
             )
         )(f"nn.{_name}")
     )  # fmt: skip
 
 
-def _one(params: Any) -> Any:
-    """Parameters in one piece."""
+def _single(params: Any) -> Any:
+    """Returns parameters that are not partitioned."""
     if not isinstance(params, (list, tuple)):
         return params
     if len(params) > 1:
-        raise NotImplementedError("tvtf keeps parameters in one piece: give one variable instead of several")
+        raise NotImplementedError("tvtf does not partition parameters: pass one variable instead of several")
     return params[0]
 
 
-def _looked_up(params: Any, ids: Any, max_norm: Any) -> Any:
-    return tf_("nn.embedding_lookup")(_one(params), ids, max_norm)
+def _embedding_lookup(params: Any, ids: Any, max_norm: Any) -> Any:
+    return tf_("nn.embedding_lookup")(_single(params), ids, max_norm)
 
 
 @v1("nn.dropout")
 def dropout(
     x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: Any = None, rate: Any = None
 ) -> Any:
-    """``x`` with elements set to 0 but for ``keep_prob`` of them, which are scaled up."""
+    """Sets elements to 0 with probability ``1 - keep_prob`` and scales up the others."""
     if (keep_prob is None) == (rate is None):
         raise ValueError(
             "rate must be a scalar in the range [0, 1)."
@@ -146,7 +146,7 @@ def dropout(
 def softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1, name: Any = None, axis: Any = None
 ) -> Any:
-    """As TensorFlow 2's, but that no gradient goes to ``labels``."""
+    """Works as in TensorFlow 2, without a gradient for ``labels``."""
     _require_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return softmax_cross_entropy_with_logits_v2(tf_("stop_gradient")(labels), logits, axis, name, dim)
 
@@ -155,7 +155,7 @@ def softmax_cross_entropy_with_logits(
 def softmax_cross_entropy_with_logits_v2(
     labels: Any, logits: Any, axis: Any = None, name: Any = None, dim: Any = None
 ) -> Any:
-    """As TensorFlow 2's."""
+    """Works as in TensorFlow 2."""
     chosen = axis if axis is not None else dim
     return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if chosen is None else chosen)
 
@@ -164,7 +164,7 @@ def softmax_cross_entropy_with_logits_v2(
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """As TensorFlow 2's."""
+    """Works as in TensorFlow 2."""
     _require_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sparse_softmax_cross_entropy_with_logits")(labels, logits)
 
@@ -173,12 +173,13 @@ def sparse_softmax_cross_entropy_with_logits(
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
 ) -> Any:
-    """As TensorFlow 2's."""
+    """Works as in TensorFlow 2."""
     _require_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     return tf_("nn.sigmoid_cross_entropy_with_logits")(labels, logits)
 
 
 def _require_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+    """Checks that labels and logits are passed as keywords."""
     if sentinel is not None:
         raise ValueError(f"Only call `{function}` with named arguments (labels=..., logits=..., ...)")
     if labels is None or logits is None:
@@ -187,19 +188,19 @@ def _require_named(function: str, sentinel: Any, labels: Any, logits: Any) -> No
 
 @v1("nn.xw_plus_b")
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: Any = None) -> Any:
-    """``x @ weights + biases``."""
+    """Returns ``x @ weights + biases``."""
     return tf_("nn.bias_add")(tf_("matmul")(x, weights), biases)
 
 
 @v1("nn.relu_layer")
 def relu_layer(x: Any, weights: Any, biases: Any, name: Any = None) -> Any:
-    """``relu(x @ weights + biases)``."""
+    """Returns ``relu(x @ weights + biases)``."""
     return tf_("nn.relu")(xw_plus_b(x, weights, biases))
 
 
 @v1("nn.quantized_relu_x")
 def quantized_relu_x(*_: Any, **__: Any) -> Any:
-    """Refused."""
+    """Not supported."""
     raise NotImplementedError("tvtf has no quantized dtypes")
 
 
@@ -207,7 +208,7 @@ def quantized_relu_x(*_: Any, **__: Any) -> Any:
 
 
 class ResizeMethod:
-    """How ``resize_images`` finds values."""
+    """The interpolation methods of ``resize_images``."""
 
     BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA = range(4)
 
@@ -219,6 +220,7 @@ _METHODS = ("bilinear", "nearest", "bicubic", "area")
 def _resized(
     images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
 ) -> Any:
+    """Resizes images by a method."""
     name = _METHODS[method] if isinstance(method, int) else str(method)
     images = convert_to_tensor(images)
     if keep_ratio:
@@ -233,32 +235,34 @@ def _static(size: Any) -> Any:
 
 
 def _sampled(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
+    """Resizes images along both axes by interpolation."""
     if images.shape.rank == 3:
         return _sampled(images[None], size, name, align_corners, half_pixel_centers)[0]
     if images.shape.as_list()[1:3] == size:
         return images
     if name == "bicubic":
         raise NotImplementedError("tf.compat.v1.image.resize_bicubic: use tf.image.resize(..., method='bicubic')")
-    for axis, wanted in ((1, size[0]), (2, size[1])):
-        images = _along(images, axis, wanted, name, align_corners, half_pixel_centers)
+    for axis, new_size in ((1, size[0]), (2, size[1])):
+        images = _resize_axis(images, axis, new_size, name, align_corners, half_pixel_centers)
     return images
 
 
-def _along(images: Any, axis: int, wanted: int, name: str, align_corners: bool, half: bool) -> Any:
+def _resize_axis(images: Any, axis: int, new_size: int, name: str, align_corners: bool, half: bool) -> Any:
+    """Interpolates images along one axis."""
     import numpy as np
 
-    have = images.shape.as_list()[axis]
-    scale = (have - 1) / (wanted - 1) if align_corners and wanted > 1 else have / wanted
-    at = np.float32(scale) * (np.arange(wanted, dtype="float32") + np.float32(0.5 if half else 0))
+    old_size = images.shape.as_list()[axis]
+    scale = (old_size - 1) / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
+    coordinates = np.float32(scale) * (np.arange(new_size, dtype="float32") + np.float32(0.5 if half else 0))
     if name == "nearest":
-        places = np.round(at) if align_corners else np.floor(at)
-        return tf_("gather")(images, np.minimum(places, have - 1).astype("int32"), axis=axis)
-    at = np.maximum(at - np.float32(0.5), 0) if half else at
-    low = np.minimum(np.floor(at), have - 1).astype("int32")
-    part = (at - low).astype("float32").reshape([-1 if i == axis else 1 for i in range(4)])
+        nearest = np.round(coordinates) if align_corners else np.floor(coordinates)
+        return tf_("gather")(images, np.minimum(nearest, old_size - 1).astype("int32"), axis=axis)
+    coordinates = np.maximum(coordinates - np.float32(0.5), 0) if half else coordinates
+    low = np.minimum(np.floor(coordinates), old_size - 1).astype("int32")
+    fraction = (coordinates - low).astype("float32").reshape([-1 if i == axis else 1 for i in range(4)])
     floats = tf_("cast")(images, "float32")
-    first, second = (tf_("gather")(floats, p, axis=axis) for p in (low, np.minimum(low + 1, have - 1)))
-    return first + (second - first) * part
+    first, second = (tf_("gather")(floats, p, axis=axis) for p in (low, np.minimum(low + 1, old_size - 1)))
+    return first + (second - first) * fraction
 
 
 @v1("image.extract_glimpse")
@@ -271,7 +275,7 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: Any = None,
 ) -> Any:
-    """As ``tf.image.extract_glimpse``, but the offsets are those of the windows' middles."""
+    """Works as ``tf.image.extract_glimpse``, with offsets of the windows' centers."""
     return glimpse(
         input, size, offsets, centered, normalized, "uniform" if uniform_noise else "gaussian", to_middle=True
     )
@@ -286,7 +290,7 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: Any = None,
 ) -> Any:
-    """Pictures of another size, whose corners, not centers, are laid upon each other."""
+    """Resizes images; without ``align_corners`` the top left corners of pixels coincide, not their centers."""
     return _resized(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
 
 

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.train``'s optimizers: TensorFlow 1's formulas, with what they keep in variables of the graph.
+"""``tf.compat.v1.train``'s optimizers, by TensorFlow 1's formulas, with slots in variables of the graph.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Optimizer and the kernels in
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/training_ops.cc
@@ -26,7 +26,7 @@ def _graph_trace() -> GraphTrace | None:
 
 
 class Optimizer:
-    """What all of them do: gradients, clipped by whoever wants that, and their application.
+    """The base of optimizers: computes gradients and applies them, in two steps, so that callers can clip them in between.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Optimizer
     """
@@ -48,11 +48,11 @@ class Optimizer:
         self, loss: Any, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False, grad_loss: Any = None,
     ) -> list[tuple[Any, Any]]:  # fmt: skip
-        """Pairs of a gradient, or None, and its variable. Outside a graph ``loss`` is a function of no arguments.
+        """Returns pairs of a gradient (or None) and a variable. Outside a graph, ``loss`` is a function of no arguments.
 
         Raises:
-          ValueError: there is no variable.
-          RuntimeError: outside a graph, ``loss`` is a tensor.
+          ValueError: there are no variables.
+          RuntimeError: ``loss`` is a tensor, outside a graph.
         """
         if callable(loss):
             with GradientTape() as tape:
@@ -73,7 +73,7 @@ class Optimizer:
         self, loss: Any, global_step: Any = None, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False, name: str | None = None, grad_loss: Any = None,
     ) -> Any:  # fmt: skip
-        """The op that does a step down the gradient of ``loss``; outside a graph, the step.
+        """Returns an op that performs a step down the gradient of ``loss``; outside a graph, performs it.
 
         Raises:
           ValueError: no variable has a gradient.
@@ -87,10 +87,10 @@ class Optimizer:
         return self.apply_gradients(pairs, global_step, name)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
-        """The op that does a step; outside a graph, the step.
+        """Returns an op that performs a step; outside a graph, performs it.
 
         Raises:
-          ValueError: there is no pair, or none with a gradient.
+          ValueError: there are no pairs, or all gradients are None.
         """
         pairs = list(grads_and_vars)
         if not pairs:
@@ -106,9 +106,9 @@ class Optimizer:
             self._create_slots([v for _, v in used])
             with trace.one_operation() as effects:
                 self._apply(used, global_step)
-        made = Operation("NoOp", name or self._name, trace.graph, effects)
-        trace.graph.add_to_collection(GraphKeys.TRAIN_OP, made)
-        return made
+        train_op = Operation("NoOp", name or self._name, trace.graph, effects)
+        trace.graph.add_to_collection(GraphKeys.TRAIN_OP, train_op)
+        return train_op
 
     def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
         self._create_slots([v for _, v in pairs])
@@ -123,49 +123,50 @@ class Optimizer:
     def _constrained(variable: Any, value: Any) -> Any:
         return value if variable.constraint is None else variable.constraint(value)
 
-    # -- what subclasses say
+    # -- overridden by subclasses
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
-        """Makes what is kept for each variable."""
+        """Creates the slots of the variables."""
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
-        """The variable's new value."""
+        """Returns the variable's new value."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """What is done after the variables' updates."""
+        """Runs after all variables were updated."""
 
-    # -- what is kept
+    # -- slots
 
     def _slot(self, variable: Any, slot: str, initial: Any = None, label: str = "") -> Any:
-        kept = self._slots.setdefault(slot, {})
-        if id(variable) not in kept:
-            kept[id(variable)] = self._kept_variable(
+        """Returns a variable's slot, creating it if it is missing."""
+        by_variable = self._slots.setdefault(slot, {})
+        if id(variable) not in by_variable:
+            by_variable[id(variable)] = self._create_slot(
                 f"{variable._shared_name}/{label or self._name}", variable, initial
             )
-        return kept[id(variable)]
+        return by_variable[id(variable)]
 
     @staticmethod
-    def _kept_variable(name: str, like: Any, initial: Any) -> Any:
+    def _create_slot(name: str, like: Any, initial: Any) -> Any:
         value = _tf("fill", like.shape.as_list(), convert_to_tensor(initial or 0.0, like.dtype))
         graph = get_default_graph()
         with graph.name_scope(None) if _graph_trace() else nullcontext():
             return Variable(value, trainable=False, name=name)
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """What is kept for a variable under this name; None where nothing is."""
+        """Returns a variable's slot of this name, or None."""
         return self._slots.get(name, {}).get(id(var))
 
     def get_slot_names(self) -> list[str]:
-        """The names of what is kept for variables."""
+        """Returns the names of slots."""
         return sorted(self._slots)
 
     def variables(self) -> list[Any]:
-        """All that is kept."""
-        return [v for kept in self._slots.values() for v in kept.values()]
+        """Returns all slots."""
+        return [v for by_variable in self._slots.values() for v in by_variable.values()]
 
     def _number(self, value: Any, dtype: Any) -> Any:
-        """A setting: a number, a tensor, or a function that gives one."""
+        """Returns a setting as a tensor; it is a number, a tensor, or a function that returns one."""
         return _tf("cast", convert_to_tensor(value() if callable(value) else value), dtype)
 
 
@@ -193,10 +194,11 @@ class ProximalGradientDescentOptimizer(GradientDescentOptimizer):
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
         rate = self._number(self._rate, value.dtype)
-        return _shrunk(value - rate * gradient, rate, self._l1, self._l2)
+        return _proximal(value - rate * gradient, rate, self._l1, self._l2)
 
 
-def _shrunk(value: Any, rate: Any, l1: float, l2: float) -> Any:
+def _proximal(value: Any, rate: Any, l1: float, l2: float) -> Any:
+    """Applies the proximal operator of L1 and L2 regularization."""
     if l1 > 0:
         value = _tf("sign", value) * _tf("maximum", _tf("abs", value) - rate * l1, _tf("zeros_like", value))
     return value / (1.0 + rate * l2)
@@ -268,7 +270,7 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
         rate = self._number(self._rate, value.dtype)
         own = rate * _tf("math.rsqrt", self._accumulated(gradient, variable))
-        return _shrunk(value - gradient * own, own, self._l1, self._l2)
+        return _proximal(value - gradient * own, own, self._l1, self._l2)
 
 
 @v1("train.AdagradDAOptimizer")
@@ -381,12 +383,12 @@ class AdamOptimizer(Optimizer):
         self._powers: dict[Any, tuple[Any, Any]] = {}
 
     def _create_slots(self, variables: Sequence[Any]) -> None:
-        self._own_powers(min(variables, key=lambda v: v.name))
+        self._beta_powers(min(variables, key=lambda v: v.name))
         for variable in variables:
             self._slot(variable, "m")
             self._slot(variable, "v")
 
-    def _own_powers(self, first: Any = None) -> tuple[Any, Any]:
+    def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
             with graph.name_scope(None) if graph else nullcontext():
@@ -404,7 +406,7 @@ class AdamOptimizer(Optimizer):
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
         rate, beta1, beta2, epsilon = (self._number(x, value.dtype) for x in settings)
-        power1, power2 = (_tf("cast", p._as_tensor(), value.dtype) for p in self._own_powers())
+        power1, power2 = (_tf("cast", p._as_tensor(), value.dtype) for p in self._beta_powers())
         first, second = self._slot(variable, "m"), self._slot(variable, "v")
         alpha = rate * _tf("sqrt", 1 - power2) / (1 - power1)
         m = first._as_tensor() + (gradient - first._as_tensor()) * (1 - beta1)
@@ -414,7 +416,7 @@ class AdamOptimizer(Optimizer):
         return value - (m * alpha) / (_tf("sqrt", v) + epsilon)
 
     def _finish(self) -> None:
-        for power, beta in zip(self._own_powers(), (self._beta1, self._beta2)):
+        for power, beta in zip(self._beta_powers(), (self._beta1, self._beta2)):
             power.assign(power._as_tensor() * self._number(beta, power.dtype))
 
     def variables(self) -> list[Any]:
@@ -455,5 +457,5 @@ class FtrlOptimizer(Optimizer):
 
 @v1("train.SyncReplicasOptimizer")
 def sync_replicas(*_: Any, **__: Any) -> None:
-    """Refused."""
+    """Not supported."""
     raise NotImplementedError("tvtf runs in one process: use the optimizer itself")

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.train.Saver``: the values that a session has for variables, in checkpoints by name.
+"""``tf.compat.v1.train.Saver``: saves a session's values of variables in checkpoints, by name.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Saver
 """
@@ -20,12 +20,12 @@ from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, value_in
 
 _graphs: dict[str, Any] = {}
-"""By path of a ``.meta`` file, the graph that it was written for in this process."""
+"""By path of a ``.meta`` file: the graph for which this process wrote it."""
 
 
 @v1("train.Saver")
 class Saver:
-    """Saves and restores variables of a graph: those given, as a list or by name, else all.
+    """Saves and restores the given variables (a list, or a mapping from names), or all variables of the graph.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Saver
     """
@@ -35,14 +35,14 @@ class Saver:
         keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None, restore_sequentially: bool = False,
         saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False, **_: Any,
     ) -> None:  # fmt: skip
-        self._given, self._most, self._allow_empty = var_list, max_to_keep, allow_empty
+        self._var_list, self._max_to_keep, self._allow_empty = var_list, max_to_keep, allow_empty
         self._paths: list[str] = []
         if not defer_build:
-            self._found = self._variables()
+            self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
         graph = get_default_graph()
-        chosen = self._given
+        chosen = self._var_list
         if chosen is None and not isinstance(state.trace, GraphTrace):
             raise RuntimeError(
                 "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
@@ -55,12 +55,12 @@ class Saver:
         return found
 
     def build(self) -> None:
-        """Settles which variables it saves."""
-        self._found = self._variables()
+        """Chooses the variables to save, which ``defer_build`` put off."""
+        self._by_name = self._variables()
 
     @property
     def last_checkpoints(self) -> list[str]:
-        """The paths of those that are kept, oldest first."""
+        """The paths of the checkpoints that were not deleted, oldest first."""
         return list(self._paths)
 
     def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
@@ -73,11 +73,11 @@ class Saver:
         self, sess: Any, save_path: str, global_step: Any = None, latest_filename: str | None = None, meta_graph_suffix: str = "meta",
         write_meta_graph: bool = True, write_state: bool = True, strip_default_attrs: bool = False, save_debug_info: bool = False,
     ) -> str:  # fmt: skip
-        """Writes what the session has for the variables; the path that ``restore`` takes.
+        """Writes the session's values of the variables, and returns the path to give to ``restore``.
 
         Args:
           sess: a session; None outside of graphs.
-          global_step: a number, or a tensor, that is added to the path.
+          global_step: a number, or a tensor, that is appended to the path.
 
         Raises:
           FailedPreconditionError: a variable has no value.
@@ -90,7 +90,7 @@ class Saver:
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
-        bundle.write(path, {name: value_in(sess, v) for name, v in sorted(self._found.items())})
+        bundle.write(path, {name: value_in(sess, v) for name, v in sorted(self._by_name.items())})
         if write_meta_graph and sess is not None:
             self.export_meta_graph(f"{path}.{meta_graph_suffix}", sess.graph)
         if write_state:
@@ -99,12 +99,12 @@ class Saver:
 
     def _keep(self, path: str) -> None:
         self._paths = [*(p for p in self._paths if p != path), path]
-        while self._most and len(self._paths) > self._most:
+        while self._max_to_keep and len(self._paths) > self._max_to_keep:
             _delete(self._paths.pop(0))
         update_checkpoint_state(os.path.dirname(path) or ".", path, self._paths)
 
     def export_meta_graph(self, filename: str | None = None, graph: Any = None, **_: Any) -> None:
-        """Writes the ops' names and types; in the same process ``import_meta_graph`` finds the graph itself by the path."""
+        """Writes the ops' names and types. ``import_meta_graph`` in the same process finds the graph by the file's path."""
         if filename is None:
             return
         graph = graph or get_default_graph()
@@ -112,29 +112,29 @@ class Saver:
         _graphs[os.path.abspath(filename)] = graph
 
     def restore(self, sess: Any, save_path: str | None) -> None:
-        """Gives the variables in the session the values that were saved.
+        """Assigns the saved values to the variables in the session.
 
         Raises:
-          ValueError: there is no path, or no checkpoint there.
-          NotFoundError: a variable is not in the checkpoint. InvalidArgumentError: one of another shape is.
+          ValueError: the path is None, or no checkpoint is there.
+          NotFoundError: a variable is not in the checkpoint. InvalidArgumentError: it has another shape there.
         """
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         if not checkpoint_exists(save_path):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {save_path}")
         reader = load_checkpoint(save_path)
-        missing = [name for name in self._found if not reader.has_tensor(name)]
+        missing = [name for name in self._by_name if not reader.has_tensor(name)]
         if missing:
-            told = f"Key {missing[0]} not found in checkpoint"
+            reason = f"Key {missing[0]} not found in checkpoint"
             raise NotFoundError(
                 None, None, "Restoring from checkpoint failed. This is most likely due to a Variable name or other graph key "
                 f"that is missing from the checkpoint. Please ensure that you have not altered the graph expected based on the checkpoint. "
-                f"Original error:\n\n{told}",
+                f"Original error:\n\n{reason}",
             )  # fmt: skip
-        values = {name: reader.get_tensor(name) for name in self._found}
-        for name, variable in self._found.items():
+        values = {name: reader.get_tensor(name) for name in self._by_name}
+        for name, variable in self._by_name.items():
             _check_shape(name, variable, values[name])
-        for name, variable in self._found.items():
+        for name, variable in self._by_name.items():
             if sess is None:
                 variable.assign(values[name])
             else:
@@ -163,10 +163,10 @@ def _delete(prefix: str) -> None:
 def import_meta_graph(
     meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **_: Any
 ) -> Saver:
-    """A saver of a graph that was saved in this process, which becomes the one that ops are added to.
+    """Makes a graph that this process saved the one that ops are added to, and returns a saver for it.
 
     Raises:
-      NotImplementedError: it was saved by another process, or ops were added already: tvtf does not read TensorFlow's graphs.
+      NotImplementedError: another process saved it, ops were added already, or there is an ``import_scope``.
       OSError: there is no such file.
     """
     path = os.path.abspath(os.fspath(meta_graph_or_file))
@@ -185,19 +185,19 @@ def import_meta_graph(
 
 @v1("train.export_meta_graph")
 def export_meta_graph(filename: str | None = None, graph: Any = None, **_: Any) -> None:
-    """As ``Saver.export_meta_graph``."""
+    """Same as ``Saver.export_meta_graph``."""
     Saver(allow_empty=True).export_meta_graph(filename, graph)
 
 
 @v1("train.checkpoint_exists")
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether there is a checkpoint of this path."""
+    """Whether there is a checkpoint with this path."""
     return os.path.exists(bundle.index_name(os.fspath(checkpoint_prefix)))
 
 
 @v1("train.NewCheckpointReader")
 def new_checkpoint_reader(filepattern: str) -> Any:
-    """As ``tf.train.load_checkpoint``."""
+    """Same as ``tf.train.load_checkpoint``."""
     return load_checkpoint(filepattern)
 
 

@@ -1,4 +1,4 @@
-"""Running what a graph's fetches need: cut out of the graph, compiled, and kept for the next run of the same fetches."""
+"""Runs a graph's fetches: the needed part is cut out of the graph, compiled, and cached for later runs of the same fetches."""
 
 from __future__ import annotations
 
@@ -45,33 +45,33 @@ _defaults = _Defaults()
 
 
 def get_default_session() -> Session | None:
-    """The session whose ``with`` is around; None where there is none."""
+    """Returns the session whose ``with`` block is active, or None."""
     return _defaults.sessions[-1] if _defaults.sessions else None
 
 
 def current(cannot: str) -> Session:
-    """The session whose ``with`` is around.
+    """Returns the session whose ``with`` block is active.
 
     Raises:
-      ValueError: there is none; it ``cannot``.
+      ValueError: there is no session; the text starts with ``cannot``.
     """
-    found = get_default_session()
-    if found is None:
+    session = get_default_session()
+    if session is None:
         how, colon = ("eval", "") if "eval" in cannot else ("run", ":")
         raise ValueError(
             f"{cannot}: No default session is registered. Use `with sess.as_default(){colon}` or pass an explicit session to "
             f"`{how}(session=sess)`"
         )
-    return found
+    return session
 
 
 def running() -> Session:
-    """The session that runs in this thread."""
+    """Returns the session that runs in this thread."""
     return _defaults.running[-1]
 
 
 class _Part:
-    """What one set of fetches and feeds needs of a graph, as a compiled function of feeds and variables."""
+    """The part of a graph needed for some fetches and feeds, as a compiled function of feeds and variables."""
 
     def __init__(
         self,
@@ -82,56 +82,61 @@ class _Part:
     ) -> None:
         trace = graph.trace
         self.graph, self.tensors, self.fed = graph, tensors, fed
-        self.ran: set[Effect] = set()
-        self.needed = self._needed([t._var for t in tensors], effects)
-        self.effects = [e for e in trace.effects if e in self.ran and e.variable is not None]
+        self._ran: set[Effect] = set()
+        self.needed = self._reachable([t._var for t in tensors], effects)
+        self.effects = [e for e in trace.effects if e in self._ran and e.variable is not None]
         self.feeds = [t for v, t in fed.items() if v in self.needed]
         self.captures = [(outer, inner) for outer, inner in trace.captures.values() if inner._var in self.needed]
         self.missing = [p for v, p in graph.placeholders.items() if v in self.needed and v not in fed]
-        self._of_ranks: dict[tuple[int, ...], GraphFunction] = {}
+        self._by_ranks: dict[tuple[int, ...], GraphFunction] = {}
 
-    def _needed(self, wanted: Sequence[relax.Var], effects: Sequence[Effect]) -> set[relax.Var]:
-        """Back over what each binding uses, what it was made to come after, and what runs with it."""
+    def _reachable(self, fetched: Sequence[relax.Var], effects: Sequence[Effect]) -> set[relax.Var]:
+        """Returns the bindings that are reachable backwards over uses, control dependencies and effects."""
         trace = self.graph.trace
-        made = {b.var: b.value for b in trace.bindings}
-        given = [*trace.params, *(inner for _, inner in trace.captures.values())]
-        makers = makers_of_dims((p._var for p in given), trace.bindings)
+        values = {b.var: b.value for b in trace.bindings}
+        inputs = [*trace.params, *(inner for _, inner in trace.captures.values())]
+        makers = makers_of_dims((p._var for p in inputs), trace.bindings)
         assigned = {e.var: e for e in trace.effects}
-        found: set[relax.Var] = set()
-        waiting = [*wanted, *self._run(effects)]
-        while waiting:
-            var = waiting.pop()
-            if var in found:
+        needed: set[relax.Var] = set()
+        stack = [*fetched, *self._run(effects)]
+        while stack:
+            var = stack.pop()
+            if var in needed:
                 continue
-            found.add(var)
+            needed.add(var)
             if var not in self.fed:
-                self.ran.update([assigned[var]] if var in assigned else [])
-                waiting += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
-                waiting += (
-                    [*relax.analysis.free_vars(made[var]), *makers_for(makers, var.ty, made[var])]
-                    if var in made
+                self._ran.update([assigned[var]] if var in assigned else [])
+                stack += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
+                stack += (
+                    [*relax.analysis.free_vars(values[var]), *makers_for(makers, var.ty, values[var])]
+                    if var in values
                     else []
                 )
-        return found
+        return needed
 
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
-        self.ran.update(effects)
+        """Adds effects to those that run, and returns their bindings."""
+        self._ran.update(effects)
         return [e.var for e in effects]
 
     @cached_property
     def function(self) -> GraphFunction:
-        whole = self.graph.trace
+        graph_trace = self.graph.trace
         part = Trace("run")
         part.params = self.feeds
         part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         part.bindings = list(self._bindings())
-        part.subgraphs, part.assumptions, part.holds_texts = whole.subgraphs, whole.assumptions, whole.holds_texts
-        part.speculated_equalities = whole.speculated_equalities
-        part.pure = not any(e.var in self.needed for e in whole.effects if e.variable is None)
+        part.subgraphs, part.assumptions, part.holds_texts = (
+            graph_trace.subgraphs,
+            graph_trace.assumptions,
+            graph_trace.holds_texts,
+        )
+        part.speculated_equalities = graph_trace.speculated_equalities
+        part.pure = not any(e.var in self.needed for e in graph_trace.effects if e.variable is None)
         return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
 
     def _bindings(self) -> Iterator[relax.VarBinding]:
-        """In the order of the program, in which each update goes on from the assignment before it."""
+        """Yields the needed bindings in program order; an update reads the value of the previous assignment."""
         updates = {e.update: e for e in self.effects if e.update is not None}
         assigned = {e.var: e for e in self.effects}
         latest: dict[int, relax.Var] = {}
@@ -139,61 +144,66 @@ class _Part:
             if binding.var not in self.needed or binding.var in self.fed:
                 continue
             effect = updates.get(binding.var)
-            before = None if effect is None else latest.get(id(effect.variable))
-            yield binding if before is None else relax.VarBinding(binding.var, _of(before, binding.value))
+            previous = None if effect is None else latest.get(id(effect.variable))
+            yield (
+                binding
+                if previous is None
+                else relax.VarBinding(binding.var, _with_first_input(previous, binding.value))
+            )
             if binding.var in assigned:
                 latest[id(assigned[binding.var].variable)] = binding.var
 
     @cached_property
     def read(self) -> set[relax.Var]:
-        """The tensors whose values count: not what is merely assigned to."""
+        """The tensors whose values are used; a variable that is only assigned to is not among them."""
         used = (v for b in self._bindings() for v in _read(b.value))
         return {*used, *(t._var for t in self.tensors), *(e.value._var for e in self.effects if e.value is not None)}
 
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """By the function for these inputs: where ranks are unknown, one for each."""
+        """Runs the part; inputs of unknown rank have one function for each combination of ranks."""
         if self._calls_python_of_any_rank:
             return self._interpreted(inputs)
         if not any(isinstance(t._type.shape, AnyShape) for t in self.feeds):
             return self.function.run(inputs)
-        made = self._of(inputs)
-        return made.run([*inputs, *(outer for outer, _ in made.graph.captures)])
+        specialized = self._specialized(inputs)
+        return specialized.run([*inputs, *(outer for outer, _ in specialized.graph.captures)])
 
     @cached_property
     def _calls_python_of_any_rank(self) -> bool:
         return any(_is_python(b.value) for b in self._bindings())
 
     def _interpreted(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Without compiled code: only running tells the ranks of what Python gives."""
+        """Runs the part without compiling, if Python functions return tensors of unknown rank."""
         with remembered(Assignments([])):
             return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _Interpreting))
 
-    def _of(self, inputs: Sequence[Any]) -> GraphFunction:
+    def _specialized(self, inputs: Sequence[Any]) -> GraphFunction:
+        """Returns the function for the ranks of these inputs."""
         ranks = tuple(t.ndim for t in inputs)
-        if ranks not in self._of_ranks:
+        if ranks not in self._by_ranks:
             module = self.function.graph.module()
             types = [x._type for x in inputs]
-            made = trace_graph("run", lambda *given: evaluate(module, "main", given, Instance), types)
-            self._of_ranks[ranks] = GraphFunction(made)
-        return self._of_ranks[ranks]
+            graph = trace_graph("run", lambda *arguments: evaluate(module, "main", arguments, Instance), types)
+            self._by_ranks[ranks] = GraphFunction(graph)
+        return self._by_ranks[ranks]
 
 
 def _read(call: Any) -> list[relax.Var]:
-    """What a call computes with: an assignment does so with the new value alone."""
+    """Returns the variables that a call reads; an assignment reads only the new value."""
     if is_dialect(call) and (bound := read(call)).primitive.name == "assign":
         return [v for each in bound.inputs[1:] for v in relax.analysis.free_vars(each)]
     return list(relax.analysis.free_vars(call))
 
 
 def _is_python(call: Any) -> bool:
-    """Whether it calls Python that tells the rank of what it gives."""
+    """Whether a call runs a Python function that determines the rank of its result."""
     if not is_dialect(call):
         return False
     return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
 
 
 class _Interpreting(Learning):
-    """Runs a graph on eager tensors; what is assigned is a result."""
+    """Evaluates a graph on eager tensors; assignments return their value."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         return (
@@ -201,20 +211,20 @@ class _Interpreting(Learning):
         )
 
 
-def _of(value: relax.Var, call: relax.Call) -> relax.Call:
-    """The call with another first input."""
+def _with_first_input(value: relax.Var, call: relax.Call) -> relax.Call:
+    """Returns the call with another first input."""
     bound = read(call)
     return write(bound.primitive, [value, *bound.inputs[1:]], bound.attrs, call.ty, call.span)
 
 
 class Session:
-    """Runs a graph; each session has the variables' values for itself.
+    """Runs a graph; each session has its own values of the variables.
 
-    As a context manager it and its graph are the default ones inside, and it is closed after.
+    As a context manager it makes itself and its graph the default ones, and closes the session at the end.
 
     Args:
-      graph: the graph, by default the one that ops are added to.
-      target, config: accepted.
+      graph: the graph; by default the one to which ops are added.
+      target, config: accepted without effect.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/Session
     """
@@ -241,7 +251,7 @@ class Session:
 
     @contextmanager
     def as_default(self) -> Iterator[Session]:
-        """Inside it is the session of ``Operation.run``; it stays open."""
+        """Makes this the default session in the ``with`` block, without closing it at the end."""
         _defaults.sessions.append(self)
         try:
             yield self
@@ -249,25 +259,25 @@ class Session:
             _defaults.sessions.remove(self)
 
     def close(self) -> None:
-        """It can't run anything after this."""
+        """Closes the session, which can't run anything afterwards."""
         self._closed = True
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """The values of ``fetches``, a nest of tensors, ops, variables and names, in its form.
+        """Returns the values of ``fetches``, a nest of tensors, ops, variables and names, in the same structure.
 
-        What assigns one variable takes place in the order in which it was written.
+        Assignments of a variable are performed in program order.
 
         Args:
-          feed_dict: values by placeholder, or by any tensor, which is not computed then.
+          feed_dict: values by placeholder, or by any other tensor, which is then not computed.
 
         Returns:
           NumPy values; None for an op.
 
         Raises:
-          InvalidArgumentError: a placeholder that is needed is not fed.
-          FailedPreconditionError: a variable that is needed is not initialized.
-          ValueError: a value does not fit.
-          TypeError: a fetch is nothing of the graph.
+          InvalidArgumentError: a needed placeholder is not fed.
+          FailedPreconditionError: a needed variable is not initialized.
+          ValueError: the shape of a fed value does not match.
+          TypeError: a fetch is not a part of the graph.
           RuntimeError: the session is closed.
         """
         if self._closed:
@@ -283,16 +293,16 @@ class Session:
             state.trace, state.tapes = outer, tapes
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
-        """A function of the values of ``feed_list`` that runs ``fetches``."""
+        """Returns a function of the values of ``feed_list`` that runs ``fetches``."""
         keys = list(feed_list or ())
         return lambda *values: self.run(fetches, dict(zip(keys, values)))
 
     def partial_run_setup(self, fetches: Any, feeds: Any = None) -> dict[Any, Any]:
-        """What ``partial_run`` has been fed so far."""
+        """Returns the handle of a partial run, which collects what is fed."""
         return {}
 
     def partial_run(self, handle: dict[Any, Any], fetches: Any, feed_dict: Any = None) -> Any:
-        """As ``run``, with what it was fed before."""
+        """Works as ``run``, with all values fed in earlier partial runs."""
         handle.update(feed_dict or {})
         return self.run(fetches, handle)
 
@@ -303,10 +313,10 @@ class Session:
         return id(variable) in self._values or id(variable) not in self.graph.variables
 
     def set_value(self, variable: Any, value: Any) -> None:
-        """Gives a variable a value in this session.
+        """Sets a variable's value in this session.
 
         Raises:
-          ValueError: it is of another shape.
+          ValueError: the shape does not match.
         """
         array = np.array(value, variable.dtype.np)
         if not variable.shape.is_compatible_with(array.shape):
@@ -331,35 +341,37 @@ class Session:
         inputs = [_value(t, values[t._var]) for t in part.feeds] + [
             self._value_of(outer, inner._var in part.read) for outer, inner in part.captures
         ]
-        found = iter(part.run(inputs))
-        results = [next(found).numpy() if isinstance(f, Tensor) else None for f in flat]
-        for effect, value in zip(part.effects, found):
+        outputs = iter(part.run(inputs))
+        results = [next(outputs).numpy() if isinstance(f, Tensor) else None for f in flat]
+        for effect, value in zip(part.effects, outputs):
             self._values[id(effect.variable)] = value
         return _packed(fetches, iter(results))
 
     def _fetch(self, fetch: Any) -> Any:
-        found = self._named(fetch)
-        if isinstance(found, Variable):
+        """Returns the tensor or op of a fetch, after checking that it belongs to the graph."""
+        element = self._named(fetch)
+        if isinstance(element, Variable):
             with self.graph.trace.unnamed():
-                return self.graph.trace.read_variable(found)
-        if isinstance(found, EagerTensor):
-            return self.graph.trace.own(found)
-        if not isinstance(found, (SymbolicTensor, Operation)):
+                return self.graph.trace.read_variable(element)
+        if isinstance(element, EagerTensor):
+            return self.graph.trace.own(element)
+        if not isinstance(element, (SymbolicTensor, Operation)):
             kind = type(fetch).__name__
             raise TypeError(
                 f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. (Can not convert a {kind} '
                 "into a Tensor or Operation.)"
             )
-        owned = found.graph is self.graph if isinstance(found, Operation) else self.graph.trace.owns(found)
+        owned = element.graph is self.graph if isinstance(element, Operation) else self.graph.trace.owns(element)
         if not owned:
-            kind = "an Operation" if isinstance(found, Operation) else "a Tensor"
+            kind = "an Operation" if isinstance(element, Operation) else "a Tensor"
             raise ValueError(
-                f"Argument `fetch` = {found} cannot be interpreted as a Tensor. ({kind[2:].strip()} {found} is not an element "
+                f"Argument `fetch` = {element} cannot be interpreted as a Tensor. ({kind[2:].strip()} {element} is not an element "
                 "of this graph.)"
             )
-        return found
+        return element
 
     def _named(self, fetch: Any) -> Any:
+        """Returns the graph's element of a name; other fetches unchanged."""
         if not isinstance(fetch, (str, bytes)):
             return fetch
         name = fetch.decode() if isinstance(fetch, bytes) else fetch
@@ -369,6 +381,7 @@ class Session:
             raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
 
     def _part(self, flat: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _Part:
+        """Returns the part for fetches and feeds, cached by their identities."""
         key = tuple(id(f) if isinstance(f, Operation) else f._var for f in flat), frozenset(fed)
         if key not in self._parts:
             tensors = [f for f in flat if isinstance(f, SymbolicTensor)]
@@ -380,6 +393,7 @@ class Session:
         return part
 
     def _value_of(self, captured: Any, is_read: bool) -> Any:
+        """Returns a captured tensor, or a variable's value in this session."""
         if not isinstance(captured, Variable):
             return captured
         value = self._values.get(id(captured))
@@ -390,51 +404,52 @@ class Session:
         return EagerTensor(np.array(captured.numpy())) if value is None else value
 
     def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
-        """The tensors of what is fed, each with its value."""
-        if isinstance(key, tuple):  # a structure: of those, tuples alone can be keys
-            tensors, given = nest.flatten(key), nest.flatten(value)
-            if len(tensors) != len(given):
+        """Returns the tensors of a key with their values."""
+        if isinstance(key, tuple):  # a structure; lists and dicts can't be keys
+            tensors, parts = nest.flatten(key), nest.flatten(value)
+            if len(tensors) != len(parts):
                 raise ValueError(
-                    f"Could not flatten dictionary. Key had {len(tensors)} elements, but value had {len(given)} elements. "
-                    f"Key: {tensors}, value: {given}."
+                    f"Could not flatten dictionary. Key had {len(tensors)} elements, but value had {len(parts)} elements. "
+                    f"Key: {tensors}, value: {parts}."
                 )
-            return [pair for each, own in zip(tensors, given) for pair in self._fed_pairs(each, own)]
+            return [pair for each, part in zip(tensors, parts) for pair in self._fed_pairs(each, part)]
         if not nest.is_composite(key):
             return [(self._fed(key), value)]
         parts = list(nest.flatten(key, expand_composites=True))
         return [(t, v) for t, v in zip(parts, _components(value)) if isinstance(t, SymbolicTensor)]
 
     def _fed(self, key: Any) -> SymbolicTensor:
-        told = "Cannot interpret feed_dict key as Tensor: "
+        """Returns the tensor of a key of ``feed_dict``."""
+        prefix = "Cannot interpret feed_dict key as Tensor: "
         try:
             tensor = self.graph.as_graph_element(key)
         except (KeyError, ValueError) as error:
-            raise TypeError(told + str(error.args[0])) from None
+            raise TypeError(prefix + str(error.args[0])) from None
         if isinstance(tensor, Variable):
             tensor = self._fetch(tensor)
         if not isinstance(tensor, SymbolicTensor):
-            raise TypeError(f"{told}Can not convert a {type(key).__name__} into a Tensor.")
+            raise TypeError(f"{prefix}Can not convert a {type(key).__name__} into a Tensor.")
         if not self.graph.trace.owns(tensor):
-            raise TypeError(f"{told}Tensor {tensor} is not an element of this graph.")
+            raise TypeError(f"{prefix}Tensor {tensor} is not an element of this graph.")
         return tensor
 
 
 def _components(value: Any) -> list[Any]:
-    """The arrays of a value made of tensors, or of what TensorFlow 1 had for it."""
+    """Returns the arrays of a composite value, or of TensorFlow 1's counterpart."""
     if nest.is_composite(value):
         return nest.flatten(value, expand_composites=True)
     return list(value.components() if hasattr(value, "components") else value)
 
 
 def _packed(fetches: Any, values: Iterator[Any]) -> Any:
-    """The values in the structure of what was fetched; tensors made of tensors as TensorFlow 1 gave them."""
+    """Packs values in the structure of the fetches; composite tensors become TensorFlow 1's values."""
     if nest.is_composite(fetches):
         return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
     if isinstance(fetches, Mapping):
-        made: Any = type(fetches)
-        found = {k: _packed(fetches[k], values) for k in sorted(fetches)}
-        pairs = [(k, found[k]) for k in fetches]
-        return made(fetches.default_factory, pairs) if isinstance(fetches, defaultdict) else made(pairs)
+        container: Any = type(fetches)
+        items = {k: _packed(fetches[k], values) for k in sorted(fetches)}
+        pairs = [(k, items[k]) for k in fetches]
+        return container(fetches.default_factory, pairs) if isinstance(fetches, defaultdict) else container(pairs)
     if nest.is_record(fetches) or isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
         return nest.with_parts(fetches, [_packed(v, values) for v in nest.parts_of(fetches)])
     if isinstance(fetches, (list, tuple)):
@@ -443,17 +458,18 @@ def _packed(fetches: Any, values: Iterator[Any]) -> Any:
 
 
 def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
+    """Returns the error for a placeholder that is needed and not fed."""
     name, dims = placeholder._var.name, placeholder.shape
     shape = "" if dims.rank is None else f" and shape [{','.join('?' if d is None else str(d) for d in dims)}]"
-    told = f"You must feed a value for placeholder tensor '{name}' with dtype {placeholder.dtype.name}{shape}"
-    return InvalidArgumentError(None, name, told)
+    message = f"You must feed a value for placeholder tensor '{name}' with dtype {placeholder.dtype.name}{shape}"
+    return InvalidArgumentError(None, name, message)
 
 
 def _value(fed: SymbolicTensor, given: Any) -> Tensor:
-    """A fed value: an array, a Python value or an eager tensor.
+    """Converts a fed value to a tensor.
 
     Raises:
-      ValueError: its shape does not fit.
+      ValueError: its shape does not match.
     """
     if isinstance(given, SymbolicTensor):
         raise TypeError(
@@ -471,7 +487,7 @@ def _value(fed: SymbolicTensor, given: Any) -> Tensor:
 
 
 class InteractiveSession(Session):
-    """A session that is the default one, and its graph with it, from when it is made until it is closed."""
+    """A session that is the default one from its creation until it is closed."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config)

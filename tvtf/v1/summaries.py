@@ -1,4 +1,4 @@
-"""``tf.compat.v1.summary``: ops that give Summary messages as texts, and what writes them into event files.
+"""``tf.compat.v1.summary``: ops that give serialized Summary messages, and a writer of event files.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/summary and
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/lib/histogram/histogram.cc
@@ -34,34 +34,34 @@ names["GraphDef"] = Made(lambda: proto("compat.proto.graph_pb2").GraphDef)
 
 
 def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None) -> Tensor:
-    """The op that gives a summary, which ``fill`` completes from the tensor's value."""
+    """The op that gives a serialized summary, which ``fill(summary, tag, value)`` fills in."""
     graph = current_graph()
     tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
     tag = f"{family}/{tag}" if family else tag
 
-    def written(value: np.ndarray) -> np.ndarray:
+    def serialized(value: np.ndarray) -> np.ndarray:
         summary = _messages().Summary()
         fill(summary, tag, np.asarray(value))
         return np.array(summary.SerializeToString(), object)
 
     with graph.trace.unnamed():
-        found = numpy_function(written, [convert_to_tensor(tensor)], TensorSpec([], string))
+        result = numpy_function(serialized, [convert_to_tensor(tensor)], TensorSpec([], string))
     scope = graph.name_scope(f"{tag}/")
     with scope:
-        graph.trace.name_results(found, "summary", "Summary")
-    graph.add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, found)
-    return found  # type: ignore[no-any-return]
+        graph.trace.name_results(result, "summary", "Summary")
+    graph.add_to_collections([GraphKeys.SUMMARIES] if collections is None else collections, result)
+    return result  # type: ignore[no-any-return]
 
 
 @v1("summary.scalar", "scalar_summary")
 def scalar(name: str, tensor: Any, collections: Any = None, family: Any = None) -> Tensor:
-    """The summary of a number."""
+    """An op that gives the summary of a number."""
     return _op(name, tensor, collections, lambda s, tag, v: s.value.add(tag=tag, simple_value=float(v)), family)
 
 
 @v1("summary.histogram", "histogram_summary")
 def histogram(name: str, values: Any, collections: Any = None, family: Any = None) -> Tensor:
-    """The summary of many numbers."""
+    """An op that gives the summary of numbers as a histogram."""
 
     def fill(summary: Any, tag: str, values: np.ndarray) -> None:
         _fill_histogram(summary.value.add(tag=tag).histo, np.asarray(values, np.float64).reshape(-1))
@@ -71,7 +71,7 @@ def histogram(name: str, values: Any, collections: Any = None, family: Any = Non
 
 @cache
 def _limits() -> np.ndarray:
-    """TensorFlow's buckets: each a tenth wider than the one before."""
+    """The upper limits of TensorFlow's histogram buckets: each limit is 1.1 times the one before."""
     positive, limit = [], 1e-12
     while limit < 1e20:
         positive.append(limit)
@@ -80,32 +80,32 @@ def _limits() -> np.ndarray:
     return np.array([*(-x for x in reversed(positive)), 0.0, *positive])
 
 
-def _fill_histogram(made: Any, values: np.ndarray) -> None:
+def _fill_histogram(message: Any, values: np.ndarray) -> None:
     limits = _limits()
     counts = np.bincount(
         np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1), minlength=len(limits)
     )
-    made.min, made.max = (values.min(), values.max()) if values.size else (0.0, 0.0)
-    made.num, made.sum, made.sum_squares = values.size, values.sum(), (values**2).sum()
-    at = 0
-    while at < len(limits):
-        end, count = limits[at], counts[at]
-        at += 1
-        if count <= 0:  # neighbours that are empty are one
-            while at < len(limits) and counts[at] <= 0:
-                end, count = limits[at], counts[at]
-                at += 1
-        made.bucket_limit.append(end)
-        made.bucket.append(count)
+    message.min, message.max = (values.min(), values.max()) if values.size else (0.0, 0.0)
+    message.num, message.sum, message.sum_squares = values.size, values.sum(), (values**2).sum()
+    index = 0
+    while index < len(limits):
+        end, count = limits[index], counts[index]
+        index += 1
+        if count <= 0:  # empty neighbours become one bucket, as TensorFlow writes them
+            while index < len(limits) and counts[index] <= 0:
+                end, count = limits[index], counts[index]
+                index += 1
+        message.bucket_limit.append(end)
+        message.bucket.append(count)
 
 
 @v1("summary.image", "image_summary")
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """The summary of pictures."""
+    """An op that gives the summary of up to ``max_outputs`` pictures."""
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
-        shown = pictures[:max_outputs]
-        for i, picture in enumerate(_bytes_of(p) for p in shown):
+        chosen = pictures[:max_outputs]
+        for i, picture in enumerate(_to_bytes(p) for p in chosen):
             value = summary.value.add(tag=f"{tag}/image/{i}" if max_outputs > 1 else f"{tag}/image").image
             value.height, value.width, value.colorspace = picture.shape
             value.encoded_image_string = public_names()["io.encode_png"](convert_to_tensor(picture)).numpy()
@@ -113,8 +113,8 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
     return _op(name, tensor, collections, fill, family)
 
 
-def _bytes_of(picture: np.ndarray) -> np.ndarray:
-    """Floats scaled to what a picture shows: around the middle where some are negative."""
+def _to_bytes(picture: np.ndarray) -> np.ndarray:
+    """Scales floats to bytes: zero becomes 128 if some values are negative, else 0."""
     if picture.dtype == np.uint8:
         return picture
     low, high = float(picture.min()), float(picture.max())
@@ -127,7 +127,7 @@ def _bytes_of(picture: np.ndarray) -> np.ndarray:
 
 @v1("summary.text")
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """The summary of texts."""
+    """An op that gives the summary of strings."""
 
     def fill(summary: Any, tag: str, texts: np.ndarray) -> None:
         value = summary.value.add(tag=tag)
@@ -142,10 +142,12 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 @v1("summary.merge", "merge_summary")
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """One summary of several."""
+    """An op that gives one summary with the values of several."""
     graph = current_graph()
     with graph.trace.unnamed():
-        found = public_names()["strings.join"](list(inputs))  # a message after another is both
+        found = public_names()["strings.join"](
+            list(inputs)
+        )  # joined serialized messages parse as one with the values of all
     graph.trace.name_results(found, name or "Merge/MergeSummary", "MergeSummary")
     graph.add_to_collections(collections or [], found)
     return found  # type: ignore[no-any-return]
@@ -153,19 +155,19 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
 
 @v1("summary.merge_all", "merge_all_summaries")
 def merge_all(key: Any = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Any:
-    """One summary of all in the collection; None where there is none."""
+    """Merges all summaries in the collection; None if there are none."""
     found = get_default_graph().get_collection(key, scope)
     return merge(found, name=name) if found else None
 
 
 @v1("summary.initialize")
 def initialize(graph: Any = None, session: Any = None) -> None:
-    """Writers are ready when they are made."""
+    """Does nothing: a writer is ready once it is created."""
 
 
 @v1("summary.FileWriter", "train.SummaryWriter")
 class FileWriter:
-    """Writes summaries into an event file of a folder.
+    """Writes summaries into an event file in a folder.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/summary/FileWriter
     """
@@ -186,29 +188,29 @@ class FileWriter:
         return self._folder
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """A summary, or what an op gave of one."""
+        """Writes a summary: a message, or the bytes that a summary op gave."""
         found = summary
         if isinstance(summary, (bytes, np.bytes_)):
             found = _messages().Summary.FromString(bytes(summary))
         self._writer.write_event(int(global_step or 0), summary=found)
 
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
-        """A graph, for TensorBoard to draw."""
+        """Writes a graph for TensorBoard to show."""
         found = graph.as_graph_def() if hasattr(graph, "as_graph_def") else graph
         self._writer.write_event(int(global_step or 0), graph_def=found.SerializeToString())
 
     def add_event(self, event: Any) -> None:
-        """An event as it is."""
+        """Writes an event message unchanged."""
         self._writer._add(event)
 
     def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
-        """Accepted."""
+        """Accepted and ignored."""
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
-        """Accepted."""
+        """Accepted and ignored."""
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
-        """Accepted."""
+        """Accepted and ignored."""
 
     def flush(self) -> None:
         self._writer.flush()
@@ -231,7 +233,7 @@ _writers: dict[str, FileWriter] = {}
 
 @v1("summary.FileWriterCache")
 class FileWriterCache:
-    """A writer for each folder."""
+    """One writer per folder."""
 
     @staticmethod
     def get(logdir: Any) -> FileWriter:

@@ -1,4 +1,4 @@
-"""Threads, hooks and sessions that look after themselves: ``QueueRunner``, ``MonitoredTrainingSession``."""
+"""Threads that fill queues, hooks, and sessions that initialize and restore themselves: ``MonitoredTrainingSession``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tvtf.v1.variables import (
 
 @v1("train.QueueRunner", "train.queue_runner.QueueRunner")
 class QueueRunner:
-    """Threads that run ops which fill a queue, until it is closed or there is nothing more to put in.
+    """Threads that run enqueue ops until the queue is closed or its input ends.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/QueueRunner
     """
@@ -42,8 +42,8 @@ class QueueRunner:
     def create_threads(
         self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
     ) -> list[threading.Thread]:
-        """A thread for each op, and one that closes the queue when a stop is asked for."""
-        self._left = len(self.enqueue_ops)
+        """Creates a thread for each op, and one that closes the queue on a request to stop."""
+        self._running = len(self.enqueue_ops)
         threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
         if coord is not None:
             threads.append(threading.Thread(target=self._close_on_stop, args=(coord,)))
@@ -68,8 +68,8 @@ class QueueRunner:
             self._failed(coord, error)
 
     def _ended(self) -> None:
-        self._left -= 1
-        if not self._left:
+        self._running -= 1
+        if not self._running:
             self.queue.shut()
 
     def _failed(self, coord: Any, error: Exception) -> None:
@@ -85,7 +85,7 @@ class QueueRunner:
 
 @v1("train.add_queue_runner", "train.queue_runner.add_queue_runner")
 def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
-    """Has ``start_queue_runners`` start it."""
+    """Adds a queue runner, which ``start_queue_runners`` starts."""
     get_default_graph().add_to_collection(collection, qr)
 
 
@@ -114,7 +114,7 @@ def start_queue_runners(
 
 @v1("train.SessionRunArgs")
 class SessionRunArgs(NamedTuple):
-    """What a hook has run, too."""
+    """The fetches and feeds that a hook adds to a run."""
 
     fetches: Any
     feed_dict: Any = None
@@ -123,7 +123,7 @@ class SessionRunArgs(NamedTuple):
 
 @v1("train.SessionRunValues")
 class SessionRunValues(NamedTuple):
-    """What that gave."""
+    """The results of the fetches that a hook added."""
 
     results: Any
     options: Any = None
@@ -132,7 +132,7 @@ class SessionRunValues(NamedTuple):
 
 @v1("train.SessionRunContext")
 class SessionRunContext:
-    """The run that a hook sees."""
+    """The run that a hook observes."""
 
     def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
         self.original_args, self.session, self.stop_requested = original_args, session, False
@@ -146,24 +146,24 @@ class SessionRunHook:
     """Extends the runs of a ``MonitoredSession``."""
 
     def begin(self) -> None:
-        """Before the session is made: ops may be added."""
+        """Called before the session is created; ops may be added."""
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        """The session is there."""
+        """Called after the session was created."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Before each run: what is to be run with it."""
+        """Called before each run; returns fetches and feeds to add to it."""
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """After each run."""
+        """Called after each run."""
 
     def end(self, session: Any) -> None:
-        """Before the session is closed."""
+        """Called before the session is closed."""
 
 
 @v1("train.StopAtStepHook")
 class StopAtStepHook(SessionRunHook):
-    """Stops at a step, or after so many."""
+    """Requests a stop at a step, or after a number of steps."""
 
     def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
         if (num_steps is None) == (last_step is None):
@@ -190,15 +190,15 @@ class StopAtStepHook(SessionRunHook):
 
 
 def _required_step(who: str) -> Any:
-    found = get_global_step()
-    if found is None:
+    step = get_global_step()
+    if step is None:
         raise RuntimeError(f"Global step should be created to use {who}.")
-    return found
+    return step
 
 
 @v1("train.NanLossDuringTrainingError")
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss is not a number."""
+    """The loss is NaN."""
 
     def __str__(self) -> str:
         return "NaN loss during training."
@@ -206,7 +206,7 @@ class NanLossDuringTrainingError(RuntimeError):
 
 @v1("train.NanTensorHook")
 class NanTensorHook(SessionRunHook):
-    """Stops, or fails, where a tensor is not a number."""
+    """Requests a stop, or raises an error, if a tensor is NaN."""
 
     def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
         self._loss, self._fails = loss_tensor, fail_on_nan_loss
@@ -222,7 +222,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class _Every:
-    """Whether it is time: each so many runs, or seconds."""
+    """A timer that is due after a number of runs or seconds."""
 
     def __init__(self, runs: int | None, seconds: float | None) -> None:
         self._runs, self._seconds, self._count, self._then = runs, seconds, 0, 0.0
@@ -238,7 +238,7 @@ class _Every:
 
 @v1("train.LoggingTensorHook")
 class LoggingTensorHook(SessionRunHook):
-    """Logs tensors now and then."""
+    """Logs tensors every few runs or seconds."""
 
     def __init__(
         self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
@@ -255,18 +255,18 @@ class LoggingTensorHook(SessionRunHook):
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if self._due:
-            found = run_values.results
+            values = run_values.results
             logger.info(
-                self._formatter(found) if self._formatter else ", ".join(f"{k} = {v}" for k, v in found.items())
+                self._formatter(values) if self._formatter else ", ".join(f"{k} = {v}" for k, v in values.items())
             )
 
 
 @v1("train.StepCounterHook")
 class StepCounterHook(SessionRunHook):
-    """Accepted: steps per second are not logged."""
+    """Has no effect: steps per second are not logged."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        """Takes any arguments."""
+        """Accepts any arguments."""
 
 
 @v1("train.FinalOpsHook")
@@ -283,7 +283,7 @@ class FinalOpsHook(SessionRunHook):
 
 @v1("train.FeedFnHook")
 class FeedFnHook(SessionRunHook):
-    """Feeds what a function gives."""
+    """Feeds the results of a function."""
 
     def __init__(self, feed_fn: Callable[[], Any]) -> None:
         self._feed_fn = feed_fn
@@ -294,7 +294,7 @@ class FeedFnHook(SessionRunHook):
 
 @v1("train.CheckpointSaverHook")
 class CheckpointSaverHook(SessionRunHook):
-    """Saves now and then, and at the end."""
+    """Saves checkpoints every few steps or seconds, and at the end."""
 
     def __init__(
         self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
@@ -330,7 +330,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 @v1("train.SummarySaverHook")
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries now and then."""
+    """Writes summaries every few runs or seconds."""
 
     def __init__(
         self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str | None = None, summary_writer: Any = None,
@@ -365,7 +365,7 @@ class SummarySaverHook(SessionRunHook):
 
 @v1("train.Scaffold")
 class Scaffold:
-    """The ops that ready a session.
+    """The ops that initialize a session.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Scaffold
     """
@@ -383,7 +383,7 @@ class Scaffold:
         self.summary_op, self.saver = summary_op, saver
 
     def finalize(self) -> Scaffold:
-        """Makes the ops that were not given."""
+        """Creates the ops that were not passed."""
         self.init_op = self.init_op if self.init_op is not None else global_variables_initializer()
         self.local_init_op = self.local_init_op if self.local_init_op is not None else local_variables_initializer()
         if self.saver is None and global_variables():
@@ -393,7 +393,7 @@ class Scaffold:
 
 @v1("train.MonitoredSession")
 class MonitoredSession:
-    """A session that readies itself, restores what was saved, and has hooks see every run.
+    """A session that initializes itself, restores checkpoints, and calls hooks around every run.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/MonitoredSession
     """
@@ -406,10 +406,10 @@ class MonitoredSession:
         self.graph = get_default_graph()
         for hook in self._hooks:
             hook.begin()
-        ready = (scaffold or getattr(session_creator, "scaffold", None) or Scaffold()).finalize()
+        finalized = (scaffold or getattr(session_creator, "scaffold", None) or Scaffold()).finalize()
         folder = checkpoint_dir or getattr(session_creator, "checkpoint_dir", None)
         self._session, self._coord, self._ended = Session(graph=self.graph), Coordinator(), False
-        self._ready(ready, folder)
+        self._ready(finalized, folder)
         start_queue_runners(self._session, self._coord)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
@@ -428,25 +428,25 @@ class MonitoredSession:
         return self._ended or self._coord.should_stop()
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """As ``Session.run``, with what the hooks ask for."""
+        """Works as ``Session.run``, with the fetches and feeds of the hooks."""
         if self._ended:
             raise RuntimeError("Run called even after should_stop requested.")
         original = SessionRunArgs(fetches, feed_dict, options)
         contexts = [SessionRunContext(original, self._session) for _ in self._hooks]
-        asked = [hook.before_run(context) for hook, context in zip(self._hooks, contexts)]
+        hook_args = [hook.before_run(context) for hook, context in zip(self._hooks, contexts)]
         feeds = dict(feed_dict or {})
-        for more in asked:
+        for more in hook_args:
             feeds |= (more.feed_dict or {}) if more is not None else {}
-        wanted = [a.fetches if a is not None else [] for a in asked]
-        found, results = self._session.run([fetches, wanted], feeds)
-        for hook, context, more, result in zip(self._hooks, contexts, asked, results):
+        hook_fetches = [a.fetches if a is not None else [] for a in hook_args]
+        values, results = self._session.run([fetches, hook_fetches], feeds)
+        for hook, context, more, result in zip(self._hooks, contexts, hook_args, results):
             hook.after_run(context, SessionRunValues(result if more is not None else None, options, run_metadata))
             if context.stop_requested:
                 self._coord.request_stop()
-        return found
+        return values
 
     def run_step_fn(self, step_fn: Callable[[Any], Any]) -> Any:
-        """Calls a function of a context that has the session and ``run_with_hooks``."""
+        """Calls a function on a context with the session and ``run_with_hooks``."""
         return step_fn(_StepContext(self))
 
     @property
@@ -465,13 +465,13 @@ class MonitoredSession:
         return ended
 
     def close(self) -> None:
-        """Has the hooks end, and closes the session."""
+        """Ends the hooks and closes the session."""
         self._close(True)
 
-    def _close(self, whole: bool) -> None:
+    def _close(self, is_regular: bool) -> None:
         if self._ended:
             return
-        for hook in self._hooks if whole else ():
+        for hook in self._hooks if is_regular else ():
             hook.end(self._session)
         self._ended = True
         self._coord.request_stop()
@@ -489,7 +489,7 @@ v1("train.SingularMonitoredSession")(MonitoredSession)
 
 @v1("train.ChiefSessionCreator")
 class ChiefSessionCreator:
-    """How a session is readied, and from where it is restored."""
+    """How a session is initialized, and the folder from which it is restored."""
 
     def __init__(
         self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: str | None = None, **_: Any
@@ -504,20 +504,20 @@ def monitored_training_session(
     config: Any = None, stop_grace_period_secs: float = 120, log_step_count_steps: int = 100, max_wait_secs: float = 7200,
     save_checkpoint_steps: Any = None, summary_dir: str | None = None, **_: Any,
 ) -> MonitoredSession:  # fmt: skip
-    """A ``MonitoredSession`` that restores from, and saves into, a folder."""
-    chosen = [*(hooks or ()), *(chief_only_hooks or ())]
+    """Returns a ``MonitoredSession`` that restores from a folder and saves to it."""
+    all_hooks = [*(hooks or ()), *(chief_only_hooks or ())]
     folder = summary_dir or checkpoint_dir
     if folder and (save_summaries_steps or save_summaries_secs):
-        chosen.append(SummarySaverHook(save_summaries_steps, save_summaries_secs, folder))
+        all_hooks.append(SummarySaverHook(save_summaries_steps, save_summaries_secs, folder))
     if checkpoint_dir and (save_checkpoint_secs or save_checkpoint_steps):
         seconds = None if save_checkpoint_steps else save_checkpoint_secs
-        chosen.append(CheckpointSaverHook(checkpoint_dir, seconds, save_checkpoint_steps))
-    return MonitoredSession(None, chosen, scaffold=scaffold, checkpoint_dir=checkpoint_dir)
+        all_hooks.append(CheckpointSaverHook(checkpoint_dir, seconds, save_checkpoint_steps))
+    return MonitoredSession(None, all_hooks, scaffold=scaffold, checkpoint_dir=checkpoint_dir)
 
 
 @v1("train.basic_train_loop")
 def basic_train_loop(
     supervisor: Any, train_step_fn: Any, args: Any = None, kwargs: Any = None, master: str = ""
 ) -> None:
-    """Refused."""
+    """Not supported."""
     raise NotImplementedError("tf.compat.v1.train.MonitoredTrainingSession runs a loop with hooks")

@@ -1,4 +1,4 @@
-"""Variables of graphs: named for the scopes that they are made in, kept in collections, with values for each session."""
+"""Variables of graphs: named by their scopes, listed in collections, with a value for each session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tvtf.v1.session import current, running
 
 @v1("GraphKeys")
 class GraphKeys:
-    """The names of the collections that TensorFlow 1 keeps.
+    """The names of TensorFlow 1's collections.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/GraphKeys
     """
@@ -67,7 +67,7 @@ class GraphKeys:
 
 
 class GraphVariable(ResourceVariable):
-    """A variable of a graph: what it holds is each session's own."""
+    """A variable of a graph, whose value each session has separately."""
 
     graph: Graph
     _asked_name: str
@@ -98,8 +98,8 @@ class GraphVariable(ResourceVariable):
 
     def value(self) -> Tensor:
         with self.graph.trace.unnamed():
-            found = self._as_tensor()
-        return found
+            tensor = self._as_tensor()
+        return tensor
 
     read_value = value
 
@@ -149,7 +149,7 @@ def Variable(  # noqa: N802
     constraint: Any = None,
     **_: Any,
 ) -> Any:
-    """A variable of the graph, which its initializer gives the value; outside a graph as ``tf.Variable``.
+    """Creates a variable of the graph, whose initializer assigns its value; outside a graph works as ``tf.Variable``.
 
     Raises:
       ValueError: there is no initial value.
@@ -159,8 +159,8 @@ def Variable(  # noqa: N802
     if initial_value is None:
         raise ValueError("The `initial_value` arg to `tf.Variable` must be specified.")
     graph = current_graph()
-    whole = graph.unique_name(name or "Variable")
-    return _made(graph, whole, initial_value, dtype, trainable is not False, collections, constraint)
+    full_name = graph.unique_name(name or "Variable")
+    return _create(graph, full_name, initial_value, dtype, trainable is not False, collections, constraint)
 
 
 def variable_of_graph(
@@ -178,58 +178,66 @@ def variable_of_graph(
     shape: Any = None,
     experimental_enable_variable_lifting: bool = True,
 ) -> Any:
-    """``tf.Variable`` in a graph.
+    """Creates a variable for ``tf.Variable`` in a graph.
 
     Raises:
-      ValueError: the initial value is of another shape than it is to have.
+      ValueError: the initial value's shape is not compatible with ``shape``.
     """
-    made = Variable(initial_value, trainable, name=name, dtype=dtype, constraint=constraint)
-    made.synchronization, made.aggregation = checked_options(name, synchronization, aggregation, constraint)
+    variable = Variable(initial_value, trainable, name=name, dtype=dtype, constraint=constraint)
+    variable.synchronization, variable.aggregation = checked_options(name, synchronization, aggregation, constraint)
     if shape is not None:
-        wanted = as_shape(shape)
-        if not wanted.is_compatible_with(made.shape):
+        requested = as_shape(shape)
+        if not requested.is_compatible_with(variable.shape):
             raise ValueError(
-                f"In this `tf.Variable` creation, the initial value's shape ({made.shape}) is not compatible "
+                f"In this `tf.Variable` creation, the initial value's shape ({variable.shape}) is not compatible "
                 f"with the explicitly supplied `shape` argument ({shape})."
             )
-        made._static_shape = wanted
-    return made
+        variable._static_shape = requested
+    return variable
 
 
-def _made(
+def _create(
     graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
 ) -> GraphVariable:
+    """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
     with graph.trace.unnamed():
-        first = convert_to_tensor(initial() if callable(initial) else initial, dtype)
-        symbol = graph.trace.own(first)
-    sizes = [1 if d is None else d for d in first.shape.as_list()] if first.shape.rank is not None else []
+        initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
+        symbol = graph.trace.own(initial_tensor)
+    sizes = (
+        [1 if d is None else d for d in initial_tensor.shape.as_list()] if initial_tensor.shape.rank is not None else []
+    )
     outer, scopes = state.trace, state.name_scopes
     state.trace, state.name_scopes = None, []
     try:
-        empty = np.full(sizes, b"", object) if first.dtype is string else np.zeros(sizes, first.dtype.np)
-        made = GraphVariable(empty, trainable=trainable, name=name, dtype=first.dtype, constraint=constraint)
+        placeholder = (
+            np.full(sizes, b"", object) if initial_tensor.dtype is string else np.zeros(sizes, initial_tensor.dtype.np)
+        )
+        variable = GraphVariable(
+            placeholder, trainable=trainable, name=name, dtype=initial_tensor.dtype, constraint=constraint
+        )
     finally:
         state.trace, state.name_scopes = outer, scopes
-    if not first.shape.is_fully_defined():
-        made._static_shape = first.shape
-    made.graph = graph
-    _hold(graph, made, symbol, name, collections)
-    return made
+    if not initial_tensor.shape.is_fully_defined():
+        variable._static_shape = initial_tensor.shape
+    variable.graph = graph
+    _register(graph, variable, symbol, name, collections)
+    return variable
 
 
-def _hold(graph: Graph, made: GraphVariable, symbol: SymbolicTensor, name: str, collections: Any) -> None:
-    graph.variables[id(made)] = made, symbol
+def _register(graph: Graph, variable: GraphVariable, symbol: SymbolicTensor, name: str, collections: Any) -> None:
+    """Adds a variable, its initial value and its op to the graph and to collections."""
+    graph.variables[id(variable)] = variable, symbol
     operation = Operation("VarHandleOp", "x", cast(Any, _Detached(graph)))
     operation.name, operation.graph = name, graph
     graph.operations[name] = operation
-    kept = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
-    if made.trainable and GraphKeys.TRAINABLE_VARIABLES not in kept:
-        kept.append(GraphKeys.TRAINABLE_VARIABLES)
-    graph.add_to_collections(kept, made)
+    keys = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
+    if variable.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
+        keys.append(GraphKeys.TRAINABLE_VARIABLES)
+    graph.add_to_collections(keys, variable)
 
 
 class _Detached:
-    """Stands for a graph while an op of a name given already is made."""
+    """A substitute for a graph, with which an op is created under an existing name."""
 
     def __init__(self, graph: Graph) -> None:
         self.trace = graph.trace
@@ -240,7 +248,7 @@ class _Detached:
         return name
 
     def add(self, operation: Operation) -> None:
-        """It is added under its name."""
+        """Does nothing: the caller adds the op under its name."""
 
 
 # -- get_variable and its scopes
@@ -256,7 +264,7 @@ AUTO_REUSE = v1("AUTO_REUSE")(_Reuse())
 
 @v1("VariableScope")
 class VariableScope:
-    """What ``get_variable`` takes from the scope around it: its name, whether variables are shared, and defaults.
+    """The settings that ``get_variable`` takes from its scope: a name prefix, whether to share variables, and defaults.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/VariableScope
     """
@@ -283,10 +291,10 @@ class VariableScope:
         self.defaults["custom_getter"] = getter
 
     def set_caching_device(self, caching_device: Any) -> None:
-        """Accepted, as Variables are read where they lie.
+        """Has no effect: Variables are read directly.
 
         Raises:
-          NotImplementedError: outside graphs and functions.
+          NotImplementedError: called outside of graphs and functions.
         """
         if state.trace is None:
             raise NotImplementedError("Caching devices are not yet supported when eager execution is enabled.")
@@ -296,7 +304,7 @@ class VariableScope:
         self._partitioner = partitioner
 
     def set_use_resource(self, use_resource: Any) -> None:
-        """Accepted: all Variables are resources."""
+        """Has no effect: all Variables are resources."""
 
     @property
     def caching_device(self) -> Any:
@@ -345,7 +353,7 @@ class VariableScope:
 
 @v1("get_variable_scope")
 def get_variable_scope() -> VariableScope:
-    """The scope in force."""
+    """Returns the current variable scope."""
     graph = get_default_graph()
     if graph.variable_scope is None:
         graph.variable_scope = VariableScope("")
@@ -369,16 +377,16 @@ def variable_scope(
     constraint: Any = None,
     auxiliary_name_scope: bool = True,
 ) -> Iterator[VariableScope]:
-    """Inside, ``get_variable`` prefixes names, and shares variables as ``reuse`` says.
+    """Enters a scope, in which ``get_variable`` prefixes names and shares variables according to ``reuse``.
 
     Args:
-      name_or_scope: its name below the scope around, or a scope that was in force before.
-      default_name: where there is no name: one that no scope has had.
-      initializer, regularizer, custom_getter, dtype, constraint: what ``get_variable`` takes where it is told nothing.
-      reuse: True to share, ``AUTO_REUSE`` to share what is there; None as around.
+      name_or_scope: the name below the enclosing scope, or an earlier scope to enter again.
+      default_name: a name that is made unique, if there is no other.
+      initializer, regularizer, custom_getter, dtype, constraint: defaults of ``get_variable``.
+      reuse: True to share existing variables, ``AUTO_REUSE`` to share or create them; None as in the enclosing scope.
 
     Raises:
-      ValueError: there is neither a name nor a default one.
+      ValueError: there is neither a name nor a default name.
     """
     graph, outer = get_default_graph(), get_variable_scope()
     if name_or_scope is None and default_name is None:
@@ -395,22 +403,22 @@ def variable_scope(
     if entered is not None:
         name = label = entered.name
     else:
-        label = _fresh(graph, outer, str(default_name)) if name_or_scope is None else name_or_scope
+        label = _unused_name(graph, outer, str(default_name)) if name_or_scope is None else name_or_scope
         name = f"{outer.name}/{label}" if outer.name and label else outer.name or label
-    given = {k: v for k, v in defaults.items() if v is not None}
+    overrides = {k: v for k, v in defaults.items() if v is not None}
     shared = reuse if reuse or entered is None or not entered.reuse else entered.reuse
-    scope = VariableScope(name, shared or (None if entered else outer.reuse) or False, **(base.defaults | given))
+    scope = VariableScope(name, shared or (None if entered else outer.reuse) or False, **(base.defaults | overrides))
     scope._caching_device = caching_device if caching_device is not None else base._caching_device
     scope._partitioner = partitioner if partitioner is not None else base._partitioner
-    ops = label.rpartition("/")[2] if entered is not None else label
+    op_scope = label.rpartition("/")[2] if entered is not None else label
     counts = dict(graph.scope_counts)
     graph.scope_counts[name] = graph.scope_counts.get(name, 0) + 1
-    for known in [n for n in graph.scope_counts if n.startswith(f"{name}/")]:
-        graph.scope_counts.pop(known)
+    for nested in [n for n in graph.scope_counts if n.startswith(f"{name}/")]:
+        graph.scope_counts.pop(nested)
     graph.variable_scope = scope
     try:
-        if ops and auxiliary_name_scope and isinstance(state.trace, GraphTrace):
-            with graph.name_scope(ops) as inner:
+        if op_scope and auxiliary_name_scope and isinstance(state.trace, GraphTrace):
+            with graph.name_scope(op_scope) as inner:
                 scope.original_name_scope = entered.original_name_scope if entered is not None else inner
                 yield scope
         else:
@@ -420,8 +428,8 @@ def variable_scope(
         graph.scope_counts = counts | {name: graph.scope_counts.get(name, 1)}
 
 
-def _fresh(graph: Graph, outer: VariableScope, name: str) -> str:
-    """``name``, with a number where a scope of it was here before."""
+def _unused_name(graph: Graph, outer: VariableScope, name: str) -> str:
+    """Returns ``name``, with a number if a scope has already had it."""
     prefix = f"{outer.name}/" if outer.name else ""
     numbered = [name, *(f"{name}_{i}" for i in range(1, len(graph.scope_counts) + 2))]
     return next(n for n in numbered if not graph.scope_counts.get(prefix + n))
@@ -429,7 +437,7 @@ def _fresh(graph: Graph, outer: VariableScope, name: str) -> str:
 
 @v1("variable_op_scope")
 def variable_op_scope(values: Any, name_or_scope: Any, default_name: Any = None, **kwargs: Any) -> Any:
-    """As ``variable_scope``."""
+    """Works as ``variable_scope``."""
     return variable_scope(name_or_scope, default_name, values, **kwargs)
 
 
@@ -450,11 +458,11 @@ def get_variable(
     constraint: Any = None,
     **_: Any,
 ) -> Any:
-    """The variable of this name in the scope in force: made, or the one that is there where the scope shares.
+    """Returns the variable of a name in the current scope: an existing one if the scope shares it, or a new one.
 
     Raises:
-      ValueError: it is there and the scope does not share, or the other way round; or it has another shape or dtype; or
-        neither a shape nor an initial value is given.
+      ValueError: the variable exists but the scope does not share it, or is shared but does not exist; or its shape or
+        dtype differs; or there is neither a shape nor an initial value.
     """
     scope = get_variable_scope()
     settings = {
@@ -486,50 +494,52 @@ def _get(
     scope: VariableScope, name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
     trainable: Any = None, collections: Any = None, constraint: Any = None, **_: Any,
 ) -> Any:  # fmt: skip
+    """Returns an existing variable after checking its shape and dtype, or creates it."""
     graph = get_default_graph()
-    known = made_by_name(graph).get(name)
-    wanted = None if shape is None else TensorShape([shape] if isinstance(shape, int) else shape)
-    if known is not None:
+    existing = made_by_name(graph).get(name)
+    requested = None if shape is None else TensorShape([shape] if isinstance(shape, int) else shape)
+    if existing is not None:
         if not scope.reuse:
             raise ValueError(
                 f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
             )
-        if wanted is not None and not wanted.is_compatible_with(known.shape):
+        if requested is not None and not requested.is_compatible_with(existing.shape):
             raise ValueError(
-                f"Trying to share variable {name}, but specified shape {wanted} and found shape {known.shape}."
+                f"Trying to share variable {name}, but specified shape {requested} and found shape {existing.shape}."
             )
-        if dtype is not None and as_dtype(dtype) is not known.dtype:
+        if dtype is not None and as_dtype(dtype) is not existing.dtype:
             raise ValueError(
                 f"Trying to share variable {name}, but specified dtype {as_dtype(dtype).name} and found dtype "
-                f"{known.dtype.name}."
+                f"{existing.dtype.name}."
             )
-        return known
+        return existing
     if scope.reuse is True:
         raise ValueError(
             f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you mean to set "
             "reuse=tf.AUTO_REUSE in VarScope?"
         )
-    initial = _initial(name, wanted, dtype, initializer)
+    initial = _initial(name, requested, dtype, initializer)
     if isinstance(state.trace, GraphTrace):
         graph._used.setdefault(name.lower(), 1)
-        made: Any = _made(graph, name, initial, None, trainable is not False, collections, constraint)
+        variable: Any = _create(graph, name, initial, None, trainable is not False, collections, constraint)
     else:
-        made = _Variable(initial, trainable=trainable, name=name, constraint=constraint)
-    made_by_name(graph)[name] = made
+        variable = _Variable(initial, trainable=trainable, name=name, constraint=constraint)
+    made_by_name(graph)[name] = variable
     if regularizer is not None:
         with graph.name_scope(f"{name}/Regularizer/"):
-            loss = regularizer(made)
+            loss = regularizer(variable)
         if loss is not None:
             graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
-    return made
+    return variable
 
 
 def made_by_name(graph: Graph) -> dict[str, Any]:
-    """What ``get_variable`` made, by name."""
+    """Returns the variables that ``get_variable`` created, by name."""
     return graph.collections.setdefault(("get_variable",), {})  # type: ignore[arg-type, return-value]
 
 
 def _initial(name: str, shape: TensorShape | None, dtype: Any, initializer: Any) -> Any:
+    """Returns the initial value, or a function that computes it."""
     if isinstance(initializer, type):
         initializer = initializer()
     if initializer is not None and not callable(initializer):
@@ -579,16 +589,16 @@ def make_template(
     unique_name_: str | None = None,
     **kwargs: Any,
 ) -> Callable[..., Any]:
-    """``func_``, whose calls share the variables that its first one makes."""
-    found: list[VariableScope] = []
+    """Wraps ``func_`` so that later calls share the variables that the first call created."""
+    scopes: list[VariableScope] = []
 
     def run(*args: Any, **more: Any) -> Any:
-        if found:
-            with variable_scope(found[0], reuse=True):
+        if scopes:
+            with variable_scope(scopes[0], reuse=True):
                 return func_(*args, **(kwargs | more))
         with variable_scope(unique_name_, default_name=name_) as scope:
             result = func_(*args, **(kwargs | more))
-        found.append(scope)
+        scopes.append(scope)
         return result
 
     return run
@@ -598,6 +608,8 @@ def make_template(
 
 
 def _collected(key: str, *paths: str) -> Callable[..., list[Any]]:
+    """Exports a function that returns a collection."""
+
     def collected(scope: str | None = None) -> list[Any]:
         return get_default_graph().get_collection(key, scope)
 
@@ -613,7 +625,7 @@ _collected(GraphKeys.MOVING_AVERAGE_VARIABLES, "moving_average_variables")
 
 @v1("variables_initializer", "initialize_variables")
 def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
-    """The op that gives some variables their initial values; outside a graph they have them."""
+    """Returns an op that initializes variables; outside a graph they are initialized already."""
     if not isinstance(state.trace, GraphTrace):
         return public_names()["no_op"]()
     return get_default_graph().initializer(var_list, name)
@@ -621,44 +633,44 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
 
 @v1("global_variables_initializer", "initialize_all_variables")
 def global_variables_initializer() -> Any:
-    """The op that gives each variable its initial value."""
+    """Returns an op that initializes all global variables."""
     return variables_initializer(global_variables())
 
 
 @v1("local_variables_initializer", "initialize_local_variables")
 def local_variables_initializer() -> Any:
-    """The same for those that are not saved."""
+    """Returns an op that initializes all local variables, which are not saved."""
     return variables_initializer(local_variables(), "init_1")
 
 
-def _asked(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
-    """What Python says when the graph runs."""
+def _computed_when_run(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
+    """Returns a tensor whose value a Python function computes when the graph runs."""
     return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
 
 
 @v1("is_variable_initialized")
 def is_variable_initialized(variable: Any) -> Tensor:
-    """Whether it has a value in the session."""
-    return _asked(lambda: np.array(running().has_value(variable)), "bool", [])
+    """Returns a bool tensor: whether the variable has a value in the session."""
+    return _computed_when_run(lambda: np.array(running().has_value(variable)), "bool", [])
 
 
 @v1("report_uninitialized_variables")
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
-    """The names of variables without a value in the session."""
+    """Returns the names of variables without a value in the session."""
     chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
     def names() -> np.ndarray:
         return np.array([v._shared_name.encode() for v in chosen if not running().has_value(v)], object)
 
-    return _asked(names, "string", [None])
+    return _computed_when_run(names, "string", [None])
 
 
 @v1("assert_variables_initialized")
 def assert_variables_initialized(var_list: Any = None) -> Any:
-    """The op that fails where one of the variables has no value.
+    """Returns an op that fails if a variable has no value.
 
     Raises:
-      FailedPreconditionError: when it is run.
+      FailedPreconditionError: when the op runs.
     """
     chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
 
@@ -670,13 +682,15 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
                 )
         return np.array(True)
 
-    return _asked(checked, "bool", [])
+    return _computed_when_run(checked, "bool", [])
 
 
 # -- assignments
 
 
 def _assigning(method: str) -> Callable[..., Any]:
+    """Makes a function that calls an assigning method of a variable."""
+
     def assign(ref: Any, value: Any, *_: Any, name: str | None = None, **__: Any) -> Tensor:
         return getattr(ref, method)(value)  # type: ignore[no-any-return]
 
@@ -689,29 +703,34 @@ for _method in ("assign", "assign_add", "assign_sub"):
 
 
 def _scattering(op: str, nd: bool, by: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
+    """Makes a function that updates parts of a variable."""
+
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
         names = public_names()
-        places = convert_to_tensor(indices)
-        given = convert_to_tensor(updates, ref.dtype)
+        positions = convert_to_tensor(indices)
+        values = convert_to_tensor(updates, ref.dtype)
         if not nd:
-            places, given = _rows(places, given, ref)
-        whole = names[f"tensor_scatter_nd_{op}"](ref, places, given) if by is None else by(ref, (places, given))
-        return ref.assign(whole)  # type: ignore[no-any-return]
+            positions, values = _rows(positions, values, ref)
+        updated = (
+            names[f"tensor_scatter_nd_{op}"](ref, positions, values) if by is None else by(ref, (positions, values))
+        )
+        return ref.assign(updated)  # type: ignore[no-any-return]
 
     return scatter
 
 
-def _rows(places: Any, given: Any, ref: Any) -> tuple[Any, Any]:
+def _rows(positions: Any, values: Any, ref: Any) -> tuple[Any, Any]:
+    """Returns row positions and rows, for an update of whole rows."""
     names = public_names()
     inner = ref.shape.as_list()[1:]
-    flat = names["reshape"](places, [-1, 1])
-    if given.shape.rank == 0:
-        return flat, names["fill"]([places.shape.num_elements(), *inner], given)
-    return flat, names["reshape"](given, [-1, *inner])
+    flat = names["reshape"](positions, [-1, 1])
+    if values.shape.rank == 0:
+        return flat, names["fill"]([positions.shape.num_elements(), *inner], values)
+    return flat, names["reshape"](values, [-1, *inner])
 
 
 def _scaled(power: float) -> Callable[[Any, Any], Any]:
-    """Rows multiplied, or divided, by others: repeated ones by all of theirs."""
+    """Makes a function that multiplies or divides rows; repeated rows are scaled several times."""
 
     def scale(ref: Any, pair: Any) -> Any:
         rows = public_names()
@@ -741,19 +760,19 @@ for _name, _op, _by in (
 
 
 def value_in(session: Any, variable: Any) -> np.ndarray:
-    """What a variable holds in a session, or, where there is none, outside of graphs.
+    """Returns a variable's value in a session; without a session, its eager value.
 
     Raises:
-      FailedPreconditionError: nothing.
+      FailedPreconditionError: the variable has no value.
     """
     if session is None:
         return variable.numpy()
     if not session.has_value(variable):
         raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
-    found = session._values.get(id(variable))
-    return variable.numpy() if found is None else found.numpy()
+    session_value = session._values.get(id(variable))
+    return variable.numpy() if session_value is None else session_value.numpy()
 
 
 def stored(value: Any, variable: Any) -> EagerTensor:
-    """A value as a session keeps it."""
+    """Converts a value to the form in which a session stores it."""
     return EagerTensor(np.array(value, variable.dtype.np))

@@ -19,14 +19,14 @@ from tvtf.v1.variables import GraphVariable, made_by_name
 
 @v1("train.init_from_checkpoint")
 def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_map: Any) -> None:
-    """Has variables' initializers give them the values of a checkpoint; outside of graphs they have them at once.
+    """Initializes variables from a checkpoint: when their initializers run, or at once outside of graphs.
 
     Args:
-      assignment_map: names in the checkpoint with a variable, or the name of one that ``get_variable`` made; or scopes of the
-        checkpoint (``"scope/"``, ``"/"`` for all) with scopes of the graph, for all variables in these.
+      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` made; or scopes of the
+        checkpoint (``"scope/"``, or ``"/"`` for all) to scopes of the graph, for all variables in these.
 
     Raises:
-      ValueError: the checkpoint lacks one, or has it with another shape. Nothing has changed then.
+      ValueError: the checkpoint lacks one, or has it with another shape. No variable has changed then.
     """
     reader = load_checkpoint(ckpt_dir_or_file)
     shapes = reader.get_variable_to_shape_map()
