@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -156,6 +156,22 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
             if check is not None:
                 check.after(phase.name, mod)
     return mod
+
+
+def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
+    """The module after each phase, with the phase's name, until the one called ``last``.
+
+    Raises:
+      ValueError: no phase has that name; the text lists those that there are.
+    """
+    known = phases(target)
+    names = [phase.name for phase in known]
+    if last not in names:
+        raise ValueError(f"there is no phase {last!r}; the phases are {', '.join(names)}")
+    with target, tvm.transform.PassContext(opt_level=3):
+        for phase in known[: names.index(last) + 1]:
+            mod = phase.run(mod)
+            yield phase.name, mod
 
 
 def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:

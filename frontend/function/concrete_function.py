@@ -30,6 +30,7 @@ from tvtf.frontend.function.polymorphic_function import found_running
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
+from tvtf.ir.listing import Listing
 from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
@@ -56,6 +57,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
         self.created_variables = False
         self._signature = inspect.Signature()
+        self.python: Callable[..., Any] | None = None
+        """The Python function that was traced, where there is one."""
         self._compiled: executor.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
@@ -80,6 +83,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         with variables_allowed(function) as creation:
             concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
         concrete.created_variables = creation.created
+        concrete.python = function.python_function
         for observer in observers:
             observer(concrete)
         return concrete
@@ -315,6 +319,21 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     def module(self) -> Any:
         return self.graph.module()
+
+    def ir(self, after: str | None = None) -> Listing:
+        """Its IR as :meth:`Function.ir` shows it: as traced, or ``after`` a phase of the compiler.
+
+        >>> import tvtf as tf
+        >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([None]))
+        >>> [line.code for line in double.ir().lines][1:]
+        ['  add = add(x, x)', '  return add']
+
+        Raises:
+          ValueError: there is no phase of that name.
+        """
+        from tvtf.frontend.function.inspection import lowered_ir, traced_ir
+
+        return traced_ir(self, self.python) if after is None else lowered_ir(self, self.python, after)
 
     @property
     def inputs(self) -> list[SymbolicTensor]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
     from tvtf.frontend.tuning.profile import KernelCost, Memory, Profile
     from tvtf.frontend.tuning.tune import Tuning
+    from tvtf.ir.listing import Listing
 
 MSG_VARIABLES = (
     "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
@@ -396,6 +397,28 @@ class Function(PolymorphicFunction):
         """The traced function's Relax IR as text."""
         return self.get_concrete_function(*args, **kwargs).module().script()
 
+    def ir(self, *args: Any, after: str | None = None, **kwargs: Any) -> Listing:
+        """The traced function's IR, a line a binding, with the user's lines at their ends; ``print`` it (docs/ir.md).
+
+        Tensors may be given as ``TensorSpec``; nothing is run. With ``after``, the name of a phase of the compiler
+        (``tvtf/passes/pipeline.py``), it is the IR that this phase leaves. It is coloured on a terminal and plain elsewhere;
+        notebooks show each value's type on hover.
+
+        >>> import tvtf as tf
+        >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))
+        >>> listing = dense.ir(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
+        >>> [line.code for line in listing.lines][1:]
+        ['  matmul: f32[8,2] = matmul(x, w)', '  relu = relu(matmul)', '  return relu']
+
+        Raises:
+          ValueError: there is no phase of that name.
+        """
+        from tvtf.frontend.function.inspection import lowered_ir, traced_ir
+
+        if after is None:
+            return traced_ir(self.get_concrete_function(*args, **kwargs), self.python_function)
+        return lowered_ir(self._instance_for(args, kwargs)[0], self.python_function, after)
+
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
         """What each kernel has to do in one call with these arguments: arithmetic, bytes, and the user's lines.
 
@@ -474,11 +497,15 @@ class Function(PolymorphicFunction):
         return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
+        instance, arguments = self._instance_for(args, kwargs)
+        return instance.code(), arguments
+
+    def _instance_for(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, Arguments]:
+        """What is compiled for these arguments, and they themselves."""
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        instance = concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
-        return instance.code(), arguments
+        return concrete if None in arguments.tensors else concrete.instance(arguments.tensors), arguments
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:

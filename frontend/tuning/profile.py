@@ -7,7 +7,7 @@ those of the real call. Arithmetic is counted in the kernels as written, before 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from math import prod
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 
 from tvtf.core.dlpack_view import handle_of, to_handle
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir.provenance import kernel_lines
 from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
 from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
@@ -110,25 +111,8 @@ def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set
         for phase in takewhile(lambda p: p.name != "schedule", phases(target)):
             mod = phase.run(mod)
             if phase.name == "fuse":
-                lines = _lines(mod)
+                lines = kernel_lines(mod)
     return {n.name_hint: f for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}, lines
-
-
-def _lines(mod: tvm.IRModule) -> dict[str, set[tuple[str, int]]]:
-    """The user's lines by kernel: those of a fused one are its parts'."""
-    found: dict[str, set[tuple[str, int]]] = {}
-    for name, func in mod.functions_items():
-        for call in _calls(func) if isinstance(func, relax.Function) else ():
-            fused = func.attrs is not None and "Primitive" in func.attrs
-            kernel = name.name_hint if fused else getattr(call.args[0], "name_hint", None) if call.args else None
-            if kernel is not None and call.span is not None:
-                found.setdefault(kernel, set()).add((call.span.source_name.name, call.span.line))
-    return found
-
-
-def _calls(func: relax.Function) -> Iterator[relax.Call]:
-    values = (binding.value for block in func.body.blocks for binding in block.bindings)
-    return (value for value in values if isinstance(value, relax.Call))
 
 
 def _flops(kernel: tirx.PrimFunc) -> int | None:
