@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
+from tvtf.ir.trace import compiling
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
@@ -150,7 +151,7 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
     """Runs all phases; what is left is bytecode and kernels to generate."""
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
-    with target, tvm.transform.PassContext(opt_level=3):
+    with target, tvm.transform.PassContext(opt_level=3), compiling():
         for number, phase in enumerate(phases(target, polls)):
             mod = watched(phase, number, mod, folder)
             if check is not None:
@@ -168,10 +169,10 @@ def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tupl
     names = [phase.name for phase in known]
     if last not in names:
         raise ValueError(f"there is no phase {last!r}; the phases are {', '.join(names)}")
-    with target, tvm.transform.PassContext(opt_level=3):
-        for phase in known[: names.index(last) + 1]:
+    for phase in known[: names.index(last) + 1]:
+        with target, tvm.transform.PassContext(opt_level=3), compiling():
             mod = phase.run(mod)
-            yield phase.name, mod
+        yield phase.name, mod
 
 
 def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -10,16 +10,20 @@ from tvtf.core.thread_state import state
 from tvtf.frontend.function.executor import donations, entry_module
 from tvtf.frontend.function.printed_names import argument_names, captured_names, result_labels
 from tvtf.frontend.host.leading_python import leading_call
+from tvtf.ir.drawing import Drawing, draw_module
 from tvtf.ir.entry import Entry, Result
 from tvtf.ir.listing import Listing
 from tvtf.ir.printer import print_module
-from tvtf.ir.provenance import UserLine, kernel_lines
+from tvtf.ir.provenance import UserLine, kernel_lines, kernel_parts
 from tvtf.ir.short_types import MOST_ELEMENTS, cut, numbers
-from tvtf.passes.pipeline import lower_through
+from tvtf.passes.pipeline import lower_through, phases
 from tvtf.runtime.target import target_of
 
 FUSED = "fuse"
 """The phase after which kernels have their names and calls still their lines."""
+DRAWN = "in-place"
+"""The phase after which kernels are drawn: they have the names under which they are timed, and no loops yet."""
+DRAWN_BEFORE = "native-loops"
 
 
 def traced_ir(concrete: Any, function: Callable[..., Any] | None) -> Listing:
@@ -35,20 +39,41 @@ def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -
     Raises:
       ValueError: there is no such phase.
     """
-    mod, lines = module_after(concrete, phase)
+    mod, lines, _ = module_after(concrete, phase)
     return print_module(mod, entry_of(concrete, function, lines))
 
 
-def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine]]]:
-    """The module after a phase, and the user's lines by kernel where that is known by then."""
+def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine]], dict[str, list[str]]]:
+    """The module after a phase, and where they are known by then the user's lines and the ops of each kernel, by its name."""
     leading = leading_call(concrete.graph, concrete.captures)
     mod = entry_module(concrete, leading, bool(concrete.graph.hopes))
     lines: dict[str, set[UserLine]] = {}
+    parts: dict[str, list[str]] = {}
     for name, lowered in lower_through(mod, target_of(state.device), phase):
         mod = lowered
         if name == FUSED:
-            lines = kernel_lines(mod)
-    return mod, lines
+            lines, parts = kernel_lines(mod), kernel_parts(mod)
+    return mod, lines, parts
+
+
+def draw(
+    concrete: Any, function: Callable[..., Any] | None, seconds: Mapping[str, float] | None, phase: str
+) -> Drawing:
+    """The drawing of a function's kernels, with their times where these are known.
+
+    Raises:
+      ValueError: there is no such phase, or it is one after which calls write into memory, so that no edges are left.
+    """
+    if phase in names_after(DRAWN_BEFORE):
+        raise ValueError(f"after {phase!r} values are places in memory: draw after {DRAWN!r}, or a phase before it")
+    mod, lines, parts = module_after(concrete, phase)
+    return draw_module(mod, entry_of(concrete, function, lines), parts, seconds)
+
+
+def names_after(first: str) -> list[str]:
+    """The names of a phase and of all that follow it."""
+    names = [phase.name for phase in phases(target_of(state.device))]
+    return names[names.index(first) :]
 
 
 def entry_of(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
     from tvtf.frontend.tuning.profile import KernelCost, Memory, Profile
     from tvtf.frontend.tuning.tune import Tuning
+    from tvtf.ir.drawing import Drawing
     from tvtf.ir.listing import Listing
 
 MSG_VARIABLES = (
@@ -418,6 +419,27 @@ class Function(PolymorphicFunction):
         if after is None:
             return traced_ir(self.get_concrete_function(*args, **kwargs), self.python_function)
         return lowered_ir(self._instance_for(args, kwargs)[0], self.python_function, after)
+
+    def draw(self, *args: Any, profile: Profile | bool = False, after: str = "in-place", **kwargs: Any) -> Drawing:
+        """The kernels of a call with these arguments as a graph in SVG: notebooks show it, ``.save(path)`` writes it.
+
+        Fused kernels are boxes that name their ops. With ``profile``, a result of :meth:`profile`, or True to time them now,
+        boxes tell their kernels' times, and darker ones take more. ``after`` an earlier phase, ``"simplify"``, it is the graph
+        of ops. Graphviz's ``dot`` lays it out where it is installed.
+
+        >>> import tvtf as tf
+        >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))
+        >>> dense.draw(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
+        <Drawing of <lambda>: 4 boxes; .save(path) writes it as SVG>
+
+        Raises:
+          ValueError: there is no phase of that name, or calls have no results any more after it.
+        """
+        from tvtf.frontend.function.inspection import draw
+
+        timed = self.profile(*args, **kwargs) if profile is True else profile
+        seconds = {kernel.name: kernel.seconds for kernel in timed.kernels} if timed else None
+        return draw(self._instance_for(args, kwargs)[0], self.python_function, seconds, after)
 
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
         """What each kernel has to do in one call with these arguments: arithmetic, bytes, and the user's lines.

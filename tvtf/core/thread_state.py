@@ -28,6 +28,7 @@ class ThreadState(threading.local):
         self.released_for_python: list[Any] = []  # the locks of calls of compiled code, which Python is called without
         self.unassignable: list[list[Any]] = []  # Variables that Python which compiled code calls may not assign
         self.depth = 0  # calls of Python by compiled code, one within the other
+        self.compiling: bool = False  # whether passes run: what they bind stands in no line of the user's
         self.quiet = _quiet_numpy()
 
 

@@ -31,12 +31,13 @@ class Page:
 
 
 class Returned(NamedTuple):
-    """A result: its label in the returned structure, its name and type in the signature, and its value."""
+    """A result: its label in the returned structure, its name and type in the signature, its value, the variable of that."""
 
     label: str
     name: str
     type: str
     value: list[Token]
+    var: Any
 
 
 class FunctionPrinter:
@@ -59,8 +60,8 @@ class FunctionPrinter:
         params = [self._param(p) for p in self.func.params]
         place = len(self.page.lines)
         self._bindings(bindings, self.func.body.body, self.depth + 1)
-        self._updates(outputs)
-        returned = self._returned(outputs)
+        self._print_updates(outputs)
+        returned = self.returned(outputs)
         header = signature(shown, params, [typed(r.label or r.name, r.type) for r in returned])
         self.page.lines[place:place] = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
         values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
@@ -77,9 +78,13 @@ class FunctionPrinter:
         return self.names[var]
 
     def _param(self, param: Any) -> list[Token]:
-        donated = self.is_main and param.name in self.page.entry.donated | {p.name for p in self._donated().values()}
         shown = typed(self.name_of(param), short_type(param.ty))
-        return [*shown, Token(" donated", "keyword")] if donated else shown
+        return [*shown, Token(" donated", "keyword")] if self.is_donated(param) else shown
+
+    def is_donated(self, param: Any) -> bool:
+        """Whether the function writes its result into a parameter's memory."""
+        by_attribute = any(param.same_as(p) for p in self._donated().values())
+        return by_attribute or (self.is_main and param.name in self.page.entry.donated)
 
     def _donated(self) -> dict[int, Any]:
         """The parameters that take an output's memory, by output."""
@@ -103,7 +108,7 @@ class FunctionPrinter:
     def _binding(self, binding: Any, items: list[Any] | None, depth: int) -> None:
         value = self.values.value(binding.value)
         target = self._target(binding.var, items, value.operands)
-        self._line(depth, [*target, *value.tokens], self._source(binding.value))
+        self._line(depth, [*target, *value.tokens], self.source(binding.value))
         for label, var in value.functions:
             self._nested(label, var, depth + 1)
 
@@ -139,13 +144,16 @@ class FunctionPrinter:
 
     # -- results
 
-    def _updates(self, outputs: Sequence[Any]) -> None:
-        """A line for each Variable that is given a new value."""
-        for output, param in self._donated().items():
-            new = self.values.operand(outputs[output])
-            self._line(self.depth + 1, [*self.values.operand(param), Token(" <- ", "keyword"), *new])
+    def updates(self, outputs: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """The parameters of Variables with the outputs that are their new values."""
+        return [(param, outputs[output]) for output, param in self._donated().items()]
 
-    def _returned(self, outputs: Sequence[Any]) -> list[Returned]:
+    def _print_updates(self, outputs: Sequence[Any]) -> None:
+        for param, new in self.updates(outputs):
+            arrow = Token(" <- ", "keyword")
+            self._line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
+
+    def returned(self, outputs: Sequence[Any]) -> list[Returned]:
         """What the user gets; of a function that no user calls, and where a pass has changed the results, all outputs."""
         given = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
         known = dict(zip(map(int, given), outputs))
@@ -157,14 +165,15 @@ class FunctionPrinter:
 
     def _result(self, result: Result, known: Mapping[int, Any]) -> Returned:
         if result.kind == "value":
-            return Returned(result.label, "", "", [Token(str(result.which), "literal")])
+            return Returned(result.label, "", "", [Token(str(result.which), "literal")], None)
         expr = known[result.which] if result.kind == "computed" else self.func.params[result.which]
-        name = self.name_of(expr) if isinstance(expr, relax.Var) else ""
-        return Returned(result.label, name, short_type(expr.ty), self.values.operand(expr))
+        var = expr if isinstance(expr, relax.Var) else None
+        name = "" if var is None else self.name_of(var)
+        return Returned(result.label, name, short_type(expr.ty), self.values.operand(expr), var)
 
     # -- lines
 
-    def _source(self, value: Any) -> str:
+    def source(self, value: Any) -> str:
         """The user's lines of a call; of a fused kernel, those of its parts."""
         if not isinstance(value, relax.Call):
             return ""

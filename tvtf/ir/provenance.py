@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
@@ -50,3 +51,14 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
             if kernel is not None and line is not None:
                 found.setdefault(kernel, set()).add(line)
     return found
+
+
+def kernel_parts(mod: Any) -> dict[str, list[str]]:
+    """The ops of each fused kernel, in order; read after ``fuse``, as :func:`kernel_lines`."""
+    fused = {v.name_hint: f for v, f in mod.functions_items() if f.attrs is not None and "Primitive" in f.attrs}
+    return {name: [_op_name(call) for call in calls_in(func) if call.args] for name, func in fused.items()}
+
+
+def _op_name(call: relax.Call) -> str:
+    """The op that a kernel was before it got a number."""
+    return re.sub(r"_\d+$", "", str(getattr(call.args[0], "name_hint", call.op)))

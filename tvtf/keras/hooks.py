@@ -117,7 +117,7 @@ def _build_once(module: ModuleType) -> None:
 
 
 STEPS_ON_ITERATOR = "multi_step_on_iterator"
-WATCHED = ("ir", "relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
+WATCHED = ("ir", "draw", "relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
 """What a ``tf.function`` tells of its code."""
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "loss=tf.keras.losses.mean_squared_error"
