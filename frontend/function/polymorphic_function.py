@@ -18,12 +18,14 @@ from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.function.retrace_log import RetraceLog, calls_of
+from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
 
 if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
-    from tvtf.frontend.tuning.profile import KernelCost, Memory, Profile
+    from tvtf.frontend.tuning.kernel_cost import KernelCost
+    from tvtf.frontend.tuning.memory_use import Memory
+    from tvtf.frontend.tuning.profile import Profile
     from tvtf.frontend.tuning.tune import Tuning
     from tvtf.ir.drawing import Drawing
     from tvtf.ir.listing import Listing
@@ -376,8 +378,10 @@ class Function(PolymorphicFunction):
         """How often the Python function has been traced."""
         return self.log.count
 
-    def explain_retraces(self) -> str:
-        """One line for each trace after the first: which argument changed, from what to what.
+    def explain_retraces(self) -> RetraceReport:
+        """A text with a line for each trace after the first: which argument changed, from what to what.
+
+        A terminal and a notebook show it as a table, with what to do about it.
 
         >>> import tvtf as tf
         >>> square = tf.function(lambda x: x * x)
@@ -452,7 +456,7 @@ class Function(PolymorphicFunction):
         >>> kernel.name, kernel.flops, kernel.bytes
         ('matmul', 128, 224)
         """
-        from tvtf.frontend.tuning.profile import costs
+        from tvtf.frontend.tuning.kernel_cost import costs
 
         return costs(self._code_for(args, kwargs)[0].module())
 
@@ -464,7 +468,7 @@ class Function(PolymorphicFunction):
         >>> product.memory(tf.TensorSpec([16, 16]))
         Memory(arguments=1024, results=1024, arena=1024, live=1024, unplanned=0)
         """
-        from tvtf.frontend.tuning.profile import memory
+        from tvtf.frontend.tuning.memory_use import memory
 
         return memory(self._code_for(args, kwargs)[0].module())
 

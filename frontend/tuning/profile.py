@@ -1,48 +1,35 @@
-"""Where a compiled function's time goes: seconds of each kernel, its arithmetic and bytes, and the user's lines.
+"""Where a compiled function's time goes: seconds of each kernel beside what it has to do.
 
 Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and threads are
-those of the real call. Arithmetic is counted in the kernels as written, before they are scheduled.
+those of the real call.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
-from math import prod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tvm
-from tvm import tirx
 
+from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.dlpack_view import handle_of, to_handle
-from tvtf.core.tvm_visitor import structural_walk
-from tvtf.ir.provenance import kernel_lines
-from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
-from tvtf.passes.pipeline import phases
-from tvtf.passes.schedule.cpu.access import FREE_CALLS
-from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
-from tvtf.runtime.target import host_target
+from tvtf.frontend.tuning.kernel_cost import KernelCost, costs
+from tvtf.ir.provenance import show_lines
 from tvtf.state.variable import Variable
 
-ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 RUN_KERNEL = 0
 """What an instrument answers, before and after a call, to let the machine go on."""
-
-
-class KernelCost(NamedTuple):
-    """What one call of a kernel has to do; None where only the run knows the sizes, or the kernel is no loop nest.
-
-    ``flops`` counts arithmetic on floats, but no comparisons and choices; ``bytes`` is every operand and result once;
-    ``lines`` are the user's ``(file, line)``.
-    """
-
-    name: str
-    flops: int | None
-    bytes: int | None
-    lines: tuple[tuple[str, int], ...]
+NO_KERNELS = "A call runs no kernels: nothing is computed"
+PROFILE_COLUMNS = [
+    Column("kernel"),
+    *(Column(title, is_number=True) for title in ("us", "share", "calls", "GFLOP/s", "GB/s")),
+    Column("lines"),
+]
 
 
 class KernelTime(NamedTuple):
@@ -77,116 +64,49 @@ class Profile(NamedTuple):
         """All parts together."""
         return sum(k.seconds for k in self.kernels)
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The plain table, wherever it is printed."""
         head = f"{'us':>10} {'share':>6} {'calls':>6} {'GF/s':>7} {'GB/s':>7}  kernel"
         return "\n".join([head, *(self._line(k) for k in self.kernels)])
 
     def _line(self, k: KernelTime) -> str:
         rates = f"{_short(k.gigaflops):>7} {_short(k.gigabytes):>7}"
-        return f"{k.seconds * 1e6:10.1f} {k.seconds / self.seconds:6.1%} {k.calls:6} {rates}  {k.name}{_places(k.cost)}"
+        places = "".join(f"  {place}" for place in _places(k.cost))
+        return f"{k.seconds * 1e6:10.1f} {k.seconds / self.seconds:6.1%} {k.calls:6} {rates}  {k.name}{places}"
+
+    def __str__(self) -> str:
+        return as_printed(self.text, self.__rich__())
+
+    def __rich__(self) -> RenderableType:
+        return self._table().rich()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        caption = f"A call took {self.seconds * 1e6:,.1f} us in these kernels and parts of the machine, slowest first:"
+        return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
+
+    def _row(self, k: KernelTime) -> list[str]:
+        rates = _short(k.gigaflops), _short(k.gigabytes)
+        share = f"{k.seconds / self.seconds:.1%}"
+        return [
+            k.name,
+            f"{k.seconds * 1e6:,.1f}",
+            share,
+            str(k.calls),
+            *rates,
+            show_lines(k.cost.lines if k.cost else ()),
+        ]
 
 
 def _short(rate: float | None) -> str:
     return "" if rate is None else f"{rate:.1f}"
 
 
-def _places(cost: KernelCost | None) -> str:
-    return "".join(f"  {Path(file).name}:{line}" for file, line in (cost.lines if cost else ()))
-
-
-# -- costs
-
-
-def costs(mod: tvm.IRModule) -> list[KernelCost]:
-    """The cost of each kernel that a traced module becomes, in the order of their names."""
-    kernels, lines = _kernels(mod)
-    return [KernelCost(n, _flops(k), _bytes(k), tuple(sorted(lines.get(n, ())))) for n, k in sorted(kernels.items())]
-
-
-def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """The kernels before they are scheduled; lines are read before fused kernels become one."""
-    lines: dict[str, set[tuple[str, int]]] = {}
-    target = host_target()
-    with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "schedule", phases(target)):
-            mod = phase.run(mod)
-            if phase.name == "fuse":
-                lines = kernel_lines(mod)
-    return {n.name_hint: f for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}, lines
-
-
-def _flops(kernel: tirx.PrimFunc) -> int | None:
-    read = read_kernel(kernel)
-    if read is None or not all(isinstance(stage, Stage) for stage in read.stages):
-        return None
-    return _total(_stage_flops(stage) for stage in read.stages if isinstance(stage, Stage))
-
-
-def _stage_flops(stage: Stage) -> int | None:
-    sizes = [axis.size for axis in stage.axes]
-    return None if None in sizes else prod(s for s in sizes if s is not None) * _arithmetic(stage.value)
-
-
-def _arithmetic(value: Any) -> int:
-    """Floating-point operations of an expression; those that compute indices are on integers."""
-    found: list[Any] = []
-    structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
-    return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)
-
-
-def _is_free(node: Any) -> bool:
-    """Calls that choose or reinterpret values."""
-    return isinstance(node, tvm.ir.Call) and str(getattr(node.op, "name", "")) in FREE_CALLS
-
-
-def _bytes(kernel: tirx.PrimFunc) -> int | None:
-    return _total(_buffer_bytes(p.ty) for p in kernel.params if hasattr(p.ty, "shape"))
-
-
-def _buffer_bytes(buffer: Any) -> int | None:
-    if not all(isinstance(d, tirx.IntImm) for d in buffer.shape):
-        return None
-    return prod(int(d) for d in buffer.shape) * max(1, buffer.dtype.dtype.bits // 8)
-
-
-def _total(amounts: Iterable[int | None]) -> int | None:
-    known = list(amounts)
-    return None if None in known else sum(a for a in known if a is not None)
-
-
-# -- memory
-
-
-class Memory(NamedTuple):
-    """Bytes that one call needs: those of its arguments and Variables, of results in memory of their own, and of the arena.
-
-    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates that
-    are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
-    """
-
-    arguments: int
-    results: int
-    arena: int
-    live: int
-    unplanned: int
-
-
-def memory(mod: tvm.IRModule) -> Memory:
-    """What the memory plan of a traced module comes to."""
-    target = host_target()
-    with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "memory", phases(target)):
-            mod = mod if phase.name == "schedule" else phase.run(mod)
-    main = mod["main"]
-    attrs = dict(main.attrs)
-    allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
-    known = [size for size in allocated if size is not None]
-    arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
-    arena, live = (int(attrs.get(name, 0)) for name in (SIZE, LIVE))
-    return Memory(arguments, sum(known), arena, live, len(allocated) - len(known))
-
-
-# -- times
+def _places(cost: KernelCost | None) -> list[str]:
+    return [f"{Path(file).name}:{line}" for file, line in (cost.lines if cost else ())]
 
 
 class Stopwatch:

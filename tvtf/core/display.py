@@ -27,6 +27,12 @@ def on_terminal(renderable: RenderableType) -> str | None:
     return captured.get().rstrip("\n")
 
 
+def as_printed(text: str, renderable: RenderableType) -> str:
+    """What ``print`` shows of something: as rich draws it on a terminal, its plain text elsewhere."""
+    coloured = on_terminal(renderable)
+    return text if coloured is None else coloured
+
+
 class Displayed:
     """Base of results that people read: ``print`` colours them on a terminal, notebooks show their HTML."""
 
@@ -39,8 +45,7 @@ class Displayed:
         return self.text
 
     def __str__(self) -> str:
-        coloured = on_terminal(self.__rich__())
-        return self.text if coloured is None else coloured
+        return as_printed(self.text, self.__rich__())
 
 
 class Column(NamedTuple):
