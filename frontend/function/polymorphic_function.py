@@ -399,8 +399,11 @@ class Function(PolymorphicFunction):
         raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
-        """The traced function's Relax IR as text."""
-        return self.get_concrete_function(*args, **kwargs).module().script()
+        """The traced function's Relax IR as TVMScript, which ``tvtf.ir.script.parse`` reads back; :meth:`ir` is for people."""
+        load_tvm()
+        from tvtf.ir.script import script
+
+        return script(self.get_concrete_function(*args, **kwargs).module())
 
     def ir(self, *args: Any, after: str | None = None, **kwargs: Any) -> Listing:
         """The traced function's IR, a line a binding, with the user's lines at their ends; ``print`` it (docs/ir.md).

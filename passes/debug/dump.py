@@ -12,6 +12,7 @@ import tvm
 
 from tvtf.core.thread_state import dials
 from tvtf.ir.printer import print_module
+from tvtf.ir.script import script
 
 seconds: dict[str, float] = {}
 """Time spent in each phase by this process."""
@@ -60,7 +61,7 @@ def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
 
 def shown(mod: tvm.IRModule) -> str:
     """The module as people read it; loop nests, which that leaves out, are read in TVMScript."""
-    return str(mod.script()) if has_kernels(mod) else print_module(mod).text
+    return script(mod) if has_kernels(mod) else print_module(mod).text
 
 
 def has_kernels(mod: tvm.IRModule) -> bool:

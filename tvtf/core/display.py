@@ -104,4 +104,4 @@ class Table:
 
 
 def _cell(tag: str, text: str, column: Column) -> str:
-    return f'<{tag} style="text-align: {"right" if column.is_number else "left"}">{escape(text)}</{tag}>'
+    return f'<{tag} style="padding: 2px 10px; text-align: {"right" if column.is_number else "left"}">{escape(text)}</{tag}>'
