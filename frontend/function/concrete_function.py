@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir
@@ -35,6 +35,10 @@ from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
 from tvtf.state.variable import Variable
+
+if TYPE_CHECKING:
+    from tvtf.frontend.tuning.profile import Profile
+    from tvtf.ir.drawing import Drawing
 
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
@@ -193,6 +197,13 @@ class ConcreteFunction(function_types.ConcreteFunction):
           ValueError: the function is of unknown rank, or of unknown sizes that it needs.
         """
         self._require_scope()
+        self.require_known_ranks()
+        if self._compiled is None:
+            self._compiled = executor.Compiled(self)
+        return self._compiled
+
+    def require_known_ranks(self) -> None:
+        """Raises ValueError where code can't be made: the function is of unknown rank, or of unknown sizes that it needs."""
         if self._of_python.specs:
             raise ValueError(
                 f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
@@ -206,9 +217,6 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
                 "ones: give tensors, or specs with all their dims"
             )
-        if self._compiled is None:
-            self._compiled = executor.Compiled(self)
-        return self._compiled
 
     def is_blind_to(self, tapes: Sequence[Any]) -> bool:
         """Whether a tape watches a tensor whose value was written into the code: it would see no gradient by it."""
@@ -334,6 +342,21 @@ class ConcreteFunction(function_types.ConcreteFunction):
         from tvtf.frontend.function.inspection import lowered_ir, traced_ir
 
         return traced_ir(self, self.python) if after is None else lowered_ir(self, self.python, after)
+
+    def draw(self, profile: Profile | None = None, after: str = "in-place") -> Drawing:
+        """Its kernels as :meth:`Function.draw` draws them, with the times of a profile where one is given.
+
+        >>> import tvtf as tf
+        >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([8]))
+        >>> double.draw()
+        <Drawing of <lambda>: 3 boxes; .save(path) writes it as SVG>
+
+        Raises:
+          ValueError: there is no phase of that name, or calls have no results any more after it.
+        """
+        from tvtf.frontend.function.inspection import draw, kernel_seconds
+
+        return draw(self, self.python, kernel_seconds(profile), after)
 
     @property
     def inputs(self) -> list[SymbolicTensor]:

@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.executor import donations, entry_module
-from tvtf.frontend.function.printed_names import argument_names, captured_names, result_labels
+from tvtf.frontend.function.printed_names import argument_names, captured_names, result_labels, variable_argument_names
 from tvtf.frontend.host.leading_python import leading_call
 from tvtf.ir.drawing import Drawing, draw_module
 from tvtf.ir.entry import Entry, Result
@@ -45,6 +45,7 @@ def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -
 
 def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine]], dict[str, list[str]]]:
     """The module after a phase, and where they are known by then the user's lines and the ops of each kernel, by its name."""
+    concrete.require_known_ranks()
     leading = leading_call(concrete.graph, concrete.captures)
     mod = entry_module(concrete, leading, bool(concrete.graph.hopes))
     lines: dict[str, set[UserLine]] = {}
@@ -70,6 +71,11 @@ def draw(
     return draw_module(mod, entry_of(concrete, function, lines), parts, seconds)
 
 
+def kernel_seconds(profile: Any) -> dict[str, float] | None:
+    """The seconds of each kernel in a profile, by name; None where there is none."""
+    return {kernel.name: kernel.seconds for kernel in profile.kernels} if profile else None
+
+
 def names_after(first: str) -> list[str]:
     """The names of a phase and of all that follow it."""
     names = [phase.name for phase in phases(target_of(state.device))]
@@ -84,6 +90,7 @@ def entry_of(
     params = [p._var.name for p in graph.all_params]
     captured = {inner._var.name: outer for outer, inner in graph.captures}
     names = argument_names(concrete.arguments, params[: len(graph.params)]) | captured_names(function, captured)
+    names |= variable_argument_names(concrete.arguments, captured)
     donated = frozenset(params[place] for _, place in donations(graph, results.updates))
     labels = result_labels(results.structure)
     shown = [Result(label, kind, _shown(which)) for label, (kind, which) in zip(labels, results.leaves)]

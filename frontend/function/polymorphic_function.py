@@ -442,10 +442,9 @@ class Function(PolymorphicFunction):
         Raises:
           ValueError: there is no phase of that name, or calls have no results any more after it.
         """
-        from tvtf.frontend.function.inspection import draw
+        from tvtf.frontend.function.inspection import draw, kernel_seconds
 
-        timed = self.profile(*args, **kwargs) if profile is True else profile
-        seconds = {kernel.name: kernel.seconds for kernel in timed.kernels} if timed else None
+        seconds = kernel_seconds(self.profile(*args, **kwargs) if profile is True else profile)
         return draw(self._instance_for(args, kwargs)[0], self.python_function, seconds, after)
 
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:

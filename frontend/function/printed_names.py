@@ -80,6 +80,13 @@ def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
     return found
 
 
+def variable_argument_names(arguments: Arguments, captures: Mapping[str, Any]) -> dict[str, str]:
+    """The names of Variables that are arguments: those of the parameters."""
+    names = [leaf.name for leaf in arguments.leaves if isinstance(leaf.value, Variable)]
+    positions = {name: value.position for name, value in captures.items() if getattr(value, "is_argument", False)}
+    return {name: names[position] for name, position in positions.items()}
+
+
 def result_labels(structure: Any) -> list[str]:
     """A name for each flat result: its key or field, "" where it only has a place in a tuple.
 

@@ -131,6 +131,11 @@ def test_names_are_escaped():
     assert {"<lambda>", "<b>&v"} <= set(texts)
 
 
+def test_a_concrete_function_is_drawn_too():
+    function, arguments = programs.mlp_step()
+    assert function.get_concrete_function(*arguments).draw().svg == function.draw(*arguments).svg
+
+
 def test_the_same_program_gives_the_same_drawing():
     assert draw(programs.mlp_step).svg == draw(programs.mlp_step).svg
 

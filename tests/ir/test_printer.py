@@ -202,6 +202,40 @@ def test_unknown_ranks_are_printed():
     assert second.startswith("  waiting = waiting(x, x)  # test_printer.py:")
 
 
+def test_code_that_waits_for_a_rank_has_no_phases():
+    with pytest.raises(ValueError, match="traced for arguments of unknown rank; code is compiled for a known one"):
+        tf.function(lambda x: x + x).ir(tf.TensorSpec(None), after="fuse")
+
+
+def test_variables_among_the_arguments_have_the_parameters_names():
+    @tf.function
+    def add(total, x):
+        total.assign_add(x)
+
+    assert (
+        add.ir(tf.Variable(1.0), tf.TensorSpec([])).text.splitlines()[0] == "add(x: f32[], total: f32[] donated) -> ()"
+    )
+
+
+def test_passed_in_constants_have_the_users_names():
+    table = tf.ones([40])
+    assert "table: f32[40]" in tf.function(lambda x: x + table).ir(tf.TensorSpec([40])).text
+
+
+def test_constants_that_fill_a_line_are_shown_by_type():
+    text = tf.function(lambda x: x + [1.2345678, 2.3456789, 3.4567891, 4.5678912]).ir(tf.TensorSpec([4])).text
+    assert "add(x, constant f32[4])" in text
+
+
+def test_python_that_is_called_is_shown():
+    @tf.function
+    def host(x):
+        return tf.py_function(lambda v: v, [x], tf.TensorSpec([2]))
+
+    assert "call_python(" in host.ir(tf.TensorSpec([2])).text
+    assert host.ir(tf.TensorSpec([2]), after="align").text
+
+
 def test_functions_used_twice_are_printed_once():
     @tf.function
     def inner(x):

@@ -76,16 +76,15 @@ def short_buffer(param: Any) -> str:
 
 
 def literal(constant: ir.Constant) -> str:
-    """A constant: its numbers where they are few, else its type; texts and numbers of lowered calls are constants, too."""
+    """A constant: its numbers where they fit in a line, else its type; texts and numbers of lowered calls are constants, too."""
     value = constant.value
     if isinstance(value, str):
         return cut(repr(str(value)))
     if not hasattr(value, "numpy"):
         return short_dtype(str(value)) if isinstance(value, tvm_ffi.dtype) else str(value)
     array = np.asarray(value.numpy())
-    if array.size > MOST_ELEMENTS:
-        return f"constant {short_type(constant.ty)}"
-    return numbers(array.tolist(), array.dtype)
+    text = numbers(array.tolist(), array.dtype) if array.size <= MOST_ELEMENTS else ""
+    return text if 0 < len(text) <= MOST_CHARACTERS else f"constant {short_type(constant.ty)}"
 
 
 def cut(text: str) -> str:
