@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
+from tvtf.ir.trace import compiling
 from tvtf.passes.analysis.loop_op import MarkPrivate
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
@@ -155,12 +156,28 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
     """Runs all phases; bytecode and machine code are generated from the result."""
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
-    with target, tvm.transform.PassContext(opt_level=3):
+    with target, tvm.transform.PassContext(opt_level=3), compiling():
         for number, phase in enumerate(phases(target, polls)):
             mod = watched(phase, number, mod, folder)
             if check is not None:
                 check.after(phase.name, mod)
     return mod
+
+
+def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
+    """The module after each phase, with the phase's name, until the one called ``last``.
+
+    Raises:
+      ValueError: no phase has that name; the text lists those that there are.
+    """
+    known = phases(target)
+    names = [phase.name for phase in known]
+    if last not in names:
+        raise ValueError(f"there is no phase {last!r}; the phases are {', '.join(names)}")
+    for phase in known[: names.index(last) + 1]:
+        with target, tvm.transform.PassContext(opt_level=3), compiling():
+            mod = phase.run(mod)
+        yield phase.name, mod
 
 
 def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:

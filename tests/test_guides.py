@@ -74,3 +74,13 @@ def test_tensorflow_is_tvtf_as_the_guide_tells():
     (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "exec.md").read_text(), re.DOTALL)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "2.21.0\ntensorflow\nTrue\n[[1, 2], 3]\n"
+
+
+def test_the_ir_is_as_the_guide_shows_it(tmp_path):
+    """The guide's blocks are one file, whose lines the printed IR names; each is followed by what it prints."""
+    pairs = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", (DOCS / "ir.md").read_text(), re.DOTALL)
+    (tmp_path / "train.py").write_text("".join(program for program, _ in pairs))
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(printed for _, printed in pairs)
+    assert (tmp_path / "timed.svg").read_text().startswith("<svg")

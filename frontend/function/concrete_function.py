@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir
@@ -31,10 +31,15 @@ from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, found_run
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
+from tvtf.ir.listing import Listing
 from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
 from tvtf.state.variable import Variable
+
+if TYPE_CHECKING:
+    from tvtf.frontend.tuning.profile import Profile
+    from tvtf.ir.drawing import Drawing
 
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
@@ -58,6 +63,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
         self.created_variables = False
         self._signature = inspect.Signature()
+        self.python: Callable[..., Any] | None = None
+        """The Python function that was traced, where there is one."""
         self._compiled: executor.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
@@ -82,6 +89,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         with variables_allowed(function) as creation:
             concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
         concrete.created_variables = creation.created
+        concrete.python = function.python_function
         for observer in observers:
             observer(concrete)
         return concrete
@@ -196,6 +204,13 @@ class ConcreteFunction(function_types.ConcreteFunction):
           ValueError: the function is of unknown rank, or of unknown sizes that it needs.
         """
         self._require_scope()
+        self.require_known_ranks()
+        if self._compiled is None:
+            self._compiled = executor.Compiled(self)
+        return self._compiled
+
+    def require_known_ranks(self) -> None:
+        """Raises ValueError where code can't be made: the function is of unknown rank, or of unknown sizes that it needs."""
         if self._of_python.specs:
             raise ValueError(
                 f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
@@ -209,9 +224,6 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
                 "ones: give tensors, or specs with all their dims"
             )
-        if self._compiled is None:
-            self._compiled = executor.Compiled(self)
-        return self._compiled
 
     def is_blind_to(self, tapes: Sequence[Any]) -> bool:
         """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost.
@@ -330,6 +342,36 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     def module(self) -> Any:
         return self.graph.module()
+
+    def ir(self, after: str | None = None) -> Listing:
+        """Its IR as :meth:`Function.ir` shows it: as traced, or ``after`` a phase of the compiler.
+
+        >>> import tvtf as tf
+        >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([None]))
+        >>> [line.code for line in double.ir().lines][1:]
+        ['  add = add(x, x)', '  return add']
+
+        Raises:
+          ValueError: there is no phase of that name.
+        """
+        from tvtf.frontend.function.inspection import lowered_ir, traced_ir
+
+        return traced_ir(self, self.python) if after is None else lowered_ir(self, self.python, after)
+
+    def draw(self, profile: Profile | None = None, after: str = "in-place") -> Drawing:
+        """Its kernels as :meth:`Function.draw` draws them, with the times of a profile where one is given.
+
+        >>> import tvtf as tf
+        >>> double = tf.function(lambda x: x + x).get_concrete_function(tf.TensorSpec([8]))
+        >>> double.draw()
+        <Drawing of <lambda>: 3 boxes; .save(path) writes it as SVG>
+
+        Raises:
+          ValueError: there is no phase of that name, or calls have no results any more after it.
+        """
+        from tvtf.frontend.function.inspection import draw, kernel_seconds
+
+        return draw(self, self.python, kernel_seconds(profile), after)
 
     @property
     def inputs(self) -> list[SymbolicTensor]:

@@ -24,7 +24,7 @@ from tvtf.frontend.control_flow.effects_once import EffectReplay
 from tvtf.frontend.control_flow.rematerialize import dims_in, is_given
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
-from tvtf.frontend.host.leading_python import leading_call, without_leading
+from tvtf.frontend.host.leading_python import LeadingCall, leading_call, without_leading
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
 from tvtf.ops.host import released_for_python, tell_machine
@@ -355,6 +355,23 @@ class Code(NamedTuple):
     outputs: list[int]
 
 
+def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tuple[int, int]]:
+    """Outputs that are Variables' new values, with the parameters whose memory they take."""
+    first = len(graph.params)
+    place = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
+    return [(index, place[id(variable)]) for variable, index in updates]
+
+
+def entry_module(concrete: Any, leading: LeadingCall | None, hopeful: bool) -> Any:
+    """The module of a traced function as it is compiled, with what is donated and known of its parameters."""
+    graph = concrete.graph
+    first = len(graph.params)
+    constants = {first + i: capture for i, capture in enumerate(concrete.captures) if is_constant(capture)}
+    known = {TRIANGLES: described(constants)}
+    entry = graph.entry(donations(graph, concrete.results.updates), list(constants), known, hopeful)
+    return without_leading(entry, leading)
+
+
 class OtherSizes(Exception):
     """Raised when code for speculated equal sizes is called with others; it has done nothing yet."""
 
@@ -395,17 +412,8 @@ class Compiled:
         self.code()
 
     def module(self) -> Any:
-        """Returns the module to compile: the traced function with its donations."""
-        first = len(self.graph.params)
-        constants = {first + i: capture for i, capture in enumerate(self.captures) if is_constant(capture)}
-        known = {TRIANGLES: described(constants)}
-        entry = self.graph.entry(self._donations(self.graph), list(constants), known, self.speculative)
-        return without_leading(entry, self.leading)
-
-    def _donations(self, graph: Graph) -> list[tuple[int, int]]:
-        first = len(graph.params)
-        place = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
-        return [(index, place[id(variable)]) for variable, index in self.updates]
+        """What is compiled: the traced function, with what is donated."""
+        return entry_module(self.concrete, self.leading, self.speculative)
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         if self.leading is None:

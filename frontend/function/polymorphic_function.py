@@ -18,13 +18,17 @@ from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.function.retrace_log import RetraceLog, calls_of
+from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
 
 if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
-    from tvtf.frontend.tuning.profile import KernelCost, Memory, Profile
+    from tvtf.frontend.tuning.kernel_cost import KernelCost
+    from tvtf.frontend.tuning.memory_use import Memory
+    from tvtf.frontend.tuning.profile import Profile
     from tvtf.frontend.tuning.tune import Tuning
+    from tvtf.ir.drawing import Drawing
+    from tvtf.ir.listing import Listing
 
 MSG_VARIABLES = (
     "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
@@ -406,8 +410,10 @@ class Function(PolymorphicFunction):
         """Returns how often the Python function has been traced."""
         return self.log.count
 
-    def explain_retraces(self) -> str:
-        """Returns one line per trace after the first: which argument changed, and how.
+    def explain_retraces(self) -> RetraceReport:
+        """A text with a line for each trace after the first: which argument changed, from what to what.
+
+        A terminal and a notebook show it as a table, with what to do about it.
 
         >>> import tvtf as tf
         >>> square = tf.function(lambda x: x * x)
@@ -425,8 +431,53 @@ class Function(PolymorphicFunction):
         raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
-        """Returns the traced function's Relax IR as text."""
-        return self.get_concrete_function(*args, **kwargs).module().script()
+        """The traced function's Relax IR as TVMScript, which ``tvtf.ir.script.parse`` reads back; :meth:`ir` is for people."""
+        load_tvm()
+        from tvtf.ir.script import script
+
+        return script(self.get_concrete_function(*args, **kwargs).module())
+
+    def ir(self, *args: Any, after: str | None = None, **kwargs: Any) -> Listing:
+        """The traced function's IR, a line a binding, with the user's lines at their ends; ``print`` it (docs/ir.md).
+
+        Tensors may be given as ``TensorSpec``; nothing is run. With ``after``, the name of a phase of the compiler
+        (``tvtf/passes/pipeline.py``), it is the IR that this phase leaves. It is coloured on a terminal and plain elsewhere;
+        notebooks show each value's type on hover.
+
+        >>> import tvtf as tf
+        >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))
+        >>> listing = dense.ir(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
+        >>> [line.code for line in listing.lines][1:]
+        ['  matmul: f32[8,2] = matmul(x, w)', '  relu = relu(matmul)', '  return relu']
+
+        Raises:
+          ValueError: there is no phase of that name.
+        """
+        from tvtf.frontend.function.inspection import lowered_ir, traced_ir
+
+        if after is None:
+            return traced_ir(self.get_concrete_function(*args, **kwargs), self.python_function)
+        return lowered_ir(self._instance_for(args, kwargs)[0], self.python_function, after)
+
+    def draw(self, *args: Any, profile: Profile | bool = False, after: str = "in-place", **kwargs: Any) -> Drawing:
+        """The kernels of a call with these arguments as a graph in SVG: notebooks show it, ``.save(path)`` writes it.
+
+        Fused kernels are boxes that name their ops. With ``profile``, a result of :meth:`profile`, or True to time them now,
+        boxes tell their kernels' times, and darker ones take more. ``after`` an earlier phase, ``"simplify"``, it is the graph
+        of ops. Graphviz's ``dot`` lays it out where it is installed.
+
+        >>> import tvtf as tf
+        >>> dense = tf.function(lambda x, w: tf.nn.relu(x @ w))
+        >>> dense.draw(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
+        <Drawing of <lambda>: 4 boxes; .save(path) writes it as SVG>
+
+        Raises:
+          ValueError: there is no phase of that name, or calls have no results any more after it.
+        """
+        from tvtf.frontend.function.inspection import draw, kernel_seconds
+
+        seconds = kernel_seconds(self.profile(*args, **kwargs) if profile is True else profile)
+        return draw(self._instance_for(args, kwargs)[0], self.python_function, seconds, after)
 
     def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
         """Returns the work of each kernel in one call with these arguments: arithmetic, bytes, and the user's lines.
@@ -439,7 +490,7 @@ class Function(PolymorphicFunction):
         >>> kernel.name, kernel.flops, kernel.bytes
         ('matmul', 128, 224)
         """
-        from tvtf.frontend.tuning.profile import costs
+        from tvtf.frontend.tuning.kernel_cost import costs
 
         return costs(self._code_for(args, kwargs)[0].module())
 
@@ -451,7 +502,7 @@ class Function(PolymorphicFunction):
         >>> product.memory(tf.TensorSpec([16, 16]))
         Memory(arguments=1024, results=1024, arena=1024, live=1024, unplanned=0)
         """
-        from tvtf.frontend.tuning.profile import memory
+        from tvtf.frontend.tuning.memory_use import memory
 
         return memory(self._code_for(args, kwargs)[0].module())
 
@@ -507,12 +558,15 @@ class Function(PolymorphicFunction):
         return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
-        """Returns the compiled code for these arguments, and the arguments."""
+        instance, arguments = self._instance_for(args, kwargs)
+        return instance.code(), arguments
+
+    def _instance_for(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, Arguments]:
+        """What is compiled for these arguments, and they themselves."""
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        instance = concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
-        return instance.code(), arguments
+        return concrete if None in arguments.tensors else concrete.instance(arguments.tensors), arguments
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:

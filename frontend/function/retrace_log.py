@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.log import logger
 from tvtf.core.thread_state import dials
 from tvtf.frontend.function.signature import Arguments, Leaf
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 TOO_MANY, LAST_CALLS, MOST_WARNINGS = 5, 10, 2
 """TensorFlow warns at this many traces within so many calls, and at most so often (``_FrequentTracingDetector``)."""
@@ -23,6 +28,7 @@ OFTEN = (
 """TensorFlow's text, with the reason of the last trace and a remedy."""
 
 ANEW = "a function made anew"
+CREATED_VARIABLES = "the first call created Variables"
 
 
 class Calls:
@@ -69,6 +75,51 @@ def calls_of(python_function: Any) -> Calls:
         return Calls()
 
 
+class Retrace(NamedTuple):
+    """A trace after the first: its number, why it was made, and how to do without it, where that can be told."""
+
+    number: int
+    reason: str
+    cure: str = ""
+
+
+class RetraceReport(str):
+    """Why a function was traced again: a line for each trace after the first; a table on terminals and in notebooks.
+
+    >>> report = RetraceReport("step", 2, [Retrace(2, CREATED_VARIABLES)])
+    >>> print(report.table.text)
+    step was traced twice: the first call created Variables
+    >>> str.__str__(report)
+    'trace 2: the first call created Variables'
+    """
+
+    table: Table
+
+    def __new__(cls, name: str, count: int, retraces: Sequence[Retrace]) -> RetraceReport:
+        lines = [f"trace {r.number}: {r.reason}" for r in retraces]
+        report = super().__new__(cls, "\n".join(lines) or f"{name!r} was traced {count} time(s), never again")
+        report.table = _table(name, count, retraces)
+        return report
+
+    def __str__(self) -> str:
+        return as_printed(super().__str__(), self.table.rich())
+
+    def __rich__(self) -> RenderableType:
+        return self.table.rich()
+
+    def _repr_html_(self) -> str:
+        return self.table.html()
+
+
+def _table(name: str, count: int, retraces: Sequence[Retrace]) -> Table:
+    """A sentence where one reason is all there is to tell, else a row for each."""
+    times = {0: "not traced yet", 1: "traced once", 2: "traced twice"}.get(count, f"traced {count} times")
+    rows = [[str(r.number), r.reason, r.cure] for r in retraces]
+    if len(retraces) == 1 and not retraces[0].cure:
+        times, rows = f"{times}: {retraces[0].reason}", []
+    return Table(f"{name} was {times}", [Column("trace", True), Column("why"), Column("to avoid it")], rows)
+
+
 class RetraceLog:
     """The traces of one function with their reasons."""
 
@@ -76,7 +127,7 @@ class RetraceLog:
         self.name = name
         self.signature = signature
         self.count = 0
-        self.reasons: list[str] = []
+        self.retraces: list[Retrace] = []
         self.reason = ""  # of the last trace
 
     def record(self, arguments: Arguments, earlier: list[Arguments]) -> None:
@@ -84,20 +135,21 @@ class RetraceLog:
         self.count += 1
         reason = self.reason = self._reason(arguments, earlier)
         if reason:
-            self.reasons.append(f"trace {self.count}: {reason}")
+            self.retraces.append(Retrace(self.count, reason, cure(reason)))
         if dials.debug >= 1:
             print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
 
     def again(self) -> None:
         """Counts a second first trace: one that created Variables is repeated, and TensorFlow counts both."""
         self.count += 1
+        self.note(CREATED_VARIABLES)
 
     def note(self, reason: str) -> None:
         """Records a reason for the next trace other than its arguments."""
-        self.reasons.append(f"trace {self.count + 1}: {reason}")
+        self.retraces.append(Retrace(self.count + 1, reason))
 
-    def explain(self) -> str:
-        return "\n".join(self.reasons) or f"{self.name!r} was traced {self.count} time(s), never again"
+    def explain(self) -> RetraceReport:
+        return RetraceReport(self.name, self.count, self.retraces)
 
     def _reason(self, arguments: Arguments, earlier: list[Arguments]) -> str:
         """Returns the shortest description of a difference to an earlier trace."""

@@ -1,47 +1,35 @@
-"""Where a compiled function's time goes: seconds of each kernel, its arithmetic and bytes, and the user's lines.
+"""Where a compiled function's time goes: seconds of each kernel beside what it has to do.
 
-Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and
-threads are those of the real call. Arithmetic is counted in the kernels as written, before they are scheduled.
+Kernels are timed where they run: an instrument of the virtual machine sees every call, so fusion, memory and threads are
+those of the real call.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
-from math import prod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import tvm
-from tvm import relax, tirx
 
+from tvtf.core.display import Column, Table, as_printed
 from tvtf.core.dlpack_view import handle_of, to_handle
-from tvtf.core.tvm_visitor import structural_walk
-from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
-from tvtf.passes.pipeline import phases
-from tvtf.passes.schedule.cpu.access import FREE_CALLS
-from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
-from tvtf.runtime.target import host_target
+from tvtf.frontend.tuning.kernel_cost import KernelCost, costs
+from tvtf.ir.provenance import show_lines
 from tvtf.state.variable import Variable
 
-ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 RUN_KERNEL = 0
-"""The value that an instrument returns, before and after a call, to let the machine go on."""
-
-
-class KernelCost(NamedTuple):
-    """The work of one call of a kernel; None if sizes are known only at run time, or if the kernel is no loop nest.
-
-    ``flops`` counts floating-point arithmetic without comparisons and selects; ``bytes`` every operand and result once;
-    ``lines`` are the user's ``(file, line)``.
-    """
-
-    name: str
-    flops: int | None
-    bytes: int | None
-    lines: tuple[tuple[str, int], ...]
+"""What an instrument answers, before and after a call, to let the machine go on."""
+NO_KERNELS = "A call runs no kernels: nothing is computed"
+PROFILE_COLUMNS = [
+    Column("kernel"),
+    *(Column(title, is_number=True) for title in ("us", "share", "calls", "GFLOP/s", "GB/s")),
+    Column("lines"),
+]
 
 
 class KernelTime(NamedTuple):
@@ -76,136 +64,49 @@ class Profile(NamedTuple):
         """The seconds of all parts together."""
         return sum(k.seconds for k in self.kernels)
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The plain table, wherever it is printed."""
         head = f"{'us':>10} {'share':>6} {'calls':>6} {'GF/s':>7} {'GB/s':>7}  kernel"
         return "\n".join([head, *(self._line(k) for k in self.kernels)])
 
     def _line(self, k: KernelTime) -> str:
         rates = f"{_short(k.gigaflops):>7} {_short(k.gigabytes):>7}"
-        return f"{k.seconds * 1e6:10.1f} {k.seconds / self.seconds:6.1%} {k.calls:6} {rates}  {k.name}{_places(k.cost)}"
+        places = "".join(f"  {place}" for place in _places(k.cost))
+        return f"{k.seconds * 1e6:10.1f} {k.seconds / self.seconds:6.1%} {k.calls:6} {rates}  {k.name}{places}"
+
+    def __str__(self) -> str:
+        return as_printed(self.text, self.__rich__())
+
+    def __rich__(self) -> RenderableType:
+        return self._table().rich()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        caption = f"A call took {self.seconds * 1e6:,.1f} us in these kernels and parts of the machine, slowest first:"
+        return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
+
+    def _row(self, k: KernelTime) -> list[str]:
+        rates = _short(k.gigaflops), _short(k.gigabytes)
+        share = f"{k.seconds / self.seconds:.1%}"
+        return [
+            k.name,
+            f"{k.seconds * 1e6:,.1f}",
+            share,
+            str(k.calls),
+            *rates,
+            show_lines(k.cost.lines if k.cost else ()),
+        ]
 
 
 def _short(rate: float | None) -> str:
     return "" if rate is None else f"{rate:.1f}"
 
 
-def _places(cost: KernelCost | None) -> str:
-    return "".join(f"  {Path(file).name}:{line}" for file, line in (cost.lines if cost else ()))
-
-
-# -- costs
-
-
-def costs(mod: tvm.IRModule) -> list[KernelCost]:
-    """Returns the cost of each kernel that a traced module is compiled to, sorted by name."""
-    kernels, lines = _kernels(mod)
-    return [KernelCost(n, _flops(k), _bytes(k), tuple(sorted(lines.get(n, ())))) for n, k in sorted(kernels.items())]
-
-
-def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """Returns the unscheduled kernels, and their lines, which are read before fused kernels become one function."""
-    lines: dict[str, set[tuple[str, int]]] = {}
-    target = host_target()
-    with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "schedule", phases(target)):
-            mod = phase.run(mod)
-            if phase.name == "fuse":
-                lines = _lines(mod)
-    return {n.name_hint: f for n, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}, lines
-
-
-def _lines(mod: tvm.IRModule) -> dict[str, set[tuple[str, int]]]:
-    """Returns the user's lines by kernel; those of a fused kernel are the lines of its parts."""
-    lines: dict[str, set[tuple[str, int]]] = {}
-    for name, func in mod.functions_items():
-        for call in _calls(func) if isinstance(func, relax.Function) else ():
-            fused = func.attrs is not None and "Primitive" in func.attrs
-            kernel = name.name_hint if fused else getattr(call.args[0], "name_hint", None) if call.args else None
-            if kernel is not None and call.span is not None:
-                lines.setdefault(kernel, set()).add((call.span.source_name.name, call.span.line))
-    return lines
-
-
-def _calls(func: relax.Function) -> Iterator[relax.Call]:
-    values = (binding.value for block in func.body.blocks for binding in block.bindings)
-    return (value for value in values if isinstance(value, relax.Call))
-
-
-def _flops(kernel: tirx.PrimFunc) -> int | None:
-    """Returns a kernel's floating-point operations; None if they cannot be counted."""
-    read = read_kernel(kernel)
-    if read is None or not all(isinstance(stage, Stage) for stage in read.stages):
-        return None
-    return _total(_stage_flops(stage) for stage in read.stages if isinstance(stage, Stage))
-
-
-def _stage_flops(stage: Stage) -> int | None:
-    sizes = [axis.size for axis in stage.axes]
-    return None if None in sizes else prod(s for s in sizes if s is not None) * _arithmetic(stage.value)
-
-
-def _arithmetic(value: Any) -> int:
-    """Returns the floating-point operations of an expression; index arithmetic is on integers and not counted."""
-    nodes: list[Any] = []
-    structural_walk(value, (tvm.ir.Expr, lambda node: nodes.append(node)))
-    return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in nodes)
-
-
-def _is_free(node: Any) -> bool:
-    """Whether a call only selects or reinterprets values."""
-    return isinstance(node, tvm.ir.Call) and str(getattr(node.op, "name", "")) in FREE_CALLS
-
-
-def _bytes(kernel: tirx.PrimFunc) -> int | None:
-    """Returns the bytes of a kernel's operands and results; None if a size is unknown."""
-    return _total(_buffer_bytes(p.ty) for p in kernel.params if hasattr(p.ty, "shape"))
-
-
-def _buffer_bytes(buffer: Any) -> int | None:
-    if not all(isinstance(d, tirx.IntImm) for d in buffer.shape):
-        return None
-    return prod(int(d) for d in buffer.shape) * max(1, buffer.dtype.dtype.bits // 8)
-
-
-def _total(amounts: Iterable[int | None]) -> int | None:
-    """Returns the sum; None if an amount is unknown."""
-    known = list(amounts)
-    return None if None in known else sum(a for a in known if a is not None)
-
-
-# -- memory
-
-
-class Memory(NamedTuple):
-    """The bytes of one call: of arguments and Variables, of results that are allocated, and of the arena.
-
-    ``arena`` is the block that holds the intermediates, kept from call to call. ``live`` is the largest sum of
-    intermediates that are live at once: no arena can be smaller. ``unplanned`` counts allocations of unknown size.
-    """
-
-    arguments: int
-    results: int
-    arena: int
-    live: int
-    unplanned: int
-
-
-def memory(mod: tvm.IRModule) -> Memory:
-    """Returns the bytes of a traced module, according to its memory plan."""
-    target = host_target()
-    with target, tvm.transform.PassContext(opt_level=3):
-        for phase in takewhile(lambda p: p.name != "memory", phases(target)):
-            mod = mod if phase.name == "schedule" else phase.run(mod)
-    main = mod["main"]
-    attrs = dict(main.attrs)
-    allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
-    known = [size for size in allocated if size is not None]
-    arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
-    arena, live = (int(attrs.get(name, 0)) for name in (SIZE, LIVE))
-    return Memory(arguments, sum(known), arena, live, len(allocated) - len(known))
-
-
-# -- times
+def _places(cost: KernelCost | None) -> list[str]:
+    return [f"{Path(file).name}:{line}" for file, line in (cost.lines if cost else ())]
 
 
 class Stopwatch:

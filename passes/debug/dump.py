@@ -11,6 +11,8 @@ from typing import Any
 import tvm
 
 from tvtf.core.thread_state import dials
+from tvtf.ir.printer import print_module
+from tvtf.ir.script import script
 
 seconds: dict[str, float] = {}
 """Time spent in each phase by this process."""
@@ -25,7 +27,7 @@ def watched(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> 
     if dials.debug >= 2:
         print(f"tvtf: {phase.name:14s} {took * 1e3:8.1f} ms", file=sys.stderr)
     if dials.debug >= 3:
-        print(f"# after {phase.name}\n{result.script()}", file=sys.stderr)
+        print(f"# after {phase.name}\n{shown(result)}", file=sys.stderr)
     if folder:
         dump(folder, number, phase.name, result)
     if dials.verify:
@@ -51,5 +53,17 @@ def dump_folder() -> Path | None:
 
 
 def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
+    """Writes the module after a phase: its IR as text, once it has kernels as TVMScript."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{number:03d}_{name}.py").write_text(mod.script())
+    suffix = "py" if has_kernels(mod) else "txt"
+    (folder / f"{number:03d}_{name}.{suffix}").write_text(f"{shown(mod)}\n")
+
+
+def shown(mod: tvm.IRModule) -> str:
+    """The module as people read it; loop nests, which that leaves out, are read in TVMScript."""
+    return script(mod) if has_kernels(mod) else print_module(mod).text
+
+
+def has_kernels(mod: tvm.IRModule) -> bool:
+    """Whether some of its functions are loop nests: not before ``legalize``."""
+    return any(isinstance(func, tvm.tirx.PrimFunc) for func in mod.functions.values())

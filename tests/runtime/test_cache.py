@@ -447,7 +447,7 @@ def test_dumps_are_written_for_what_is_cached(fresh, monkeypatch, tmp_path):
     affine()(tf.ones([2]))
     monkeypatch.setattr(dials, "dump", str(tmp_path / "dump"))
     affine()(tf.ones([2]))
-    assert [p.name for p in (tmp_path / "dump").rglob("*simplify.py")]
+    assert [p.name for p in (tmp_path / "dump").rglob("*simplify.txt")]
 
 
 def test_the_folder_follows_the_environment(monkeypatch):

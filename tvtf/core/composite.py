@@ -61,6 +61,10 @@ class TypeSpec(abc.ABC):
     def _serialize(self) -> tuple[Any, ...]:
         """Returns the constructor's arguments: a nest of shapes, dtypes, specs and plain values."""
 
+    def _component_names(self) -> Sequence[str]:
+        """What people call the components, in the order of their flat list; none where they have numbers only."""
+        return ()
+
     @classmethod
     def _deserialize(cls, serialization: tuple[Any, ...]) -> TypeSpec:
         return cls(*serialization)

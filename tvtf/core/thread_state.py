@@ -33,6 +33,7 @@ class ThreadState(threading.local):
         self.released_for_python: list[Any] = []  # locks of compiled calls that are released while they call Python
         self.unassignable: list[list[Any]] = []  # Variables that Python called by compiled code must not assign
         self.depth = 0  # nesting depth of Python called by compiled code
+        self.compiling: bool = False  # whether passes run: ops that they bind have no line of the user's
         self.quiet = _quiet_numpy()
 
 

@@ -706,9 +706,7 @@ class Trace:
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for name, g in graphs.items() if name not in GRADIENT_FUNCTIONS):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        call = dialect.write(
-            prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span()
-        )
+        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), self._span())
         self.pure = self.pure and prim.pure
         result = _with_value(prim, own, attrs, self._bind(call, types, prim.name))
         if any(x.claimed is not None for x in own):
@@ -752,6 +750,10 @@ class Trace:
             self._note(types)
             return self._tensor(var, types)
         return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
+
+    def _span(self) -> ir.Span | None:
+        """The line of what is bound: while passes run, that of what they rewrite, if any."""
+        return self.span or (None if state.compiling else user_span())
 
     def _item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:
         item = self._symbol(tensor_type, f"{name}_{index}")
@@ -841,6 +843,16 @@ user_lines: dict[str, dict[int, tuple[str, int]]] = {}
 def is_own_code(path: str) -> bool:
     """Returns whether a file belongs to tvtf or to the AutoGraph library that runs user code."""
     return path.startswith(_OWN_FOLDERS)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Ops that passes add for themselves have no line: the user's frame is then only where code was first needed."""
+    outer, state.compiling = state.compiling, True
+    try:
+        yield
+    finally:
+        state.compiling = outer
 
 
 def user_span() -> ir.Span:

@@ -118,7 +118,7 @@ def _build_once(module: ModuleType) -> None:
 
 
 STEPS_ON_ITERATOR = "multi_step_on_iterator"
-INSPECTING = ("relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
+INSPECTING = ("ir", "draw", "relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
 """Methods of a ``tf.function`` that inspect its code."""
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "loss=tf.keras.losses.mean_squared_error"

@@ -67,9 +67,9 @@ def parameterized_truncated_normal(
     seed: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Draws from normal distributions truncated at both ends."""
-    parameters = [tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals)]
+    mean, stddev, low, high = (tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals))
     seeds = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
-    return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, *parameters)
+    return tvtf.random.stateless_parameterized_truncated_normal(shape, seeds, mean, stddev, low, high)
 
 
 class Convolution:

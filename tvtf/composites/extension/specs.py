@@ -110,6 +110,11 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
     def _component_specs(self) -> tuple[TypeSpec, ...]:
         return tuple(leaf for leaf in nest.flatten(tuple(self._fields().values())) if isinstance(leaf, TypeSpec))
 
+    def _component_names(self) -> tuple[str, ...]:
+        plain = all(isinstance(spec, TensorSpec) for spec in self._component_specs)
+        names = tuple(name for name, spec in self._fields().items() if isinstance(spec, TypeSpec))
+        return names if plain and len(names) == len(self._component_specs) else ()
+
     def _to_components(self, value: Any) -> tuple[Any, ...]:
         leaves = nest.flatten(tuple(value.__dict__[name] for name in self._fields()))
         return tuple(leaf for leaf in leaves if isinstance(leaf, (Tensor, CompositeTensor)))

@@ -476,6 +476,10 @@ class RaggedTensorSpec(BatchableTypeSpec):
     def _to_components(self, value: Any) -> tuple[Tensor, ...]:
         return (value.flat_values, *value.nested_row_splits) if self._ragged_rank else (value,)
 
+    def _component_names(self) -> list[str]:
+        splits = ["row_splits"] if self._ragged_rank == 1 else [f"row_splits_{i}" for i in range(self._ragged_rank)]
+        return ["values" if self._ragged_rank == 1 else "flat_values", *splits]
+
     def _from_components(self, components: Sequence[Any]) -> Any:
         values, *splits = components
         for axis, each in reversed(list(enumerate(splits, 1))):

@@ -266,6 +266,9 @@ class SparseTensorSpec(BatchableTypeSpec):
         parts = as_sparse(value)
         return [parts.indices, parts.values, parts.dense_shape]
 
+    def _component_names(self) -> tuple[str, ...]:
+        return "indices", "values", "dense_shape"
+
     def _from_components(self, components: Sequence[Any]) -> SparseTensor:
         indices, values, dense_shape = components
         created = SparseTensor(indices, values, _known_as(dense_shape, self._shape))

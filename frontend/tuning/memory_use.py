@@ -1,0 +1,88 @@
+"""Bytes that a call of a compiled function needs, as the compiler plans them."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+import tvm
+
+from tvtf.core.display import Column, Table, as_printed
+from tvtf.passes.memory.memory_plan import LIVE, SIZE, bytes_of, is_allocation
+from tvtf.passes.pipeline import phases
+from tvtf.runtime.target import host_target
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+UNITS = ("KiB", "MiB", "GiB", "TiB")
+MEANINGS = {
+    "arguments": "what it is passed, Variables among it",
+    "results": "what it returns in memory of its own; Variables are updated where they lie",
+    "arena": "the block for values in between, kept from call to call",
+    "live": "the most of these that is needed at once: no arena can be smaller",
+}
+
+
+class Memory(NamedTuple):
+    """Bytes that one call needs: those of its arguments and Variables, of results in memory of their own, and of the arena.
+
+    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates that
+    are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
+    """
+
+    arguments: int
+    results: int
+    arena: int
+    live: int
+    unplanned: int
+
+    @property
+    def text(self) -> str:
+        """The plain table, wherever it is printed."""
+        return self._table().text
+
+    def __str__(self) -> str:
+        return as_printed(self.text, self.__rich__())
+
+    def __rich__(self) -> RenderableType:
+        return self._table().rich()
+
+    def _repr_html_(self) -> str:
+        return self._table().html()
+
+    def _table(self) -> Table:
+        total = _readable(self.arguments + self.results + self.arena)
+        more = f", and more that only the call tells: {self.unplanned} of unknown size" if self.unplanned else ""
+        columns = [Column("part"), Column("size", is_number=True), Column("what it is")]
+        rows = [[name, _readable(size), MEANINGS[name]] for name, size in zip(MEANINGS, self)]
+        return Table(f"A call needs {total}{more}", columns, rows)
+
+
+def _readable(size: int) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> _readable(512), _readable(66560), _readable(3 << 30)
+    ('512 B', '65.0 KiB', '3.0 GiB')
+    """
+    if size < 1024:
+        return f"{size} B"
+    amount, unit = float(size), -1
+    while amount >= 1024 and unit < len(UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:,.1f} {UNITS[unit]}"
+
+
+def memory(mod: tvm.IRModule) -> Memory:
+    """What the memory plan of a traced module comes to."""
+    target = host_target()
+    with target, tvm.transform.PassContext(opt_level=3):
+        for phase in takewhile(lambda p: p.name != "memory", phases(target)):
+            mod = mod if phase.name == "schedule" else phase.run(mod)
+    main = mod["main"]
+    attrs = dict(main.attrs)
+    allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
+    known = [size for size in allocated if size is not None]
+    arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
+    arena, live = (int(attrs.get(name, 0)) for name in (SIZE, LIVE))
+    return Memory(arguments, sum(known), arena, live, len(allocated) - len(known))

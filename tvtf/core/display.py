@@ -1,0 +1,107 @@
+"""Text that is coloured on a terminal, plain in pipes and files, and HTML in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+COLUMNS_APART = "  "
+
+
+def on_terminal(renderable: RenderableType) -> str | None:
+    """What a rich renderable looks like on the terminal of this process; None where its output is none.
+
+    Rich follows ``NO_COLOR``, ``FORCE_COLOR`` and ``TERM``.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        return None
+    with console.capture() as captured:
+        console.print(renderable, soft_wrap=True)
+    return captured.get().rstrip("\n")
+
+
+def as_printed(text: str, renderable: RenderableType) -> str:
+    """What ``print`` shows of something: as rich draws it on a terminal, its plain text elsewhere."""
+    coloured = on_terminal(renderable)
+    return text if coloured is None else coloured
+
+
+class Displayed:
+    """Base of results that people read: ``print`` colours them on a terminal, notebooks show their HTML."""
+
+    @property
+    def text(self) -> str:
+        """The plain text, wherever it is printed."""
+        raise NotImplementedError
+
+    def __rich__(self) -> RenderableType:
+        return self.text
+
+    def __str__(self) -> str:
+        return as_printed(self.text, self.__rich__())
+
+
+class Column(NamedTuple):
+    """A column of a :class:`Table`; numbers are aligned at the right."""
+
+    title: str
+    is_number: bool = False
+
+
+class Table:
+    """Rows of text under column titles, with a sentence above them.
+
+    >>> print(Table("Two ops:", [Column("op"), Column("us", True)], [["matmul", "12.5"], ["relu", "3"]]).text)
+    Two ops:
+    op        us
+    matmul  12.5
+    relu       3
+    """
+
+    def __init__(self, caption: str, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+        self.caption = caption
+        self.columns = columns
+        self.rows = [list(row) for row in rows]
+
+    @property
+    def text(self) -> str:
+        """The table in plain text."""
+        lines = [[c.title for c in self.columns], *self.rows] if self.rows else []
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))] if lines else []
+        return "\n".join([self.caption, *(self._line(line, widths) for line in lines)])
+
+    def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
+        padded = [c.rjust(w) if k.is_number else c.ljust(w) for c, w, k in zip(cells, widths, self.columns)]
+        return COLUMNS_APART.join(padded).rstrip()
+
+    def rich(self) -> RenderableType:
+        """The table as rich draws it."""
+        from rich import box, table
+        from rich.console import Group
+        from rich.text import Text
+
+        drawn = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in self.columns:
+            drawn.add_column(Text(column.title), justify="right" if column.is_number else "left", overflow="fold")
+        for row in self.rows:
+            drawn.add_row(*map(Text, row))
+        return Group(Text(self.caption, "bold"), *([drawn] if self.rows else []))
+
+    def html(self) -> str:
+        """The table in HTML; everything in it is escaped."""
+        head = "".join(_cell("th", c.title, c) for c in self.columns)
+        rows = ["".join(_cell("td", cell, c) for cell, c in zip(row, self.columns)) for row in self.rows]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+        return f"<div><p>{escape(self.caption)}</p>{table}</div>"
+
+
+def _cell(tag: str, text: str, column: Column) -> str:
+    return f'<{tag} style="padding: 2px 10px; text-align: {"right" if column.is_number else "left"}">{escape(text)}</{tag}>'

@@ -1,0 +1,105 @@
+"""The SVG of a laid-out graph: boxes with text, curves with arrow heads, times as colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from tvtf.ir.drawing.graph import Graph, Node
+from tvtf.ir.drawing.layout import FONT_SIZE, LINE_HEIGHT, PADDING, SMALL_FONT_SIZE, Box, Layout, Point
+
+MARGIN = 14.0
+CAPTION_HEIGHT = 30.0
+FILLS = {
+    "input": "#eef3f8",
+    "variable": "#e9f5ea",
+    "kernel": "#ffffff",
+    "fused": "#f6eefb",
+    "control": "#fff7e3",
+    "result": "#eef3f8",
+}
+STROKES = {
+    "input": "#8aa4bd",
+    "variable": "#6fae76",
+    "kernel": "#8c8c8c",
+    "fused": "#a678c4",
+    "control": "#cfa23a",
+    "result": "#8aa4bd",
+}
+COLD, HOT = (255, 252, 235), (240, 110, 80)
+"""The fill of a kernel that takes no time, and of the one that takes most; black text can be read on both."""
+FONT = "ui-monospace, Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, monospace"
+
+
+def svg_of(graph: Graph, layout: Layout) -> str:
+    """The drawing as text; every name in it is escaped."""
+    total = sum(node.seconds or 0.0 for node in graph.nodes)
+    caption = graph.name + (f": {_microseconds(total)} in kernels, darker boxes take more of it" if total else "")
+    width = max(layout.width, len(caption) * FONT_SIZE * 0.62) + 2 * MARGIN
+    height = layout.height + CAPTION_HEIGHT + 2 * MARGIN
+    most = max((node.seconds or 0.0 for node in graph.nodes), default=0.0)
+    boxes = [p for n, b in zip(graph.nodes, layout.boxes) for p in _box(n, b, most, total, graph.is_timed)]
+    edges = [_edge(points, edge.hover) for edge, points in zip(graph.edges, layout.curves)]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{FONT}" role="img">',
+            '<defs><marker id="tvtf-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+            'orient="auto"><path d="M0 0.5 L8 4 L0 7.5 z" fill="#7a7a7a"/></marker></defs>',
+            f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
+            _text(caption, MARGIN, MARGIN + FONT_SIZE, FONT_SIZE, "start", bold=True),
+            f'<g transform="translate({MARGIN:.1f} {MARGIN + CAPTION_HEIGHT:.1f})">',
+            *edges,
+            *boxes,
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+def _box(node: Node, box: Box, most: float, total: float, is_timed: bool) -> Iterator[str]:
+    fill = _heat(node.seconds / most) if node.seconds is not None and most else FILLS[node.kind]
+    if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
+        fill = "#ffffff"
+    radius = box.height / 2 if node.kind in ("input", "variable", "result") else 4
+    yield f"<g><title>{escape(node.hover or node.title)}</title>"
+    yield (
+        f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y - box.height / 2:.1f}" width="{box.width:.1f}" '
+        f'height="{box.height:.1f}" rx="{min(radius, 14):.1f}" fill="{fill}" stroke="{STROKES[node.kind]}"/>'
+    )
+    y = box.y - box.height / 2 + 0.7 * PADDING + FONT_SIZE
+    yield _text(node.title, box.x, y, FONT_SIZE, "middle", bold=True)
+    took = [] if node.seconds is None else [f"{_microseconds(node.seconds)}  {node.seconds / (total or 1.0):.0%}"]
+    for line in [*node.lines, *took]:
+        y += SMALL_FONT_SIZE * LINE_HEIGHT
+        yield _text(line, box.x, y, SMALL_FONT_SIZE, "middle")
+    yield "</g>"
+
+
+def _text(text: str, x: float, y: float, size: float, anchor: str, bold: bool = False) -> str:
+    weight = ' font-weight="600"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="#1c1c1c"{weight}>'
+        f"{escape(text)}</text>"
+    )
+
+
+def _edge(points: Sequence[Point], hover: str) -> str:
+    start, *rest = [f"{x:.1f} {y:.1f}" for x, y in points]
+    return (
+        f'<path d="M{start} C{" ".join(rest)}" fill="none" stroke="#7a7a7a" marker-end="url(#tvtf-arrow)">'
+        f"<title>{escape(hover)}</title></path>"
+    )
+
+
+def _heat(share: float) -> str:
+    """The colour of a share of the longest time.
+
+    >>> _heat(0.0), _heat(1.0)
+    ('#fffceb', '#f06e50')
+    """
+    return "#" + "".join(f"{round(cold + (hot - cold) * share):02x}" for cold, hot in zip(COLD, HOT))
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f} us"

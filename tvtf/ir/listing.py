@@ -1,0 +1,115 @@
+"""A printed program: lines of tokens, as plain text, in colour on terminals, and as HTML with types on hover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from tvtf.core.display import Displayed
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+INDENT = "  "
+LAST_COMMENT_COLUMN = 72
+"""Comments are aligned up to here; a longer line has its own right behind it, so that it pushes no other's to the right."""
+STYLES = {
+    "function": "bold",
+    "kernel": "bold magenta",
+    "op": "cyan",
+    "type": "green",
+    "literal": "yellow",
+    "attribute": "blue",
+    "keyword": "bold red",
+    "comment": "bright_black",
+}
+"""By kind of token, the terminal's colours: those of its own palette, which fit its background."""
+# Mid tones, which can be read on the white and on the dark theme of a notebook.
+COLOURS = {
+    "function": "font-weight: bold",
+    "kernel": "color: #b0479b; font-weight: bold",
+    "op": "color: #1f7fa8",
+    "type": "color: #3a8a3f",
+    "literal": "color: #a8741a",
+    "attribute": "color: #5b6fd0",
+    "keyword": "color: #c8503c; font-weight: bold",
+    "comment": "color: #8a8a8a",
+}
+
+
+class Token(NamedTuple):
+    """A piece of a line: its kind gives the colour, ``hover`` is what a notebook tells of it."""
+
+    text: str
+    kind: str = ""
+    hover: str = ""
+
+
+@dataclass
+class Line:
+    """One line; ``source`` is where the user wrote what it does, ``train.py:12``."""
+
+    depth: int
+    tokens: Sequence[Token]
+    source: str = ""
+
+    @property
+    def code(self) -> str:
+        """The line without its source."""
+        return INDENT * self.depth + "".join(token.text for token in self.tokens)
+
+
+@dataclass
+class Listing(Displayed):
+    """A program as people read it; ``text`` is the plain text.
+
+    >>> listing = Listing([Line(0, [Token("f"), Token("()")]), Line(1, [Token("return 1")], "a.py:2")])
+    >>> print(listing.text)
+    f()
+      return 1  # a.py:2
+    """
+
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The plain text, wherever it is printed."""
+        return "\n".join("".join(token.text for token in tokens).rstrip() for tokens in self._tokens())
+
+    def _tokens(self) -> Iterable[list[Token]]:
+        """The tokens of each line, with its indentation and its comment at the common column."""
+        widths = [len(line.code) for line in self.lines if line.source]
+        column = max((w for w in widths if w <= LAST_COMMENT_COLUMN), default=0)
+        for line in self.lines:
+            tokens = [Token(INDENT * line.depth), *line.tokens]
+            if line.source:
+                tokens += [Token(" " * max(column - len(line.code), 0) + INDENT), Token(f"# {line.source}", "comment")]
+            yield tokens
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        whole = Text()
+        for number, tokens in enumerate(self._tokens()):
+            whole.append("\n" if number else "")
+            for token in tokens:
+                whole.append(token.text, STYLES.get(token.kind))
+        return whole
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        lines = "\n".join("".join(map(_html, tokens)) for tokens in self._tokens())
+        return f'<pre style="line-height: 1.35; overflow-x: auto; white-space: pre">{lines}</pre>'
+
+
+def _html(token: Token) -> str:
+    text = escape(token.text)
+    if not token.kind and not token.hover:
+        return text
+    style = f' style="{COLOURS[token.kind]}"' if token.kind in COLOURS else ""
+    title = f' title="{escape(token.hover)}"' if token.hover else ""
+    return f"<span{style}{title}>{text}</span>"

@@ -1,0 +1,150 @@
+"""How the printed IR writes one value: calls of primitives, kernels and functions, with attributes that are no defaults."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tvm import ir, relax
+
+from tvtf import dtypes
+from tvtf.core.primitive import Primitive, table
+from tvtf.ir import dialect
+from tvtf.ir.listing import Token
+from tvtf.ir.short_types import cut, dims_text, literal, short_dtype, short_type
+
+HIDDEN = ("carried", "key")
+"""Attributes that count what is printed below, or number calls otherwise in each process."""
+
+
+class Printed(NamedTuple):
+    """A value as tokens, the operands among them, and the functions that it uses, by what it uses them as."""
+
+    tokens: list[Token]
+    operands: list[Any]
+    functions: list[tuple[str, ir.GlobalVar]]
+
+
+class ValuePrinter:
+    """Writes values; ``name_of`` gives variables their names, ``mod`` tells kernels from functions."""
+
+    def __init__(self, mod: ir.IRModule, name_of: Callable[[Any], str]) -> None:
+        self.mod = mod
+        self.name_of = name_of
+
+    def value(self, expr: Any) -> Printed:
+        """A value that is bound to a name, or returned."""
+        if isinstance(expr, relax.Call):
+            return self._call(expr)
+        operands = [expr.tuple_value] if isinstance(expr, relax.TupleGetItem) else [expr]
+        return Printed(self.operand(expr), operands, [])
+
+    def operand(self, expr: Any) -> list[Token]:
+        """An operand: a name or a literal."""
+        if isinstance(expr, ir.GlobalVar):
+            return [Token(expr.name_hint, "function")]
+        if isinstance(expr, relax.Var):
+            return [Token(self.name_of(expr), "name", short_type(expr.ty))]
+        if isinstance(expr, ir.Constant):
+            return [Token(literal(expr), "literal", short_type(expr.ty))]
+        if isinstance(expr, relax.TupleGetItem):
+            return [*self.operand(expr.tuple_value), Token(f"[{expr.index}]")]
+        if isinstance(expr, relax.Tuple):
+            return [Token("("), *_joined(map(self.operand, expr.fields)), Token(")")]
+        return [Token(_plain(expr), "literal")]
+
+    def _call(self, call: relax.Call) -> Printed:
+        if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
+            return self._primitive(call)
+        callee, args = _callee(call)
+        functions = [(a.name_hint, a) for a in args if self._is_function(a)]
+        operands = [a for a in args if not self._is_function(a)]
+        attributes = [] if call.attrs is None else list(_items(call.attrs))
+        if self._is_function(callee):
+            functions.insert(0, ("", callee))
+        name = Token(_name(callee), "kernel" if self._is_kernel(callee) else "op")
+        return self._written(name, operands, attributes, functions)
+
+    def _primitive(self, call: relax.Call) -> Printed:
+        bound = dialect.read(call)
+        functions = [(k, v) for k, v in bound.attrs.items() if isinstance(v, ir.GlobalVar)]
+        others = [(k, v) for k, v in bound.attrs.items() if not isinstance(v, ir.GlobalVar)]
+        shown = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
+        return self._written(Token(bound.primitive.name, "op"), bound.inputs, shown, functions)
+
+    def _written(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
+        parts = [self.operand(x) for x in operands]
+        parts += [[Token(f"{k}=", "attribute"), Token(_attribute(v), "literal")] for k, v in attributes]
+        return Printed([name, Token("("), *_joined(parts), Token(")")], list(operands), functions)
+
+    def _is_function(self, expr: Any) -> bool:
+        return isinstance(expr, ir.GlobalVar) and isinstance(self._known(expr), relax.Function)
+
+    def _is_kernel(self, expr: Any) -> bool:
+        return isinstance(expr, ir.GlobalVar) and not self._is_function(expr)
+
+    def _known(self, var: ir.GlobalVar) -> Any:
+        return self.mod[var] if var in self.mod.functions else None
+
+
+def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
+    """What a call calls, and on what: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
+    args = list(call.args)
+    if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
+        return call.op, args
+    if not call.op.name.startswith("relax.call_"):
+        return call.op, args
+    given = args[1:]
+    return args[0], [*given[0].fields, *given[1:]] if given and isinstance(given[0], relax.Tuple) else given
+
+
+def _name(callee: Any) -> str:
+    if isinstance(callee, ir.Op):
+        return str(callee.name).removeprefix("relax.").removeprefix("tvtf.")
+    return str(getattr(callee, "name_hint", None) or getattr(callee, "global_symbol", None) or callee)
+
+
+def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
+    """Attributes that say something; those of stock operators have other classes, and are few in the IR of tvtf."""
+    for key, value in sorted(attrs.items()) if hasattr(attrs, "items") else ():
+        if value is not None and key not in HIDDEN:
+            yield str(key), value
+
+
+def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
+    """Whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
+    parameter = inspect.signature(prim.front).parameters.get(key)
+    if parameter is None or parameter.default is parameter.empty:
+        return value is None or value is False or key in HIDDEN or (parameter is None and value == ())
+    return type(value) is type(parameter.default) and bool(value == parameter.default)
+
+
+def _attribute(value: Any) -> str:
+    """An attribute's value.
+
+    >>> _attribute((1, None, "SAME", dtypes.float32))
+    "(1, None, 'SAME', f32)"
+    """
+    if isinstance(value, dtypes.DType):
+        return short_dtype(value.name)
+    if isinstance(value, (tuple, list)) or hasattr(value, "__iter__") and not isinstance(value, (str, bytes, ir.Expr)):
+        parts = [_attribute(v) for v in value]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    return cut(repr(str(value))) if isinstance(value, str) else _plain(value)
+
+
+def _plain(expr: Any) -> str:
+    """Shapes, numbers, texts and types among the operands of lowered calls."""
+    if isinstance(expr, relax.ShapeExpr):
+        return f"[{dims_text(expr)}]"
+    if isinstance(expr, relax.ExternFunc):
+        return str(expr.global_symbol)
+    return cut(" ".join(str(expr).split()))
+
+
+def _joined(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
+    for number, part in enumerate(parts):
+        if number:
+            yield Token(", ")
+        yield from part

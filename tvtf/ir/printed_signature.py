@@ -1,0 +1,64 @@
+"""Signatures of functions and kernels in the printed IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from tvm import tirx
+
+from tvtf.ir.listing import Token
+from tvtf.ir.short_types import short_buffer
+
+MOST_COLUMNS = 100
+"""Signatures that are longer go on in the next line."""
+
+
+def typed(name: str, ty: str) -> list[Token]:
+    shown = [Token(name, "name", ty)] if name else []
+    return [*shown, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
+
+
+def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
+    for number, part in enumerate(parts):
+        yield from ([Token(", ")] if number else [])
+        yield from part
+
+
+def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
+    """The tokens of a signature, in as many lines as it needs."""
+    pieces = [*_each_with_comma(params), *_each_with_comma(results)]
+    arrow = Token(") -> (")
+    if results:
+        pieces[len(params)].insert(0, arrow)
+    pieces = [[Token(name, "function"), Token("(")], *pieces, [Token(")") if results else Token(") -> ()")]]
+    lines: list[list[Token]] = [[]]
+    for piece in pieces:
+        if sum(len(t.text) for t in [*lines[-1], *piece]) > MOST_COLUMNS and len(piece) > 1:
+            lines.append([])
+        lines[-1] += piece
+    return lines
+
+
+def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
+    return [[*part, *([Token(", ")] if part is not parts[-1] else [])] for part in parts]
+
+
+def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
+    """A kernel's name and parameters, with the memory that these point to; two may have one name."""
+    taken: set[str] = set()
+    params = [typed(unique(p.name, taken), short_buffer(p)) for p in kernel.params]
+    yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, with a number where it is taken; it is taken from then on.
+
+    >>> taken = {"x"}
+    >>> unique("x", taken), unique("x", taken), unique("y", taken)
+    ('x_1', 'x_2', 'y')
+    """
+    numbers = (f"{name}_{i}" for i in count(1))
+    found = name if name not in taken else next(n for n in numbers if n not in taken)
+    taken.add(found)
+    return found

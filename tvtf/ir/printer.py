@@ -1,0 +1,29 @@
+"""The IR as people read it: one line a binding, short types, the user's line at its end; ``fn.ir(...)`` (docs/ir.md).
+
+A value's type is written unless it is that of its first named operand. Functions that a binding uses (branches, loop bodies, fused
+kernels before they are one) are indented under it. TVM's own text of the same module is ``fn.relax(...)``.
+"""
+
+from __future__ import annotations
+
+from tvm import ir, relax, tirx
+
+from tvtf.ir.entry import MAIN, Entry
+from tvtf.ir.function_printer import FunctionPrinter, Page
+from tvtf.ir.listing import Line, Listing, Token
+from tvtf.ir.printed_signature import kernel_signature
+
+
+def print_module(mod: ir.IRModule, entry: Entry | None = None) -> Listing:
+    """The listing of a module's ``main`` with all that it uses, then of its kernels, a line each."""
+    page = Page(mod, entry or Entry())
+    functions = {var.name_hint: func for var, func in mod.functions_items()}
+    for name in sorted(functions, key=lambda n: (n != MAIN, n)):
+        if isinstance(functions[name], relax.Function) and name not in page.printed:
+            FunctionPrinter(page, name, functions[name], 0).write(page.entry.name if name == MAIN else name)
+    kernels = {name: func for name, func in functions.items() if isinstance(func, tirx.PrimFunc)}
+    if kernels:
+        page.lines.append(Line(0, [Token("kernels", "keyword")]))
+    for name in sorted(kernels):
+        page.lines.append(Line(1, list(kernel_signature(name, kernels[name]))))
+    return Listing(page.lines)

@@ -1,0 +1,64 @@
+"""Where the user wrote what the IR does: files and lines of calls, and of the kernels that they became."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import Any
+
+from tvm import relax
+
+UserLine = tuple[str, int]
+MOST_LINES = 4
+"""A kernel of more lines is shown with the first of them."""
+
+
+def user_line(call: Any) -> UserLine | None:
+    """The user's file and line of a call, where it has kept them."""
+    span = getattr(call, "span", None)
+    return None if span is None else (str(span.source_name.name), int(span.line))
+
+
+def show_lines(lines: Iterable[UserLine]) -> str:
+    """Files and lines in short.
+
+    >>> show_lines([("/home/me/train.py", 12), ("/home/me/train.py", 14), ("/home/me/model.py", 3)])
+    'model.py:3, train.py:12,14'
+    """
+    found = sorted(set(lines), key=lambda line: (PurePath(line[0]).name, line))
+    by_file: dict[str, list[str]] = {}
+    for file, line in found[:MOST_LINES]:
+        by_file.setdefault(PurePath(file).name, []).append(str(line))
+    shown = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
+    return shown + (", ..." if len(found) > MOST_LINES else "")
+
+
+def calls_in(func: relax.Function) -> Iterator[relax.Call]:
+    """The calls that a function binds, those in its branches not among them."""
+    values = (binding.value for block in func.body.blocks for binding in block.bindings)
+    return (value for value in values if isinstance(value, relax.Call))
+
+
+def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
+    """The user's lines by kernel, read after ``fuse``, before fused functions become kernels: a fused one has its parts'."""
+    found: dict[str, set[UserLine]] = {}
+    for name, func in mod.functions_items():
+        for call in calls_in(func) if isinstance(func, relax.Function) else ():
+            fused = func.attrs is not None and "Primitive" in func.attrs
+            kernel = name.name_hint if fused else getattr(call.args[0], "name_hint", None) if call.args else None
+            line = user_line(call)
+            if kernel is not None and line is not None:
+                found.setdefault(kernel, set()).add(line)
+    return found
+
+
+def kernel_parts(mod: Any) -> dict[str, list[str]]:
+    """The ops of each fused kernel, in order; read after ``fuse``, as :func:`kernel_lines`."""
+    fused = {v.name_hint: f for v, f in mod.functions_items() if f.attrs is not None and "Primitive" in f.attrs}
+    return {name: [_op_name(call) for call in calls_in(func) if call.args] for name, func in fused.items()}
+
+
+def _op_name(call: relax.Call) -> str:
+    """The op that a kernel was before it got a number."""
+    return re.sub(r"_\d+$", "", str(getattr(call.args[0], "name_hint", call.op)))

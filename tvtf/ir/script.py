@@ -1,0 +1,123 @@
+"""A dialect module as TVMScript, ``R.tvtf.matmul(x, w)``, and back.
+
+TVM prints a call of an op as ``R.name(...)`` only where the op's name begins with ``relax.``; others become
+``T.Call("tvtf.matmul", ..., ret_ty=metadata[...])``, which can't be read back without its metadata. So a module is printed in terms
+of ops of such names, which are registered for that alone, and which nothing else sees.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any, TypeVar
+
+from tvm import ir, relax
+from tvm.ir import _ffi_api as ir_ffi
+
+from tvtf.core.primitive import table
+from tvtf.core.tvm_visitor import structural_map
+from tvtf.core.variable_lock import Lock
+from tvtf.ir import dialect
+
+OURS = "tvtf."
+PRINTED = "relax.tvtf."
+_registering = Lock()
+_printed: dict[str, ir.Op] = {}
+
+
+def script(mod: ir.IRModule) -> str:
+    """The module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
+
+    >>> import tvtf as tf
+    >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
+    >>> [line.strip() for line in script(mod).splitlines() if "R.tvtf" in line]
+    ['relu: R.Tensor((2,), dtype="float32") = R.tvtf.relu(x)']
+    """
+    renamed: dict[Any, Any] = {}
+    functions = {var: _printable(func, renamed) for var, func in mod.functions_items()}
+    return str(ir.IRModule(functions, attrs=mod.attrs).script())
+
+
+def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
+    if not isinstance(func, relax.Function):
+        return func
+
+    def call(node: relax.Call) -> relax.Call:
+        if not (isinstance(node.op, ir.Op) and node.op.name.startswith(OURS)):
+            return node
+        op = _printed_op(node.op.name.removeprefix(OURS))
+        return relax.Call(op, node.args, node.attrs, node.ty_args, node.span, ret_ty=node.ty)
+
+    def var(node: relax.Var) -> relax.Var:
+        if not keyword.iskeyword(node.name):
+            return node
+        if node not in renamed:
+            renamed[node] = type(node)(_no_keyword(node.name), node.ty)
+        return renamed[node]
+
+    return structural_map(func, [(relax.Call, call), (relax.Var, var)])
+
+
+def _no_keyword(name: str) -> str:
+    """A name that Python can read: ``while`` is a word of its own."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _printed_op(name: str) -> ir.Op:
+    """The op that stands for one of ours in a text."""
+    with _registering:
+        if name not in _printed:
+            shown = PRINTED + _no_keyword(name)
+            if shown not in ir.Op.list_op_names():  # where Ctrl-C came in between before
+                ir_ffi.RegisterOp(shown, f"How {OURS}{name} is printed.")
+            _printed[name] = ir.Op.get(shown)
+        return _printed[name]
+
+
+# -- and back
+
+
+class _Namespace:
+    """``R`` as texts name it: TVM's own builders, and ``tvtf`` for the dialect's."""
+
+    def __init__(self, builders: Any) -> None:
+        self.builders = builders
+        self.tvtf = _Dialect()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.builders, name)
+
+
+class _Dialect:
+    """What ``R.tvtf.matmul(x, w, transpose_a=True)`` makes of a primitive's operands and attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        bare = name.removesuffix("_")
+        known = bare if keyword.iskeyword(bare) else name
+        if name.startswith("__") or not table.among({known}):
+            raise AttributeError(f"R.tvtf.{name}: the dialect has no primitive of that name")
+        primitive = table[known]
+
+        def call(*operands: Any, **attributes: Any) -> relax.Call:
+            attrs = ir.make_node("ir.DictAttrs", **attributes)
+            return relax.Call(dialect.relax_op(primitive), list(operands), attrs)
+
+        return call
+
+
+def parse(text: str) -> ir.IRModule:
+    """The module that :func:`script` printed, as traced; names of users' lines are not in the text.
+
+    Texts are code: TVM's parser evaluates what stands in them. Parse none that you would not run.
+
+    >>> import tvtf as tf
+    >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
+    >>> ir.assert_structural_equal(parse(script(mod)), mod)
+
+    Raises:
+      tvm.error.DiagnosticError: it can't be parsed.
+    """
+    from tvm import script as tvm_script  # its parser takes 0.1 s to import, which compiling needn't wait for
+    from tvm.script import relax, tirx
+
+    names = {"I": tvm_script.ir, "R": _Namespace(relax), "T": tirx, "TypeVar": TypeVar}
+    return tvm_script.from_source(text, extra_vars=names)

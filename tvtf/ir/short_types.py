@@ -1,0 +1,99 @@
+"""Types as the printed IR writes them: ``f32[256,n]``, tuples of them, and literals of constants."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax
+
+from tvtf.core.shape import simplify_dim
+from tvtf.ir.dialect import PAIRS
+
+UNKNOWN_SHAPE = "..."
+MOST_ELEMENTS = 16
+"""Larger constants are shown by their type: tracing embeds no larger ones, passes fold few (``trace.EMBEDDED_ELEMENTS``)."""
+MOST_CHARACTERS = 40
+"""Longer texts are cut: a line is one binding."""
+_KINDS = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+_NUMBERED = re.compile(r"(float|bfloat|int|uint|complex)(\d+)(_\w+)?")
+
+
+def short_dtype(name: str) -> str:
+    """A dtype's short name.
+
+    >>> short_dtype("float32"), short_dtype("bfloat16"), short_dtype("float8_e4m3fn"), short_dtype("bool")
+    ('f32', 'bf16', 'f8_e4m3fn', 'bool')
+    """
+    if name in PAIRS:  # TVM has no complex numbers and no strings: tvtf keeps them as pairs
+        name = PAIRS[name].name
+    numbered = _NUMBERED.fullmatch(name)
+    if numbered is None:
+        return name or "?"
+    kind, bits, form = numbered.groups()
+    return f"{_KINDS[kind]}{bits}{form or ''}"
+
+
+def short_dim(dim: Any) -> str:
+    """A dim: a number, or an expression over symbols, without the types of its parts."""
+    dim = simplify_dim(dim)
+    return re.sub(r"T\.\w+\((-?\d+)\)", r"\1", str(dim)).replace(" ", "")
+
+
+def short_type(ty: Any) -> str:
+    """A Relax type in short.
+
+    >>> short_type(relax.TensorType((256, 2), "float32"))
+    'f32[256,2]'
+    >>> short_type(ir.TupleType([relax.TensorType((), "bool"), relax.TensorType(None, "int64")]))
+    '(bool[], i64[...])'
+    """
+    if isinstance(ty, relax.TensorType):
+        dims = UNKNOWN_SHAPE if ty.shape is None else dims_text(ty.shape)
+        return f"{short_dtype(str(ty.dtype))}[{dims}]"
+    if isinstance(ty, ir.TupleType):
+        return f"({', '.join(map(short_type, ty.fields))})"
+    if isinstance(ty, relax.ShapeType):
+        return "shape" if ty.values is None else f"shape[{','.join(map(short_dim, ty.values))}]"
+    if isinstance(ty, ir.PrimType):
+        return short_dtype(str(ty.dtype))
+    return "object"
+
+
+def dims_text(shape: Any) -> str:
+    """The dims of a shape expression, which may be a variable of its own."""
+    return ",".join(map(short_dim, shape.values)) if isinstance(shape, relax.ShapeExpr) else UNKNOWN_SHAPE
+
+
+def short_buffer(param: Any) -> str:
+    """The type of a kernel's parameter: of the memory it points to, or of a number."""
+    shape = getattr(param.ty, "shape", None)
+    if shape is None:
+        return short_dtype(str(getattr(param.ty, "dtype", "")))
+    return f"{short_dtype(str(param.ty.dtype))}[{','.join(map(short_dim, shape))}]"
+
+
+def literal(constant: ir.Constant) -> str:
+    """A constant: its numbers where they fit in a line, else its type; texts and numbers of lowered calls are constants, too."""
+    value = constant.value
+    if isinstance(value, str):
+        return cut(repr(str(value)))
+    if not hasattr(value, "numpy"):
+        return short_dtype(str(value)) if isinstance(value, tvm_ffi.dtype) else str(value)
+    array = np.asarray(value.numpy())
+    text = numbers(array.tolist(), array.dtype) if array.size <= MOST_ELEMENTS else ""
+    return text if 0 < len(text) <= MOST_CHARACTERS else f"constant {short_type(constant.ty)}"
+
+
+def cut(text: str) -> str:
+    """A text that fits in a line with others."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
+
+
+def numbers(value: Any, dtype: Any) -> str:
+    """Numbers as short as their dtype tells them apart: 0.1 for the float32 nearest to it."""
+    if isinstance(value, list):
+        return f"[{', '.join(numbers(v, dtype) for v in value)}]"
+    return str(np.asarray(value, dtype)[()]) if isinstance(value, float) else repr(value)

@@ -1,0 +1,46 @@
+"""Tuples in the printed IR: ``a, b = while(...)`` in place of a tuple and its items, ``return a, b`` in place of one more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax
+
+
+def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
+    """What a function returns, and its bindings, without the tuple of results where nothing else uses that."""
+    bindings = [b for block in func.body.blocks for b in block.bindings]
+    result = func.body.body
+    if isinstance(result, relax.Tuple):
+        return list(result.fields), bindings
+    made = next((b.value for b in bindings if b.var.same_as(result) and hasattr(b, "value")), None)
+    others = [b for b in bindings if not b.var.same_as(result)]
+    if isinstance(made, relax.Tuple) and not any(_uses(b.value, result) for b in others if hasattr(b, "value")):
+        return list(made.fields), others
+    return [result], bindings
+
+
+def _uses(value: Any, var: Any) -> bool:
+    return any(var.same_as(used) for used in relax.analysis.free_vars(value))
+
+
+def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
+    """The items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
+    whole: set[Any] = {result} if isinstance(result, relax.Var) else set()
+    items: dict[Any, list[Any]] = {}
+    for before, binding in zip([None, *bindings], bindings):
+        value = getattr(binding, "value", None)
+        if not isinstance(value, relax.TupleGetItem):
+            whole.update(() if value is None else relax.analysis.free_vars(value))
+        elif before is not None and _follows(before.var, value.tuple_value, items):
+            taken = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
+            taken[value.index] = binding.var
+        else:
+            whole.add(value.tuple_value)
+    return {var: taken for var, taken in items.items() if var not in whole}
+
+
+def _follows(before: Any, taken_from: Any, items: dict[Any, list[Any]]) -> bool:
+    """Whether the binding before made the tuple, or took another item of it."""
+    return bool(before.same_as(taken_from)) or before in items.get(taken_from, ())
