@@ -52,7 +52,7 @@ def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine
     """The module after a phase, and where they are known by then the user's lines and the ops of each kernel, by its name."""
     concrete.require_known_ranks()
     leading = leading_call(concrete.graph, concrete.captures)
-    mod = entry_module(concrete, leading, bool(concrete.graph.hopes))
+    mod = entry_module(concrete, leading, bool(concrete.graph.speculated_equalities))
     lines: dict[str, set[UserLine]] = {}
     parts: dict[str, list[str]] = {}
     for name, lowered in lower_through(mod, target_of(state.device), phase):

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from schedule_programs import HOST, TARGETS, compiled, run_te, tensor, values
 from tvm import te, tirx
 
+import tvtf as tf
 from tvtf.passes.schedule.cpu import emit, schedule
 from tvtf.passes.schedule.cpu.transpose import transposed_tile
 
 few = settings(max_examples=12, deadline=None, derandomize=True)
-TYPES = ["float32", "float64", "float16", "bfloat16", "int8"]
+TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "bool"]
 
 
 def transposed(x, perm):
@@ -89,3 +90,12 @@ def test_little_operands_are_not_turned_over_in_registers(size, is_turned) -> No
     y = transposed(x, (1, 0))
     np.testing.assert_array_equal(run_te(y, {x: a}, a.shape, HOST), a.T)
     assert ("Shuffle" in schedule(te.create_prim_func([x, y]), HOST).script()) == is_turned
+
+
+@pytest.mark.parametrize("reduce", [tf.reduce_any, tf.reduce_all])
+@pytest.mark.parametrize("rows", [16, 999, 1000])
+def test_rows_of_bools_are_reduced(reduce, rows) -> None:
+    """TVM rewrites bools to bytes, but no shuffles of them: a mask of 1000 by 16 could not be compiled."""
+    mask = np.random.default_rng(rows).random((rows, 16)) > 0.95
+    reduced = tf.function(lambda x: reduce(tf.logical_not(x), axis=1))(mask)
+    np.testing.assert_array_equal(reduced, reduce(~mask, axis=1))

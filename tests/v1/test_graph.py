@@ -104,7 +104,7 @@ def test_names_that_tensorflow_2_moved():
 
 
 def test_tensorflow_2_has_a_name_for_itself():
-    import tvtf.api.compat.v2 as v2
+    import tvtf.compat.v2 as v2
 
     assert v2 is tf is tf.compat.v2
 

@@ -27,6 +27,10 @@ def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
     """
+    if dtype == "bool":  # TVM keeps bools as int8, but doesn't rewrite shuffles of their vectors so
+        as_bytes: Read = lambda row, lane: read(row, lane).astype("int8")  # noqa: E731
+        as_bool: Write = lambda column, lane, item: write(column, lane, item != tirx.const(0, "int8"))  # noqa: E731
+        return transposed_tile(as_bytes, as_bool, shape, lanes, "int8")
     here, there = (emit.scratch([lanes * lanes], dtype, "block", "local") for _ in range(2))
     parts = [emit.allocate(here), emit.allocate(there)]
     rows, columns = shape
