@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -63,8 +65,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
         self.created_variables = False
         self._signature = inspect.Signature()
-        self.python: Callable[..., Any] | None = None
-        """The Python function that was traced, where there is one."""
+        self.python: Callable[[], Callable[..., Any] | None] = lambda: None
+        """Returns the Python function that was traced while it lives: the trace must not keep it, nor what it refers to."""
         self._compiled: executor.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
@@ -89,7 +91,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
         with variables_allowed(function) as creation:
             concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
         concrete.created_variables = creation.created
-        concrete.python = function.python_function
+        with suppress(TypeError):  # an object that can't be referred to weakly
+            concrete.python = weakref.ref(function.python_function)
         for observer in observers:
             observer(concrete)
         return concrete
@@ -356,7 +359,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """
         from tvtf.frontend.function.inspection import lowered_ir, traced_ir
 
-        return traced_ir(self, self.python) if after is None else lowered_ir(self, self.python, after)
+        return traced_ir(self, self.python()) if after is None else lowered_ir(self, self.python(), after)
 
     def draw(self, profile: Profile | None = None, after: str = "in-place") -> Drawing:
         """Its kernels as :meth:`Function.draw` draws them, with the times of a profile where one is given.
@@ -371,7 +374,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """
         from tvtf.frontend.function.inspection import draw, kernel_seconds
 
-        return draw(self, self.python, kernel_seconds(profile), after)
+        return draw(self, self.python(), kernel_seconds(profile), after)
 
     @property
     def inputs(self) -> list[SymbolicTensor]:
@@ -448,7 +451,7 @@ def _for_users(needed: UnknownSizes, name: str) -> Exception:
 def named_spec(leaf: Leaf) -> Any:
     """Returns a leaf as signatures show it: a tensor's spec with a name, or the Python value."""
     if leaf.is_held:
-        return leaf.value.held_spec()
+        return leaf.value.argument_spec()
     spec = leaf.spec
     if spec is None:
         return leaf.value

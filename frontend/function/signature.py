@@ -112,7 +112,7 @@ class Leaf:
     def typed_text(self) -> str:
         """The leaf's trace type as TensorFlow prints it."""
         if self.is_held:
-            return repr(self.value.held_spec())
+            return repr(self.value.argument_spec())
         return (
             repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
         )
@@ -120,7 +120,7 @@ class Leaf:
     def describe(self) -> str:
         """Returns a short text for messages about retracing."""
         if self.is_held:
-            return repr(self.value.held_spec())
+            return repr(self.value.argument_spec())
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
 
 

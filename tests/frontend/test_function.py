@@ -201,7 +201,7 @@ def test_text_is_kept_for_a_call_only():
 def texts_kept():
     from tvtf.core import string_handles
 
-    return string_handles._calls.kept
+    return string_handles._calls.tables
 
 
 def test_tracing_errors_name_the_users_line():

@@ -257,7 +257,7 @@ def test_python_runs_again_where_its_record_is_gone(monkeypatch):
 def test_nothing_is_recorded_without_a_gradient(monkeypatch):
     monkeypatch.setattr(host, "_records", host._Records())
     tf.function(lambda x: tf.py_function(tf.square, [x], VECTOR))(X)
-    assert not host._records.waiting
+    assert not host._records.unused
 
 
 def test_python_of_unknown_rank_has_gradients_in_branches_and_says_so_in_loops():

@@ -353,7 +353,7 @@ def test_what_is_left_in_a_variable_is_no_result():
 
     x = tf.range(64.0)
     call = step.get_concrete_function(x).code()
-    assert len(call.code().given) == 2
+    assert len(call.code().outputs) == 2
     for _ in range(3):
         assert step(x).numpy() == 2016.0
     assert weight.numpy()[2] == 6.0

@@ -23,7 +23,7 @@ from tvtf.core.shape import (
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
-from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
+from tvtf.dtypes import COMPILED, INTEGER, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
@@ -314,7 +314,9 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 def _is_of_any_length(sizes: Any) -> bool:
     """Whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
-    return isinstance(sizes, SymbolicTensor) and sizes.known is None and not is_static_shape(sizes._type.shape)
+    if not isinstance(sizes, SymbolicTensor) or sizes.dtype not in INTEGER:
+        return False  # static_dims refuses other dtypes
+    return sizes.known is None and not is_static_shape(sizes._type.shape)
 
 
 def _broadcast_sizes(shape_x: Any, shape_y: Any) -> Tensor:
