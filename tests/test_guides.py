@@ -9,7 +9,7 @@ import pages
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-WITH_TESTS_OF_THEIR_OWN = {"exec.md", "extending.md", "files.md", "keras.md", "trust.md"}
+WITH_TESTS_OF_THEIR_OWN = {"exec.md", "extending.md", "files.md", "ir.md", "keras.md", "trust.md"}
 """Pages whose programs are checked by more than what they print, below and in ``test_extending.py``."""
 PAGES = {
     path.relative_to(DOCS).as_posix(): path
