@@ -6,6 +6,7 @@ import ast
 import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 import inspect
 import textwrap
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -118,6 +119,14 @@ class Transpiler(api.PyToPy):
     """malt's transpiler with tvtf's operators as ``ag__``."""
 
     _extra_locals: dict[str, Any] | None
+    _converted = threading.local()
+
+    def get_caching_key(self, ctx: Any) -> Any:
+        """Returns the options and the file of the function that is converted.
+
+        malt looks code objects up, which are equal where two files have the same text at the same line.
+        """
+        return super().get_caching_key(ctx), getattr(self._converted, "file", None)
 
     def get_transformed_name(self, node: Any) -> str:
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
@@ -151,6 +160,7 @@ class Transpiler(api.PyToPy):
         return variables.transform(logical_expressions.transform(node, ctx), ctx)
 
     def transform_function(self, fn: Any, user_context: Any) -> Any:
+        self._converted.file = fn.__code__.co_filename if hasattr(fn, "__code__") else None
         if not self._cache.has(fn, self.get_caching_key(user_context)):
             refuse_unsupported(fn)
         return super().transform_function(fn, user_context)

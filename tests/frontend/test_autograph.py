@@ -1,5 +1,6 @@
 """AutoGraph: converted Python equals Python on eager tensors; errors name the user's own lines."""
 
+import importlib.util
 import inspect
 import logging
 
@@ -673,3 +674,16 @@ def test_an_assertion_tells_what_an_expression_says():
         checked(tf.constant(-1.0))
     with pytest.raises(AssertionError, match="rank 1"):
         checked(tf.constant([1.0]))
+
+
+def test_equal_code_in_two_files_keeps_its_own_file(tmp_path):
+    """Code objects are equal whatever their file: the converted function of one must not serve the other."""
+    files = []
+    for name in ("first_of_two.py", "second_of_two.py"):
+        path = tmp_path / name
+        path.write_text("def plus_one(x):\n    return x + 1.0\n")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        files.append(str(tf.function(module.plus_one).ir(tf.TensorSpec([2]))))
+    assert "first_of_two.py:2" in files[0] and "second_of_two.py:2" in files[1]
