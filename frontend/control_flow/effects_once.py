@@ -23,7 +23,7 @@ from tvtf.frontend.control_flow.rematerialize import (
     Quiet,
     dims_in,
     has_effect_results,
-    is_given,
+    is_computable_from,
     tell_tapes,
     used_by,
     walk,
@@ -225,7 +225,7 @@ def _traced_with_effects(trace: Trace, function: EffectReplay, types: Sequence[T
 
 def _with_own(shape: Any, known: Any) -> Any:
     """Returns a shape with new symbols for the dims that are not computable from those given."""
-    return tuple(d if is_given(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
+    return tuple(d if is_computable_from(d, known) else fresh_dim(state.trace.root.unique("size")) for d in shape)
 
 
 def is_watched(inputs: Sequence[Tensor]) -> bool:

@@ -12,7 +12,7 @@ from tvtf.core.shape import Dim, TensorType, fresh_dim, size_of
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
-from tvtf.frontend.control_flow.rematerialize import is_given
+from tvtf.frontend.control_flow.rematerialize import is_computable_from
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, dims_of
 from tvtf.ops.stack import new_stack
@@ -23,7 +23,9 @@ def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim |
 
     ``bound`` is its greatest number of iterations, if known.
     """
-    return Stacks([_Even(t) if all(is_given(d, known) for d in t.shape) else _Uneven(t) for t in types], bound)
+    return Stacks(
+        [_Even(t) if all(is_computable_from(d, known) for d in t.shape) else _Uneven(t) for t in types], bound
+    )
 
 
 class Stacks:

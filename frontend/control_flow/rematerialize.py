@@ -174,12 +174,12 @@ def dims_in(types: Iterable[TensorType]) -> set[Any]:
 
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
     """Returns zeros of a type; dims that are not computable from those ``given`` are 0."""
-    return bind.stack_new(shape=tuple(d if is_given(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
+    return bind.stack_new(shape=tuple(d if is_computable_from(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
-def is_given(dim: Any, given: Collection[Any]) -> bool:
-    """Whether a dim is static or computable from the ``given`` symbols."""
-    return isinstance(dim, int) or all(v in given for v in tirx.analysis.undefined_vars(dim))
+def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:
+    """Whether a dim is static or computable from the symbols."""
+    return isinstance(dim, int) or all(v in symbols for v in tirx.analysis.undefined_vars(dim))
 
 
 COSTLY = ("matmul", "contract", "recompute")

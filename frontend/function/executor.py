@@ -21,7 +21,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control_flow.closure_conversion import define_dims
 from tvtf.frontend.control_flow.cond_grad import of_size
 from tvtf.frontend.control_flow.effects_once import EffectReplay
-from tvtf.frontend.control_flow.rematerialize import dims_in, is_given
+from tvtf.frontend.control_flow.rematerialize import dims_in, is_computable_from
 from tvtf.frontend.control_flow.vectorized_map import is_mapped
 from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
 from tvtf.frontend.host.leading_python import LeadingCall, leading_call, without_leading
@@ -265,7 +265,7 @@ def _cotangent(trace: Trace, like: Tensor, params: Sequence[Tensor]) -> Tensor:
     Dims that the function itself computes get new symbols, tied to the result's when both are compared.
     """
     known = dims_in(p._type for p in params)
-    dims = tuple(d if is_given(d, known) else fresh_dim(trace.unique("size")) for d in like._type.shape)
+    dims = tuple(d if is_computable_from(d, known) else fresh_dim(trace.unique("size")) for d in like._type.shape)
     return of_size(trace.add_param(like._type._replace(shape=dims), "ct"), like)  # type: ignore[no-any-return]
 
 

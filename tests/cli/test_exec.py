@@ -242,13 +242,13 @@ for operator in tf.Tensor.OVERLOADABLE_OPERATORS:
     setattr(Later, operator, getattr(tf.Tensor, operator))
 
 
-class Told(tf.__internal__.dispatch.GlobalOpDispatcher):
+class RecordingDispatcher(tf.__internal__.dispatch.GlobalOpDispatcher):
     def handle(self, op, args, kwargs):
         found = [x for x in tf.nest.flatten([args, kwargs]) if isinstance(x, Later)]
         return Later(f"{op.__name__}({found[0].told})") if found else self.NOT_SUPPORTED
 
 
-Told().register()
+RecordingDispatcher().register()
 
 
 @doc_controls.do_not_generate_docs

@@ -12,13 +12,13 @@ def test_the_system_tells_and_time_goes_on():
     assert 0.0 <= cpu_load.others_share(start, end) <= 1.0
 
 
-def test_where_the_system_does_not_tell_nobody_is_blamed(monkeypatch, tmp_path):
+def test_without_counters_of_the_system_the_share_of_others_is_zero(monkeypatch, tmp_path):
     monkeypatch.setattr(cpu_load, "STAT", tmp_path / "none")
     assert cpu_load.current_ticks() is None
     assert cpu_load.others_share(None, None) == 0.0
 
 
-def test_a_process_that_worked_more_than_was_counted_blames_nobody():
+def test_a_process_that_worked_more_than_was_counted_leaves_others_no_share():
     assert cpu_load.others_share(cpu_load.Ticks(0, 0, 0.0), cpu_load.Ticks(9000, 5, 6.0)) == 0.0
 
 

@@ -60,7 +60,7 @@ class Layer(tf.Module):
         return x * self.w
 
 
-def test_creating_variables_is_told_in_plain_words():
+def test_creating_variables_is_explained_in_plain_words():
     layer = Layer()
     layer.apply(tf.constant(1.0))
     report = layer.apply.explain_retraces()

@@ -23,7 +23,7 @@ def user_line(call: Any) -> UserLine | None:
 def show_lines(lines: Iterable[UserLine]) -> str:
     """Files and lines in short.
 
-    >>> show_lines([("/home/me/train.py", 12), ("/home/me/train.py", 14), ("/home/me/model.py", 3)])
+    >>> show_lines([("/src/train.py", 12), ("/src/train.py", 14), ("/src/model.py", 3)])
     'model.py:3, train.py:12,14'
     """
     found = sorted(set(lines), key=lambda line: (PurePath(line[0]).name, line))

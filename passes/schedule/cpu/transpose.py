@@ -27,17 +27,14 @@ def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int
     Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller squares are
     exchanged).
     """
-    if dtype == "bool":  # TVM keeps bools as int8, but doesn't rewrite shuffles of their vectors so
-        as_bytes: Read = lambda row, lane: read(row, lane).astype("int8")  # noqa: E731
-        as_bool: Write = lambda column, lane, item: write(column, lane, item != tirx.const(0, "int8"))  # noqa: E731
-        return transposed_tile(as_bytes, as_bool, shape, lanes, "int8")
-    here, there = (emit.scratch([lanes * lanes], dtype, "block", "local") for _ in range(2))
+    stored = "int8" if dtype == "bool" else dtype  # TVM keeps bools as int8, but doesn't rewrite shuffles of them so
+    here, there = (emit.scratch([lanes * lanes], stored, "block", "local") for _ in range(2))
     parts = [emit.allocate(here), emit.allocate(there)]
     rows, columns = shape
-    zero = tirx.const(0, dtype)
+    zero = tirx.const(0, stored)
     for row in range(lanes):
         if row < rows:
-            parts.append(_filled(here, row, lanes, columns, read))
+            parts.append(_filled(here, row, lanes, columns, lambda row, lane: read(row, lane).astype(stored)))
         else:
             parts.append(_filled(here, row, lanes, lanes, lambda _row, _lane: zero))
     distance = lanes // 2
@@ -45,15 +42,18 @@ def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int
         parts += _exchanged(here, there, lanes, distance)
         here, there = there, here
         distance //= 2
-    return emit.sequence([*parts, *(_written(here, column, lanes, write) for column in range(columns))])
+    return emit.sequence([*parts, *(_written(here, column, lanes, write, dtype) for column in range(columns))])
 
 
 def _filled(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
     return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 
-def _written(block: Var, column: int, lanes: int, write: Write) -> Stmt:
-    return emit.vectorized(lanes, lambda lane: write(column, lane, emit.load(block, [lane + column * lanes])))
+def _written(block: Var, column: int, lanes: int, write: Write, dtype: str) -> Stmt:
+    def written(lane: ir.Expr) -> Stmt:
+        return write(column, lane, emit.load(block, [lane + column * lanes]).astype(dtype))
+
+    return emit.vectorized(lanes, written)
 
 
 def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:
