@@ -95,7 +95,7 @@ def test_a_report_is_a_text():
 
 
 def test_memory_is_told_in_words():
-    memory = square.memory(tf.TensorSpec([1024]))
+    memory = tf.function(square.python_function).memory(tf.TensorSpec([1024]))
     assert (
         str(memory)
         == """\
@@ -110,13 +110,13 @@ live           0 B  the most of these that is needed at once: no arena can be sm
 
 
 def test_memory_of_unknown_sizes_says_so():
-    assert str(square.memory(tf.TensorSpec([None]))).startswith(
+    assert str(tf.function(square.python_function).memory(tf.TensorSpec([None]))).startswith(
         "A call needs 0 B, and more that only the call tells: 1 of unknown size"
     )
 
 
 def test_memory_is_a_table_in_notebooks_and_on_terminals(shown):
-    memory = square.memory(tf.TensorSpec([1024]))
+    memory = tf.function(square.python_function).memory(tf.TensorSpec([1024]))
     assert "<td" in memory._repr_html_() and "4.0 KiB</td>" in memory._repr_html_()
     assert "arguments 4.0 KiB what it is passed, Variables among it" in shown(memory)
 
