@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import sys
 import tempfile
 
 import hypothesis
+import numpy as np
 import pytest
 
 hypothesis.settings.register_profile(
@@ -40,3 +42,17 @@ def own_cache(tmp_path, monkeypatch):
     """An empty cache folder for one test."""
     monkeypatch.setenv("TVTF_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+FIRST_STATES: dict[int, dict] = {}
+"""Of the random generators that test modules hold, by identity: as they were made."""
+
+
+@pytest.fixture(autouse=True)
+def order_of_tests_changes_no_numbers(request):
+    """Resets random generators of test modules, so that a test fails alone as it fails after others."""
+    for module in (request.module, sys.modules.get("schedule_programs")):
+        for value in vars(module).values() if module else ():
+            if isinstance(value, np.random.Generator):
+                state = FIRST_STATES.setdefault(id(value), value.bit_generator.state)
+                value.bit_generator.state = state

@@ -25,8 +25,12 @@ ALL_AROUND = [(1, 1), (1, 1)]
 PLAIN = (STEPS, ALL_AROUND, (1, 1), 1)
 WORST_ERROR = 3e-5
 """Of a result, in standard deviations of all; direct sums stay within a tenth of it."""
-WORST_ERROR_OF_FIVES = 4e-5
-"""Of a gradient for windows of five: what was summed at the points of size root two counts fourfold each way."""
+WORST_ERROR_OF_FIVES = 7e-5
+"""Of a gradient for windows of five: what was summed at the points of size root two counts fourfold each way.
+
+The largest of 100,000 errors: 2.5e-5 to 4.8e-5 in twelve draws."""
+MEAN_ERROR = 1 / 12
+"""The largest standard deviation of all errors, as a share of the worst; it differs by 2 % between draws."""
 CASES = {
     "whole tiles": ((2, 8, 12, 32), 32, ALL_AROUND),
     "ragged tiles": ((8, 9, 13, 20), 32, ALL_AROUND),
@@ -120,6 +124,7 @@ def is_filter_winograd(result: te.Tensor, operands: list[te.Tensor], target: Tar
 
 def assert_near(y: np.ndarray, want: np.ndarray, worst: float = WORST_ERROR) -> None:
     np.testing.assert_allclose(y, want, rtol=0, atol=worst * want.std())
+    assert np.std(y - want) < MEAN_ERROR * worst * want.std()
 
 
 VOLUMES = {
