@@ -13,8 +13,8 @@ from typing import Any
 from malt.operators import py_builtins
 from malt.pyct import errors as malt_errors
 
-from tvtf.core.deferred_shape import UnknownRank, UnknownSizes
 from tvtf.core.log import logger
+from tvtf.core.specialization import Unspecialized
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.autograph import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.builtin import OVERLOADS
@@ -118,7 +118,7 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
         return _call_as_is(target, args, kwargs, error.__cause__ or error)
     try:
         return converted(*args, **kwargs)
-    except (Exception, UnknownRank, UnknownSizes) as error:  # any error gets the user's line
+    except (Exception, Unspecialized) as error:  # any error gets the user's line
         attach(error, converted)
         raise
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from tvm import tirx
 
-from tvtf.core.deferred_shape import AnyShape, of_any_rank
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.shape import Dim, TensorType, fresh_dim, substitute_dim
+from tvtf.core.specialization import of_any_rank
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.errors import UnimplementedError

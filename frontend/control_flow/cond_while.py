@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tvtf.core import nest
 from tvtf.core.argument_error import is_of_shapes
 from tvtf.core.composite import TypeSpec
-from tvtf.core.deferred_shape import AnyShape, UnknownSizes, of_any_rank
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import export, hooks
 from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
+from tvtf.core.specialization import UnknownSize, of_any_rank
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.late_types import takes_type, typed_as, typed_as_returned
@@ -175,9 +176,13 @@ def _traced_or_refused(name: str, branch: Callable[[], Any]) -> Inner | ValueErr
 
     try:
         return Inner(name, branch)
-    except (ValueError, UnknownSizes) as error:
-        shape_error = error.error if isinstance(error, UnknownSizes) else error
-        if not (state.trace.root.is_for_shapes and isinstance(shape_error, ValueError) and is_of_shapes(shape_error)):
+    except (ValueError, UnknownSize) as error:
+        shape_error = error.error if isinstance(error, UnknownSize) else error
+        if not (
+            state.trace.specialization.has_call_shapes
+            and isinstance(shape_error, ValueError)
+            and is_of_shapes(shape_error)
+        ):
             raise
         return shape_error
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor, is_ragged
-from tvtf.core.deferred_shape import AnyShape, UnknownRank
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import export, hooks
 from tvtf.core.shape import TensorType, keeps_shape
+from tvtf.core.specialization import UnknownRank
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype

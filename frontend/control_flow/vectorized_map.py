@@ -245,9 +245,9 @@ def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: T
             state.trace.element = rows[-1], place.size  # type: ignore[attr-defined]
         return function(*rows[: len(tensors)])
 
-    deferred = len(state.trace.root.waiting or ()) if state.trace else 0
+    deferred = len(state.trace.specialization.deferred or ()) if state.trace else 0
     inner = Inner("element", traced, [x._type for x in operands])
-    if len(inner.trace.root.waiting or ()) > deferred:
+    if len(inner.trace.specialization.deferred or ()) > deferred:
         raise _OfPython
     variables = assigned_variables([inner])
     values = [variable_value(inner, v) for v in variables]

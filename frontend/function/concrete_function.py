@@ -15,8 +15,8 @@ from tvm import ir
 
 from tvtf.core import function_types, nest
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import UnknownSizes
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim
+from tvtf.core.specialization import Level, Specialization, UnknownSize
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
@@ -40,6 +40,7 @@ from tvtf.ops.rules import bind
 from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
+    from tvtf.frontend.function.polymorphic_function import Function
     from tvtf.frontend.tuning.profile import Profile
     from tvtf.ir.drawing import Drawing
 
@@ -71,13 +72,14 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self._plan: Plan | None = None
         self._pure: executor.GraphFunction | None = None
         self._open = [v for v in self.variables if not v.shape.is_fully_defined()]
-        self._waits = graph.root.waiting is not None
         self._instances: dict[Any, ConcreteFunction] = {}
-        self._shapes_apart = graph.root.needs_shape_instances
+        self.specialization = graph.root.specialization
+        self._by_shape = self.specialization.needs_shapes
+        """Whether each shape has an instance of its own, not only each rank."""
         self._of_python = Instances(self)
 
     @classmethod
-    def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
+    def trace(cls, function: Function, arguments: Arguments) -> ConcreteFunction:
         """Runs the Python function on symbolic tensors and returns the trace."""
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
@@ -89,7 +91,8 @@ class ConcreteFunction(function_types.ConcreteFunction):
             return result
 
         with variables_allowed(function) as creation:
-            concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
+            specialization = specialization_for(arguments, arguments.tensors)
+            concrete = cls.of(function.name, arguments, run, function.signature.python, specialization)
         concrete.created_variables = creation.created
         with suppress(TypeError):  # an object that can't be referred to weakly
             concrete.python = weakref.ref(function.python_function)
@@ -104,38 +107,28 @@ class ConcreteFunction(function_types.ConcreteFunction):
         arguments: Arguments,
         run: Callable[[Any, Any], Any],
         signature: inspect.Signature,
-        ranks: Mapping[int, tuple[int, ...]] | None = None,
-        given: Sequence[Any] = (None,),
-        has_sizes: bool = False,
+        specialization: Specialization,
     ) -> ConcreteFunction:
-        """Traces ``run``, a function of the tensors and Variables among the arguments.
-
-        ``ranks`` are the ranks that Python calls return, for an instance. ``given`` are the call's tensors: their
-        shapes are used where the trace needs sizes. ``has_sizes``: the arguments and the Variables have all their
-        sizes.
-        """
-        trace = Trace(name, caller=state.trace)
-        enclosing_specializes = state.trace is not None and state.trace.root.may_specialize
-        may_specialize = enclosing_specializes or arguments.are_told_more_by(given)
-        trace.has_ranks = ranks is not None
-        trace.may_wait = not trace.has_ranks
-        trace.may_specialize = may_specialize or not has_sizes
-        trace.has_sizes = has_sizes
-        trace.is_for_shapes = arguments.are_of_sizes
-        trace.ranks = ranks or {}
+        """Traces ``run``, a function of the tensors and Variables among the arguments."""
+        trace = Trace(name, caller=state.trace, specialization=specialization)
         try:
             with tracing(trace):
                 params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
                 results = Results(trace, run(params, stand_ins(arguments.variables)))
             if trace.caller is not None:
                 capture_dims(trace)
-        except UnknownSizes as needed:
-            if may_specialize or (trace.has_ranks and not has_sizes):
+        except UnknownSize as needed:
+            if specialization.is_refinable:
                 raise
             raise _for_users(needed, name) from None
         concrete = cls(name, arguments, trace.finish(results.computed), results)
         concrete._signature = signature
         return concrete
+
+    @property
+    def _defers(self) -> bool:
+        """Whether calls in it are deferred, so that only its instances can be compiled."""
+        return self.specialization.deferred is not None
 
     @staticmethod
     def bound(captured: Any, variables: Sequence[Variable]) -> Any:
@@ -148,7 +141,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """Calls it with the Python function's arguments; those traced with a Python value may be left out."""
         return self.call_flat(*bind_call(self, args, kwargs))
 
-    def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+    def call_flat(self, tensors: Sequence[Tensor], variables: Sequence[Variable] = ()) -> Any:
         """Calls it on tensors, in the order of the specs, and on the Variables among the arguments."""
         if state.trace is not None:
             with state.trace.together():
@@ -166,10 +159,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """Whether the compiled code calls Python, which may assign the Variables that the code uses."""
         return bool(self.graph.root.python.any)
 
-    def _call_eagerly(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_eagerly(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
         if state.tapes:
             return self._call_recorded(tensors, variables)
-        return self.call(tensors, variables)
+        return self.call(tensors, variables)  # type: ignore[arg-type]  # outside of traces and maps they are eager
 
     @cached_property
     def _used_after_python(self) -> list[Variable]:
@@ -183,20 +176,20 @@ class ConcreteFunction(function_types.ConcreteFunction):
         updated = [v for v, _ in self.results.updates] if python.any else []
         return [*updated, *python.used_later.values()]
 
-    def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+    def call(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Calls it on eager tensors, outside of tapes and traces."""
         if self._compiled is None and self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction.call)
         return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
 
-    def _way(self) -> Any:
+    def _way(self) -> Plan | executor.Compiled:
         """Returns the callable that runs it: a plan of NumPy kernels if possible, else compiled code."""
         self._require_scope()
         return self.plan() or self.code()
 
     def plan(self) -> Plan | None:
         """Returns the plan that runs it without compiled code; None if it has to be compiled."""
-        if not (self._plan or self._compiled or self._of_python.specs or self._waits):
+        if not (self._plan or self._compiled or self._of_python.specs or self._defers):
             self._plan = planned(self)
         return self._plan
 
@@ -219,11 +212,11 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 f"{self.name} calls Python that returns tensors of unknown rank; it is compiled when a call has shown it: pass "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
-        if self._waits:
+        if self._defers:
             raise ValueError(
                 f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
                 "specs with their dims, None for unknown ones"
-                if not self._shapes_apart
+                if not self._by_shape
                 else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
                 "ones: give tensors, or specs with all their dims"
             )
@@ -244,12 +237,12 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 f"by {self.name!r}, which captured it and can be called in {self.scope.name!r} alone"
             )
 
-    def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_recorded(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
         """Calls it under tapes, as a function of values: the tapes see reads of its Variables."""
         self._require_scope()
         if self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
-        if self._waits:
+        if self._defers:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
             self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
@@ -262,7 +255,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         outer = [self.bound(c, variables) for c in self.captures]
         return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
 
-    def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def inline(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
         """Binds its primitives again in the active trace."""
         trace, python = state.trace, self.graph.root.python
         if trace is not None:
@@ -280,39 +273,42 @@ class ConcreteFunction(function_types.ConcreteFunction):
             trace.root.python.barriers += 1
         return self.results.assemble_values(computed, tensors, captured, variables)
 
-    def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
+    def instance(
+        self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]] | None = None
+    ) -> ConcreteFunction:
         """Returns the function to compile for these tensors: itself, unless its ranks or sizes are unknown.
 
         ``ranks`` are those of the tensors that Python calls return.
         """
-        if not self._waits or (self._of_python.specs and ranks is None):
+        if not self._defers or (self._of_python.specs and ranks is None):
             return self
-        shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
-        variable_shapes = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
+        shapes = [tuple(t.shape) if self._by_shape else t.ndim for t in tensors]
+        variable_shapes = [v._type.shape if self._by_shape else v.ndim for v in self._open]
         key = (*shapes, *variable_shapes, *sorted((ranks or {}).items()))
         instance = self._instances.get(key)
         if instance is None:
             instance = self._instances[key] = self._instantiated(tensors, ranks or {})
         return instance
 
-    def _instantiated(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
+    def _instantiated(self, tensors: Sequence[Tensor], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
         """Makes an instance for the tensors' ranks, or for their sizes if it needs those."""
         try:
-            if not self._shapes_apart:
+            if not self._by_shape:
                 try:
-                    return self._instance_for(self.arguments.of_ranks(tensors), ranks, tensors)
-                except UnknownSizes:
+                    return self._instance_for(self.arguments.of_ranks(tensors), Level.RANKS, ranks, tensors)
+                except UnknownSize:
                     pass  # the ranks are not enough: instantiate for the sizes
-            instance = self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors, has_sizes=True)
-            self._shapes_apart = True
+            instance = self._instance_for(self.arguments.of_sizes(tensors), Level.SHAPES, ranks, tensors)
+            self._by_shape = True
             return instance
         except (TypeError, ValueError) as error:
             raise found_running(self.name, error) from error
 
     def _instance_for(
-        self, arguments: Arguments, ranks: Any, tensors: Sequence[Any], has_sizes: bool = False
+        self, arguments: Arguments, level: Level, ranks: Mapping[int, tuple[int, ...]], tensors: Sequence[Tensor]
     ) -> ConcreteFunction:
-        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors, has_sizes)
+        specialization = specialization_for(arguments, tensors, level, ranks)
+        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, specialization)
 
     # -- inspection
 
@@ -437,7 +433,27 @@ class ConcreteFunction(function_types.ConcreteFunction):
         yield from ((f"{variadic[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if variadic else ()
 
 
-def _for_users(needed: UnknownSizes, name: str) -> Exception:
+def specialization_for(
+    arguments: Arguments,
+    tensors: Sequence[Tensor | None] = (None,),
+    level: Level = Level.SPECS,
+    python_ranks: Mapping[int, tuple[int, ...]] | None = None,
+) -> Specialization:
+    """Returns how a function is specialized that is traced at ``level`` for a call on ``tensors``.
+
+    It can be traced again with more known if the tensors have sizes that the arguments' specs leave unknown, if it is an
+    instance for ranks, or if the enclosing trace can supply what is missing.
+    """
+    is_refinable = level is Level.RANKS or arguments.are_told_more_by(tensors) or enclosing_may_know_more()
+    return Specialization(level, is_refinable, arguments.are_of_sizes, python_ranks)
+
+
+def enclosing_may_know_more() -> bool:
+    """Whether the enclosing trace, if there is one, may supply sizes that are unknown in it."""
+    return state.trace is not None and state.trace.specialization.may_know_more
+
+
+def _for_users(needed: UnknownSize, name: str) -> Exception:
     """Returns the user's error for a size that is nowhere known, with the user's lines."""
     error = needed.error
     if isinstance(error, ArgumentError):
@@ -649,7 +665,7 @@ class Results:
         return nest.packer(self.structure)
 
     def assemble_values(
-        self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]
+        self, computed: Sequence[Any], tensors: Sequence[Tensor], captured: Sequence[Any], variables: Sequence[Variable]
     ) -> Any:
         """Builds the result from values, in another trace or under tapes, and assigns the Variables' new values."""
         params = [*tensors, *captured]

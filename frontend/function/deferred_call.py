@@ -19,10 +19,19 @@ import numpy as np
 
 from tvtf.core import nest
 from tvtf.core.argument_error import is_of_any_size
-from tvtf.core.deferred_shape import RANKS, AnyShape, AnyValue, Examples, UnknownRank, UnknownSizes, of_any_rank
+from tvtf.core.deferred_shape import RANKS, AnyShape, AnyValue, Examples
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import Primitive, as_tuple, hooks, refusing, table
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
+from tvtf.core.specialization import (
+    Level,
+    Specialization,
+    UnknownDataset,
+    UnknownRank,
+    UnknownSize,
+    Unspecialized,
+    of_any_rank,
+)
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
@@ -103,10 +112,8 @@ class Call:
         self.places = places
         self.types: list[TensorType] = []  # empty until `learn` has inferred them
         self.has_effects = False
-        self.may_specialize = False
-        self.may_wait = False
         self.needs_sizes = False
-        self.needed: UnknownSizes | None = None
+        self.needed: UnknownSize | None = None
         self.mistyped: BaseException | None = None
 
     @classmethod
@@ -142,10 +149,8 @@ class Call:
           The function's error for the first example, if every other example fails too.
         """
         arguments = [(x._type, x.known) for x in inputs]
-        root = state.trace.root
-        self.may_specialize, self.may_wait = root.may_specialize, root.may_wait
+        self.specialization = state.trace.specialization
         arguments = [_as_assumed(*each) for each in arguments]
-        self.dim_examples = root.dim_examples
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
         vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
@@ -158,7 +163,7 @@ class Call:
 
     def _varies(self, shape: Any) -> bool:
         """Whether a shape depends on an unknown rank."""
-        return isinstance(shape, AnyShape) or any(dim in self.dim_examples for dim in _symbols(shape))
+        return isinstance(shape, AnyShape) or any(dim in self.specialization.dim_examples for dim in _symbols(shape))
 
     @property
     def _calls_functions(self) -> bool:
@@ -198,7 +203,7 @@ class Call:
     def _record_dims(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
         """Records the sizes, in each example, of the dims that vary with the rank."""
         for axis in axes:
-            state.trace.root.dim_examples[dims[axis]] = self._size_of(place, axis)
+            self.specialization.dim_examples[dims[axis]] = self._size_of(place, axis)
 
     def _size_of(self, place: int, axis: int) -> Examples:
         return Examples(lambda index: self._from_example(index, lambda each: each.types[place].shape[axis]))
@@ -220,23 +225,22 @@ class Call:
 
     def _traced_example(self, arguments: Sequence[tuple[TensorType, Any]], example: int) -> Example:
         """Traces the call for an example; for several sizes if it needs sizes."""
-        inputs = [_exemplified(*each, example, self.dim_examples) for each in arguments]
+        inputs = [_exemplified(*each, example, self.specialization.dim_examples) for each in arguments]
         try:
-            return self._example(inputs, example, self.may_specialize)
-        except UnknownSizes as needed:
-            merged = self._for_any_sizes(inputs, example) if self.may_wait else None
+            return self._example(inputs, example, self.specialization.may_know_more)
+        except UnknownSize as needed:
+            merged = self._for_any_sizes(inputs, example) if self.specialization.defers_sizes else None
             if merged is not None:
                 return merged
-            if needed.is_required and not self.may_wait:
+            if needed.is_required and not self.specialization.defers_sizes:
                 raise
             self.needed = needed
             raise needed.error from None
 
-    def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, may_specialize: bool = False) -> Example:
+    def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, is_refinable: bool = False) -> Example:
         """Traces the function in a throw-away trace and returns its result types."""
-        with tracing(Trace("example")) as trace:
-            trace.example = example
-            trace.may_specialize = may_specialize
+        specialization = Specialization(example=example, is_refinable=is_refinable)
+        with tracing(Trace("example", specialization=specialization)) as trace:
             params = [trace.add_param(tensor_type) for tensor_type, _ in inputs]
             for param, (_, known) in zip(params, inputs):
                 param.known = known
@@ -402,8 +406,8 @@ class DeferredCall(Primitive[Any]):
         if not of_any_rank():
             try:
                 return bare(calls[key].checked(inputs))
-            except UnknownSizes as needed:
-                if state.trace.root.has_sizes:
+            except UnknownSize as needed:
+                if state.trace.specialization.level is Level.SHAPES:
                     return bare(_by_python(calls[key], inputs, needed))
                 require_deferrable(needed)
         key = calls[key].key_here(key)
@@ -413,7 +417,7 @@ class DeferredCall(Primitive[Any]):
         return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
-        state.trace.root.waiting[key] = calls[key]
+        state.trace.specialization.start_deferring()[key] = calls[key]
         return bare(calls[key].types)
 
 
@@ -421,7 +425,7 @@ def bare(outputs: Sequence[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSizes) -> Sequence[Tensor]:
+def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Sequence[Tensor]:
     """Runs the call as Python when the program runs, as only then the needed sizes are known."""
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
@@ -472,24 +476,24 @@ calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 """The calls by key; a trace keeps the calls in its IR alive."""
 
 
-def require_deferrable(needed: UnknownSizes) -> None:
+def require_deferrable(needed: UnknownSize) -> None:
     """Raises ``needed`` unless the active trace may defer calls that need sizes."""
-    if state.trace is None or not state.trace.root.may_wait:
+    if state.trace is None or not state.trace.specialization.defers_sizes:
         raise needed
 
 
 def mark_deferring(call: Call) -> None:
     """Marks the active trace as one with deferred calls."""
-    root = state.trace.root
-    root.waiting = {} if root.waiting is None else root.waiting
-    root.needs_shape_instances = root.needs_shape_instances or call.needs_sizes
+    specialization = state.trace.specialization
+    specialization.start_deferring()
+    specialization.needs_shapes |= call.needs_sizes
 
 
 def wait(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    needed: BaseException | None = None,
+    needed: Unspecialized | None = None,
     recorded: bool = True,
 ) -> Any:
     """Defers a call until the rank or the sizes that it ``needed`` are known, and returns its results.
@@ -497,9 +501,12 @@ def wait(
     Tapes record it if ``recorded``.
 
     Raises:
-      UnknownSizes: the active trace cannot defer calls that need sizes.
+      UnknownSize: the active trace cannot defer calls that need sizes.
+      UnknownDataset: only the whole function can be traced again for a dataset.
     """
-    if isinstance(needed, UnknownSizes):
+    if isinstance(needed, UnknownDataset):
+        raise needed
+    if isinstance(needed, UnknownSize):
         return _deferred_for_sizes(function, args, kwargs, needed, recorded)
     call = Call.of(function, args, kwargs)
     inputs = call.tensors()
@@ -509,14 +516,14 @@ def wait(
     return _bound(call, inputs, recorded)
 
 
-def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
+def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSize, recorded: bool) -> Any:
     """Defers a call that needs sizes."""
     require_deferrable(needed)
     try:
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
         call.learn([state.trace.own(t) for t in inputs])
-    except (Exception, UnknownRank, UnknownSizes) as error:  # any op's; an enclosing call may be deferred instead
+    except (Exception, Unspecialized) as error:  # any op's; an enclosing call may be deferred instead
         raise (error if is_of_any_size(error) else needed) from None
     return _bound(call, inputs, recorded)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tvm import ir
@@ -42,8 +42,11 @@ from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
 from tvtf.state.variable import Variable, alias_counter
 
+if TYPE_CHECKING:
+    from tvtf.frontend.function.concrete_function import ConcreteFunction
 
-def executable_for(mod: Any) -> Executable:
+
+def executable_for(mod: ir.IRModule) -> Executable:
     """Returns the compiled module, from the cache if it is there."""
     tell_machine()
     target = target_of(state.device)
@@ -362,7 +365,7 @@ def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tup
     return [(index, place[id(variable)]) for variable, index in updates]
 
 
-def entry_module(concrete: Any, leading: LeadingCall | None, hopeful: bool) -> Any:
+def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, hopeful: bool) -> ir.IRModule:
     """The module of a traced function as it is compiled, with what is donated and known of its parameters."""
     graph = concrete.graph
     first = len(graph.params)
@@ -382,7 +385,7 @@ class Compiled:
     Attributes are resolved once, because this is the hot path of every call.
     """
 
-    def __init__(self, concrete: Any, speculative: bool = True) -> None:
+    def __init__(self, concrete: ConcreteFunction, speculative: bool = True) -> None:
         graph, results = concrete.graph, concrete.results
         self.concrete = concrete
         self.speculative = speculative and bool(graph.speculated_equalities)
@@ -411,16 +414,18 @@ class Compiled:
         self._codes: dict[str | None, Code] = {}
         self.code()
 
-    def module(self) -> Any:
+    def module(self) -> ir.IRModule:
         """What is compiled: the traced function, with what is donated."""
         return entry_module(self.concrete, self.leading, self.speculative)
 
-    def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+    def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         if self.leading is None:
             return self._call_led((), tensors, variables)
         return self._call_led(self.leading.run([*tensors, *self.captures]), tensors, variables)
 
-    def _call_led(self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_led(
+        self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
+    ) -> Any:
         """Calls the code with the results of the leading Python call."""
         try:
             if self.simple:
@@ -437,7 +442,7 @@ class Compiled:
         return Compiled(self.concrete, speculative=False)
 
     def _call_locked(
-        self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]
+        self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
         """Calls the code while holding the locks of its Variables."""
         if variables:
@@ -447,7 +452,9 @@ class Compiled:
                 return self._call_around_python(leading_results, self.lock, tensors, self.captures, self.updates)
             return self._call(leading_results, tensors, self.captures, self.updates)
 
-    def _call_bound(self, leading_results: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_bound(
+        self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
+    ) -> Any:
         """Calls the code with Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
@@ -457,7 +464,12 @@ class Compiled:
             return self._call(leading_results, tensors, captures, updates)
 
     def _call_around_python(
-        self, leading_results: Sequence[Any], lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any
+        self,
+        leading_results: Sequence[Any],
+        lock: Any,
+        tensors: Sequence[EagerTensor],
+        captures: list[Any],
+        updates: Any,
     ) -> Any:
         """Calls code that calls Python, which may assign its Variables, or wait for threads that use them.
 
@@ -479,7 +491,7 @@ class Compiled:
     def _call(
         self,
         leading_results: Sequence[Any],
-        tensors: Sequence[Any],
+        tensors: Sequence[EagerTensor],
         captures: list[Any],
         updates: list[tuple[Variable, int]],
     ) -> Any:
@@ -557,7 +569,11 @@ class Compiled:
         return self.results.packed([tensors[index] for _, index in self.results.leaves])
 
     def _finish(
-        self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: dict[int, Any]
+        self,
+        tensors: Sequence[EagerTensor],
+        captures: list[Any],
+        updates: list[tuple[Variable, int]],
+        outputs: dict[int, Any],
     ) -> Any:
         """Assigns the Variables' new values, and packs the results."""
         self._take(updates, outputs)

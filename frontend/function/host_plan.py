@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import ir, relax, tirx
@@ -22,6 +22,10 @@ from tvtf.core.thread_state import dials, state
 from tvtf.ir import dialect
 from tvtf.ops import host
 from tvtf.passes.analysis.dead_code import drop_dead
+
+if TYPE_CHECKING:
+    from tvtf.frontend.function.concrete_function import ConcreteFunction
+    from tvtf.state.variable import Variable
 
 MOST_NUMBERS = 1024
 """The largest floating-point result that NumPy computes in the time that a call of compiled code takes."""
@@ -41,7 +45,7 @@ class NeedsCode(Exception):
     """Raised if a function, or a call of it, needs compiled code."""
 
 
-def planned(concrete: Any) -> Plan | None:
+def planned(concrete: ConcreteFunction) -> Plan | None:
     """Returns the plan of a traced function; None if it has to be compiled."""
     graph = concrete.graph
     if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
@@ -58,7 +62,7 @@ class Plan:
     The function is compiled only for arguments that don't fit, so that the error is the compiled code's.
     """
 
-    def __init__(self, concrete: Any, mod: Any) -> None:
+    def __init__(self, concrete: ConcreteFunction, mod: ir.IRModule) -> None:
         self.concrete = concrete
         self.constants = [c.eager_array() for c in concrete.captures]
         self.blank: Values = []
@@ -88,7 +92,7 @@ class Plan:
             return "value", EagerTensor(self.constants[which - len(self.params)])
         return kind, outputs[which] if kind == "computed" else which
 
-    def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
+    def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         """Runs the steps on tensors; falls back to compiled code if an argument doesn't fit."""
         arrays = [t._array for t in tensors]
         if not all(param.fits(array) for param, array in zip(self.params, arrays)):

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
-from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.function_types import PolymorphicFunction
 from tvtf.core.primitive import WrappedSignature, export, hooks
-from tvtf.core.tensor import EagerTensor
+from tvtf.core.specialization import UnknownSize, Unspecialized
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.function.granularity import Granularity
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
-from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
+from tvtf.frontend.function.signature import Arguments, Signature
 
 if TYPE_CHECKING:
     from tvtf.frontend.function.concrete_function import ConcreteFunction
+    from tvtf.frontend.function.executor import Compiled
     from tvtf.frontend.tuning.kernel_cost import KernelCost
     from tvtf.frontend.tuning.memory_use import Memory
     from tvtf.frontend.tuning.profile import Profile
@@ -87,7 +89,7 @@ class Function(PolymorphicFunction):
     ) -> None:
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
-        self.signature = Signature(python_function, input_signature)
+        self.signature: Signature = Signature(python_function, input_signature)
         self.input_signature = self.signature.specs
         self.autograph = autograph
         self.reduce_retracing = reduce_retracing
@@ -99,9 +101,7 @@ class Function(PolymorphicFunction):
         self._nested: dict[Any, ConcreteFunction] = {}
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
-        self._ranks_apart = False
-        self._shapes_apart: UnknownSizes | None = None
-        self._datasets_apart = False
+        self.granularity: Granularity = Granularity(self.log)
         self._lock = Lock()
 
     # -- calling
@@ -114,14 +114,14 @@ class Function(PolymorphicFunction):
                 self.calls.since += 1
                 return concrete.call(args)
             if self._nested:
-                tensors: list[Any] = []
+                tensors: list[Tensor] = []
                 concrete = self._nested.get(nested_key(args, tensors))
                 if concrete is not None:
                     self.calls.since += 1
                     return concrete.call_flat(tensors)
         return self._call_slowly(args, kwargs)
 
-    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+    def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls with full argument binding: traces if needed, and caches a key for the fast path."""
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
@@ -129,7 +129,7 @@ class Function(PolymorphicFunction):
         arguments, concrete = self._bound_to(args, kwargs)
         self._count_call(self.log.count > traces)
         self._remember(args, kwargs, arguments, concrete)
-        return concrete.call_flat(arguments.tensors, arguments.variables)
+        return concrete.call_flat(arguments.values, arguments.variables)
 
     def _count_call(self, traced: bool) -> None:
         """Counts a call, and warns if too many of the last calls were traced."""
@@ -140,7 +140,9 @@ class Function(PolymorphicFunction):
         if often:
             self.log.warn(often, self.python_function)
 
-    def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
+    def _remember(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, concrete: ConcreteFunction
+    ) -> None:
         """Caches the trace under a cheap key: eager tensors alone, or nests of them with datasets and iterators.
 
         A function that calls Python is not called by the shortest path: Python could see Variables that the call has
@@ -153,9 +155,9 @@ class Function(PolymorphicFunction):
         if key is not None and count == len(args) and not concrete.calls_python:
             self._fast[key] = concrete
             return
-        tensors: list[Any] = []
+        tensors: list[Tensor] = []
         key = nested_key(args, tensors)
-        if key is not None and count == len(tensors) and not arguments.variables and not self._datasets_apart:
+        if key is not None and count == len(tensors) and not arguments.variables and not self.granularity.by_dataset:
             self._nested[key] = concrete
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -216,35 +218,12 @@ class Function(PolymorphicFunction):
 
     # -- tracing
 
-    def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
-        """Returns the trace for these arguments, traced now if there is none."""
-        if self._ranks_apart:
-            arguments = arguments.of_ranks(arguments.tensors)
-        if self._shapes_apart is not None and all(t is not None for t in arguments.tensors):
-            arguments = arguments.of_sizes(arguments.tensors)
+    def _bound_to(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Arguments, ConcreteFunction]:
+        """Returns the call's arguments, bound to the signature, and the trace for them, traced now if there is none."""
+        arguments = self.granularity.applied_to(self.signature.bind(args, kwargs))
         with self._lock:
             concrete = self._find(arguments)
-            if concrete is None:
-                concrete = self._trace(self._generalized(arguments))
-            return concrete
-
-    def _bound_to(self, args: Any, kwargs: Any) -> tuple[Arguments, ConcreteFunction]:
-        """Returns the call's arguments, bound to the signature, and the trace for them.
-
-        Datasets are first passed as numbers, so that one trace serves all of a kind. If the function does more than
-        iterate over one, the trace has to know which dataset it is (``NeedsItself``).
-        """
-        arguments = self.signature.bind(args, kwargs)
-        if not self._datasets_apart:
-            try:
-                return arguments, self._concrete_for(arguments)
-            except NeedsItself:
-                arguments.themselves()
-                self._datasets_apart = True
-                self._nested.clear()
-                self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
-        arguments = arguments.themselves()
-        return arguments, self._concrete_for(arguments)
+            return self._trace(self._generalized(arguments)) if concrete is None else (arguments, concrete)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         """Returns a cached trace that accepts the arguments, None if there is none.
@@ -271,7 +250,7 @@ class Function(PolymorphicFunction):
 
     def _generalized(self, arguments: Arguments) -> Arguments:
         """Returns arguments with symbolic dims for those that changed since an earlier trace (``reduce_retracing``)."""
-        if not self.reduce_retracing or self._shapes_apart is not None:
+        if not self.reduce_retracing or self.granularity.by_shape is not None:
             return arguments
         for concrete in reversed(self._concrete.values()):
             wider = arguments.generalized_with(concrete.arguments)
@@ -279,36 +258,46 @@ class Function(PolymorphicFunction):
                 return wider
         return arguments
 
-    def _trace(self, arguments: Arguments) -> ConcreteFunction:
+    def _trace(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
         """Traces for these arguments, logs the reason, and caches the trace."""
-        if self._shapes_apart is not None:
-            concrete = self._trace_with_sizes(arguments, self._shapes_apart, None)
-        else:
-            arguments, concrete = self._trace_waiting(arguments)
+        arguments, concrete = self._trace_refining(arguments)
+        if self.granularity.by_dataset:
+            self._nested.clear()
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
         if concrete.scope is not None:
             concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
-            return concrete
+            return arguments, concrete
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
             self._forget()
-        return concrete
+        return arguments, concrete
 
-    def _trace_waiting(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
-        """Traces with unknown ranks and sizes; retries with those of the call where they are needed."""
-        try:
-            return arguments, self._trace_for(arguments)
-        except UnknownRank as needed:
-            if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
-                sizes = UnknownSizes(unknown_rank(needed), is_required=True)
-                return (sized := self._with_sizes(arguments, sizes)), self._trace_with_sizes(sized, sizes, sizes.error)
-            arguments = self._with_ranks(arguments, needed)
-            return arguments, self._trace_with_ranks(arguments)
-        except UnknownSizes as needed:
-            arguments = self._with_sizes(arguments, needed)
-            return arguments, self._trace_with_sizes(
-                arguments, needed, None if isinstance(needed.error, ArgumentError) else needed.error
-            )
+    def _trace_refining(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
+        """Traces for what the arguments' specs tell; where that is not enough, again for the call's ranks or sizes.
+
+        Returns the arguments with what the trace needed. An error of a trace for sizes is raised as one of the program's
+        run if the sizes are certainly needed; else as the error of the trace without them: sizes were not the cause.
+        """
+        sizes_now: UnknownSize | None = None
+        while True:
+            try:
+                concrete = self._trace_for(arguments)
+            except Unspecialized as needed:
+                arguments, sizes = self.granularity.refined(arguments, needed)
+                sizes_now = sizes or sizes_now
+            except (TypeError, ValueError) as error:
+                reason = sizes_now or self.granularity.by_shape
+                if reason is None:
+                    raise
+                if reason.is_required:
+                    raise found_running(self.name, error) from None
+                if sizes_now is None or isinstance(sizes_now.error, ArgumentError):
+                    raise
+                raise sizes_now.error from None
+            else:
+                if sizes_now is not None:
+                    self.granularity.separate_shapes(sizes_now)
+                return arguments, concrete
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         """Traces the function; a second time if the first trace created Variables, as TensorFlow does."""
@@ -320,49 +309,6 @@ class Function(PolymorphicFunction):
         if concrete.created_variables:
             self.log.again()
             concrete = ConcreteFunction.trace(self, arguments)
-        return concrete
-
-    def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
-        """Returns the arguments with their tensors' ranks, and makes every later rank have a trace of its own."""
-        known = all(t is not None and not isinstance(t._type.shape, AnyShape) for t in arguments.tensors)
-        if not arguments.are_of_any_rank or not known:
-            raise unknown_rank(needed) from needed
-        self._ranks_apart = True
-        self.log.note(f"{needed} must be known, so each rank has its own trace")
-        return arguments.of_ranks(arguments.tensors)
-
-    def _trace_with_ranks(self, arguments: Arguments) -> ConcreteFunction:
-        try:
-            return self._trace_for(arguments)
-        except UnknownRank as needed:
-            raise unknown_rank(needed) from needed
-
-    def _with_sizes(self, arguments: Arguments, needed: UnknownSizes) -> Arguments:
-        """Returns the arguments with their tensors' shapes, for a function that cannot be traced without them."""
-        if not arguments.are_told_more_by(
-            arguments.tensors
-        ):  # the tensors add nothing: the enclosing trace may know the sizes
-            raise needed
-        return arguments.of_sizes(arguments.tensors)
-
-    def _trace_with_sizes(
-        self, arguments: Arguments, needed: UnknownSizes, first_error: Exception | None
-    ) -> ConcreteFunction:
-        """Traces with known shapes; every later shape then has a trace of its own.
-
-        If it fails again, ``first_error`` (of the trace without sizes) is raised: sizes were not the cause.
-        """
-        try:
-            concrete = self._trace_for(arguments)
-        except UnknownRank as needed_rank:
-            raise unknown_rank(needed_rank) from needed_rank
-        except (TypeError, ValueError) as error:
-            if needed.is_required:
-                raise found_running(self.name, error) from None
-            raise (error if first_error is None or isinstance(first_error, ArgumentError) else first_error) from None
-        if self._shapes_apart is None:
-            self._shapes_apart = needed
-            self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
         return concrete
 
     def _forget(self) -> None:
@@ -525,7 +471,7 @@ class Function(PolymorphicFunction):
         from tvtf.frontend.tuning.profile import profile
 
         code, arguments = self._code_for(args, kwargs)
-        return profile(code, arguments.tensors, arguments.variables, repeat)
+        return profile(code, arguments.values, arguments.variables, repeat)
 
     def tune(self, *args: Any, seconds: float = 60.0, trials: int | None = None, **kwargs: Any) -> Tuning:
         """Searches for faster schedules of the kernels that take most of a call's time; printed as a table.
@@ -555,27 +501,18 @@ class Function(PolymorphicFunction):
         from tvtf.frontend.tuning.tune import Budget, tune
 
         code, arguments = self._code_for(args, kwargs)
-        return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
+        return tune(code, arguments.values, arguments.variables, Budget(seconds, trials))
 
-    def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
+    def _code_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Compiled, Arguments]:
         instance, arguments = self._instance_for(args, kwargs)
         return instance.code(), arguments
 
-    def _instance_for(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, Arguments]:
+    def _instance_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[ConcreteFunction, Arguments]:
         """What is compiled for these arguments, and they themselves."""
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        return concrete if None in arguments.tensors else concrete.instance(arguments.tensors), arguments
-
-
-def unknown_rank(needed: UnknownRank) -> ValueError:
-    """Returns the error for the user: a rank is needed while tracing that only a call supplies."""
-    from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
-
-    text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
-    metadata: Told | None = getattr(needed, ATTRIBUTE, None)
-    return ValueError(text if metadata is None else metadata._replace(message=f"ValueError: {text}").text())
+        return concrete if None in arguments.tensors else concrete.instance(arguments.values), arguments
 
 
 def found_running(name: str, error: Exception) -> InvalidArgumentError:
@@ -594,7 +531,7 @@ def fast_key(args: tuple[Any, ...]) -> Any:
     return tuple(key)
 
 
-def nested_key(value: Any, tensors: list[Any]) -> Any:
+def nested_key(value: Any, tensors: list[Tensor]) -> Any:
     """Returns a key for nests of eager tensors, None, datasets and iterators, and appends their tensors in order.
 
     Returns:

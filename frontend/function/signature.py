@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,13 +21,6 @@ from tvtf.dtypes import TRACED
 from tvtf.state.variable import Variable
 
 _HELD = "held"
-
-
-class NeedsItself(BaseException):
-    """Raised if a trace must know which dataset an argument is.
-
-    It is a BaseException because it is a signal: no handler of errors may catch it.
-    """
 
 
 class Leaf:
@@ -60,7 +53,7 @@ class Leaf:
         """Returns the leaf with its dataset as a Python value, by identity.
 
         Raises:
-          NeedsItself: the object is itself known by a tensor only.
+          UnknownDataset: the object is itself known by a tensor only.
         """
         if not self.is_held:
             return self
@@ -170,8 +163,14 @@ class Arguments:
         self.are_of_sizes = False
 
     @property
-    def tensors(self) -> list[Any]:
+    def tensors(self) -> list[Tensor | None]:
+        """The tensors among the arguments; None for one of which only the spec was given."""
         return [leaf.tensor for leaf in self.leaves if leaf.spec is not None]
+
+    @property
+    def values(self) -> list[Tensor]:
+        """The tensors of a call, which gives them all."""
+        return cast("list[Tensor]", self.tensors)
 
     @property
     def specs(self) -> list[TensorSpec]:

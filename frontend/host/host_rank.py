@@ -41,15 +41,15 @@ class PythonCall(Call):
 
     def key_here(self, key: int) -> int:
         copy = PythonCall(self.specs, self.differentiable)
-        state.trace.root.waiting[copy.key] = copy
+        state.trace.specialization.start_deferring()[copy.key] = copy
         return copy.key
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
         """Calls Python now, or binds a call for the ranks that are known."""
         if state.trace is None:
             return self._now([x.eager_array() for x in inputs])
-        root = state.trace.root
-        ranks = root.ranks.get(self.key) if root.example is None else _ranks(self.specs, RANKS[root.example])
+        trace = state.trace.specialization
+        ranks = trace.python_ranks.get(self.key) if trace.example is None else _ranks(self.specs, RANKS[trace.example])
         if ranks is None:
             return self.bound(inputs)
         types = [TensorType(_dims(s, rank), s.dtype) for s, rank in zip(self.specs, ranks)]
@@ -57,9 +57,7 @@ class PythonCall(Call):
 
     def bound(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Binds the deferred call in the active trace, which becomes one of unknown rank."""
-        root = state.trace.root
-        if root.waiting is None:
-            root.waiting = {}
+        state.trace.specialization.start_deferring()
         return as_tuple(waiting.bind(*inputs, key=self.key))
 
     def _now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
@@ -167,7 +165,7 @@ class Instances:
 
     def __init__(self, concrete: Any) -> None:
         self.concrete = concrete
-        calls = concrete.graph.root.waiting or {}
+        calls = concrete.specialization.deferred or {}
         self.specs = {key: call.specs for key, call in calls.items() if isinstance(call, PythonCall)}
         self.ranks: dict[int, tuple[int, ...]] = {}
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tvtf.core.deferred_shape import UnknownRank, UnknownSizes
 from tvtf.core.primitive import as_tuple, hooks
+from tvtf.core.specialization import Unspecialized
 from tvtf.core.tensor import Tensor
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
 from tvtf.ops.rules import ones_like, zeros_like
@@ -131,7 +131,7 @@ def _given(record: Record, ct: Any) -> Any:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
-    except (UnknownRank, UnknownSizes) as needed:
+    except Unspecialized as needed:
         return hooks.defer_call(at_once(prim.vjp), (ct, outputs, *inputs), attrs, needed)
 
 
@@ -149,7 +149,7 @@ def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 def _late(part: partial[Any]) -> Any:
     try:
         return part()
-    except (UnknownRank, UnknownSizes) as needed:
+    except Unspecialized as needed:
         return hooks.defer_call(part.func, part.args, part.keywords, needed)
 
 

@@ -145,7 +145,22 @@ def test_a_function_that_needs_the_rank_has_a_trace_for_each():
     )
 
 
-def test_gradients_of_a_tensor_that_a_waiting_call_is_given_twice():
+def test_a_function_that_needs_the_rank_and_then_a_size_has_a_trace_for_each_shape():
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.signal.irfft(tf.cast(x, tf.complex64)) * float(x.ndim)
+        return tape.gradient(y, x)
+
+    f = tf.function(gradient, input_signature=[tf.TensorSpec(None)])
+    for shape in ([3, 3], [4], [3, 3]):
+        assert np.array_equal(f(tf.ones(shape)), gradient(tf.ones(shape)))
+    assert f.experimental_get_tracing_count() == 2
+    rank, size, _ = f.explain_retraces().splitlines()
+    assert "each rank has its own trace" in rank and "each shape has its own trace" in size
+
+
+def test_gradients_of_a_tensor_that_a_deferred_call_is_given_twice():
     @tf.function(input_signature=[tf.TensorSpec(None)])
     def gradient(x):
         with tf.GradientTape() as tape:

@@ -9,7 +9,7 @@ from tvtf.arrays.convert import broadcast, numpy_like, tf, to_tensor, together, 
 from tvtf.arrays.create import diagonal
 from tvtf.arrays.reductions import total
 from tvtf.arrays.shaping import moveaxis
-from tvtf.core.deferred_shape import until_told
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor
 
 MATRICES = "[[1, 2], [3, 4]], [[5, 6], [7, 8]]"
@@ -73,7 +73,7 @@ def _as_3d(x: Tensor, axis: int) -> tuple[Tensor, bool]:
     """Moves vectors to the last axis, appends a zero to vectors of two elements, and returns whether it did."""
     x = moveaxis(x, axis, -1)
     if x.shape[-1] is None:
-        raise until_told(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
+        raise unknown_size(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
     is_planar = x.shape[-1] == 2
     return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_planar else x), is_planar
 

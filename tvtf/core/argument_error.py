@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dis import opmap
 from typing import Any
 
-from tvtf.core.deferred_shape import until_told
+from tvtf.core.specialization import unknown_size
 from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 
@@ -38,7 +38,7 @@ class ArgumentError(Exception):
             return self.graph(None, op, message)
         if self.graph is TypeError:
             return of_any_size(TypeError(message))
-        return until_told(_of_shapes(self.graph(message)), is_required=False)
+        return unknown_size(_of_shapes(self.graph(message)), is_required=False)
 
 
 def _of_shapes(error: Exception) -> Exception:
@@ -108,7 +108,7 @@ def instead(
     if not isinstance(error, MISTAKES) or _is_deliberate(error):
         return error
     result = _in_name_of(error, op, arguments, kind)
-    return until_told(result, is_required=False) if isinstance(result, Exception) else result
+    return unknown_size(result, is_required=False) if isinstance(result, Exception) else result
 
 
 def _in_name_of(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:

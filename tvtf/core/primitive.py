@@ -26,8 +26,9 @@ import numpy as np
 
 from tvtf.core.allocation_check import require_room
 from tvtf.core.argument_error import MISTAKES, ArgumentError, instead
-from tvtf.core.deferred_shape import NoRank, UnknownRank, UnknownSizes, of_any_rank
+from tvtf.core.deferred_shape import NoRank
 from tvtf.core.shape import TensorType, is_static_shape, show_shape
+from tvtf.core.specialization import UnknownRank, Unspecialized, of_any_rank
 from tvtf.core.thread_state import state
 from tvtf.dtypes import _BY_NUMPY, DType
 
@@ -120,7 +121,7 @@ class Primitive(Generic[P]):
                 args, kwargs = self.attributes(args, kwargs)
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
-        except (UnknownRank, UnknownSizes) as needed:
+        except Unspecialized as needed:
             return hooks.defer_call(self, args, kwargs, needed)
         except NoRank as error:
             return _defer_or_raise(self, args, kwargs, error)
@@ -221,7 +222,7 @@ class Hooks:
     ``Primitive.run``. Set by ``frontend/function/eager_compile.py``."""
     defer_call: Rule = staticmethod(lambda *_: NotImplemented)
     """``(function, args, kwargs, needed, recorded) -> output(s)``: binds a call that runs once the rank or sizes that it
-    ``needed`` are known. Called where ``UnknownRank`` or ``UnknownSizes`` is caught. Set by
+    ``needed`` are known. Called where ``Unspecialized`` is caught. Set by
     ``frontend/function/deferred_call.py``."""
     set_rank: Rule = staticmethod(lambda *_: None)
     """``(tensor, shape) -> None``: does ``set_shape`` on a tensor of unknown rank. Set by
@@ -367,7 +368,7 @@ def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
             return result  # type: ignore[no-any-return]
         try:
             return refusing_function(*args, **kwargs)
-        except (UnknownRank, UnknownSizes) as needed:
+        except Unspecialized as needed:
             return hooks.defer_call(function, args, kwargs, needed)
         except NoRank as error:
             return _defer_or_raise(function, args, kwargs, error)  # type: ignore[no-any-return]
@@ -432,7 +433,7 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
             if convert is not None:
                 args, kwargs = convert(args, kwargs)
             return function(*args, **kwargs)
-        except (UnknownRank, UnknownSizes, NoRank):
+        except (Unspecialized, NoRank):
             raise
         except ArgumentError as error:
             raise error.told_by(name) from None

@@ -75,7 +75,7 @@ class NumberedObject:
         return self.argument_spec()
 
     def needs_itself(self) -> None:
-        """Raises NeedsItself if the object is symbolic and stands for many."""
+        """Raises UnknownDataset if the object is symbolic and stands for many."""
 
 
 def number_of(value: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core import nest
+from tvtf.core.specialization import UnknownDataset
 from tvtf.core.tensor import Tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
@@ -21,7 +22,6 @@ from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.autograph.repeats import Steps
-from tvtf.frontend.function.signature import NeedsItself
 from tvtf.frontend.host.python_call import traced
 from tvtf.ops.host import on_failure
 
@@ -87,14 +87,14 @@ class SymbolicDataset(Dataset):
         return self.number, self._number_type()
 
     def needs_itself(self) -> None:
-        raise NeedsItself
+        raise UnknownDataset
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        raise NeedsItself
+        raise UnknownDataset
 
     def handles(self) -> Iterator[Any]:
-        raise NeedsItself
+        raise UnknownDataset
 
 
 class SymbolicIterator(OwnedIterator):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import float32, int64
@@ -131,7 +131,7 @@ def _size(size: Any) -> tuple[Dim, Dim]:
 
 def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
     if not all(isinstance(d, int) for d in (*shape, *size)):
-        raise until_told(
+        raise unknown_size(
             ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
         )
     height, width = (np.float32(d) for d in shape)
@@ -221,7 +221,7 @@ def resize_with_pad(
 
 def _known(dim: Dim) -> int:
     if not isinstance(dim, int):
-        raise until_told(
+        raise unknown_size(
             ValueError("the image's height and width must be known: give it a shape with set_shape or tf.ensure_shape")
         )
     return dim

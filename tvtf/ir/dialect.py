@@ -14,9 +14,10 @@ from tvm import ir, relax, tirx
 from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
-from tvtf.core.deferred_shape import RANK_GAP, RANKS, AnyShape, UnknownRank
+from tvtf.core.deferred_shape import RANK_GAP, RANKS, AnyShape
 from tvtf.core.primitive import Primitive, table
 from tvtf.core.shape import TensorType, fresh_dim, simplify_dim
+from tvtf.core.specialization import UnknownRank
 from tvtf.core.variable_lock import Lock
 
 _PREFIX = "tvtf."

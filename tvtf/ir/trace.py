@@ -18,10 +18,11 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf.core.allocation_check import require_countable
-from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.primitive import Primitive, as_tuple, hooks, table
 from tvtf.core.shape import TensorShape, TensorType, same_dim, solved, substitute_dim
+from tvtf.core.specialization import Level, Specialization, Unspecialized
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.core.thread_state import precision, state
 from tvtf.core.variable_lock import cached_property
@@ -199,7 +200,7 @@ class Graph:
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
-        if self.root.needs_shape_instances:  # each instance infers the equal dims itself
+        if self.root.specialization.needs_shapes:  # each instance infers the equal dims itself
             return function
         return _with_dims(function, self._trace.root.assumptions)
 
@@ -299,12 +300,19 @@ class Trace:
     make_variable: Any = None
     """Creates the Variables of a TensorFlow 1 graph; in other traces they are created eagerly."""
 
-    def __init__(self, name: str, parent: Trace | None = None, caller: Trace | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        parent: Trace | None = None,
+        caller: Trace | None = None,
+        specialization: Specialization | None = None,
+    ) -> None:
         self.name = name
         self.parent = parent
         self.caller = caller  # the trace that calls this function, where the function may capture its tensors
         self.functions: dict[Any, dict[Any, Any]] = {}  # traces of functions that capture tensors of this trace
         self.root: Trace = parent.root if parent else self
+        self.specialization: Specialization = parent.specialization if parent else specialization or Specialization()
         self.params: list[SymbolicTensor] = []
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
@@ -317,8 +325,6 @@ class Trace:
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure: bool = True
-        self.dim_examples: dict[Any, Any] = {}
-        """By a symbolic size that depends on an unknown rank: its values at the example ranks."""
         self.fed: set[Any] = set()
         """The variables that a ``feed_dict`` may replace: no constant value of them is known."""
         self.holds_texts: bool = False
@@ -334,16 +340,6 @@ class Trace:
         self.speculated_equalities: list[tuple[Any, Any]] = []  # pairs of dims that broadcast where they are not equal
         self.broadcasts: list[tuple[list[Any], Any]] = []  # dims of one axis of operands, and the dim they broadcast to
         self.known_elements: dict[relax.Var, Any] = {}  # the elements of integer tensors as dims, where needed as sizes
-        # Unknown sizes and ranks (core/deferred_shape.py, frontend/function/deferred_call.py):
-        self.may_specialize = False  # whether the function may be traced again for each combination of shapes
-        self.may_wait = False  # whether calls that need sizes may be deferred
-        self.needs_shape_instances = False  # whether a call is deferred for sizes, so that each shape has an instance
-        self.has_sizes = False  # whether this is the instance of a function for a call's shapes
-        self.is_for_shapes = False  # the same, where the arguments have symbolic sizes
-        self.has_ranks = False  # whether this is an instance for a call's ranks
-        self.ranks: Mapping[int, tuple[int, ...]] = {}  # ranks of results of Python, by deferred call
-        self.example: int | None = None  # the index of the example rank that a deferred call is traced for
-        self.waiting: dict[int, Any] | None = None  # the deferred calls; None unless an argument has an unknown rank
         self.scopes: dict[relax.Var, str] = {}
         self.python: PythonCalls = PythonCalls()  # of the outermost trace
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
@@ -360,8 +356,8 @@ class Trace:
 
     def _symbol(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
         self._note(tensor_type)
-        if isinstance(tensor_type.shape, AnyShape) and self.root.waiting is None:
-            self.root.waiting = {}
+        if isinstance(tensor_type.shape, AnyShape):
+            self.specialization.start_deferring()
         var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
         return self._tensor(var, tensor_type)
 
@@ -625,11 +621,12 @@ class Trace:
         In an instance for given shapes or ranks those of the present value are used.
         """
         declared, (shape, dtype) = variable.shape, variable._type
-        if self.root.has_sizes:
+        level = self.specialization.level
+        if level is Level.SHAPES:
             return variable._type  # type: ignore[no-any-return]
         if declared.rank is not None:
             return TensorType(filled_in(name, declared), dtype)
-        if self.root.has_ranks:
+        if level is Level.RANKS:
             return TensorType(filled_in(name, [None] * len(shape)), dtype)
         return TensorType(example_shape(name, len(shape)), dtype)
 
@@ -692,7 +689,7 @@ class Trace:
         """Binds a primitive's call and returns its symbolic result(s); a call that needs an unknown rank is deferred."""
         try:
             return self._emit(prim, inputs, attrs)
-        except (UnknownRank, UnknownSizes) as needed:
+        except Unspecialized as needed:
             return hooks.defer_call(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
@@ -728,7 +725,7 @@ class Trace:
             shown = prim.typed(
                 *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
             )
-        except (TypeError, ValueError, OpError, UnknownRank, UnknownSizes):
+        except (TypeError, ValueError, OpError, Unspecialized):
             return  # the claimed shapes are wrong: the results keep the inferred ones
         finally:
             root.assumptions, root.speculated_equalities, self.broadcasts = assumed

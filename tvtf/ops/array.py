@@ -12,7 +12,7 @@ import numpy as np
 from tvtf.core import nest
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
-from tvtf.core.deferred_shape import AnyShape, UnknownSizes, until_told
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import (
     Dim,
@@ -26,6 +26,7 @@ from tvtf.core.shape import (
     simplify_dim,
     size_of,
 )
+from tvtf.core.specialization import Level, UnknownSize, unknown_size
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
@@ -511,11 +512,15 @@ def _guard_against_ones(x: Tensor) -> Tensor:
     """Guards ``x`` against unknown dims that are 1 at run time, which squeezing all axes would have to remove.
 
     Raises:
-      UnknownSizes: the trace may be specialized to the sizes of its calls instead.
+      UnknownSize: the trace may be specialized to the sizes of its calls instead.
     """
-    if state.trace is not None and not state.trace.root.has_sizes and not is_static_shape(x._type.shape):
-        error = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
-        if isinstance(error, UnknownSizes):
+    if (
+        state.trace is not None
+        and state.trace.specialization.level is not Level.SHAPES
+        and not is_static_shape(x._type.shape)
+    ):
+        error = unknown_size(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
+        if isinstance(error, UnknownSize):
             raise error
     for axis, dim in enumerate(x._type.shape):
         if not isinstance(dim, int):

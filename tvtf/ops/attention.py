@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import product
@@ -53,7 +53,7 @@ def scaled_dot_product_attention(
 def causal_mask(rows: int, columns: int) -> Tensor:
     """Returns a bool matrix that is True at and below the diagonal."""
     if not (isinstance(rows, int) and isinstance(columns, int)):
-        raise until_told(
+        raise unknown_size(
             ValueError(f"attention: a causal mask needs lengths known while tracing, but got {rows} and {columns}")
         )
     return convert_to_tensor(np.tri(rows, columns, dtype=bool))

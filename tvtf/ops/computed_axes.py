@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import AnyShape, UnknownRank, until_told
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Primitive, add_handler, hooks
+from tvtf.core.specialization import UnknownRank, unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.dtypes import int16, int32, int64
@@ -129,7 +130,7 @@ def _places_in_order(keys: Tensor) -> Tensor:
 def _count(x: Tensor) -> int:
     (count,) = x._type.shape
     if not isinstance(count, int):
-        raise until_told(
+        raise unknown_size(
             ArgumentError(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError)
         )
     return count

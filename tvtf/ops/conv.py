@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import UnknownSizes, until_told
 from tvtf.core.primitive import Sample, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
+from tvtf.core.specialization import UnknownSize, unknown_size
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.blas import product
@@ -53,7 +53,7 @@ def require_filter(w: TensorType, rank: int) -> None:
     if len(w.shape) != rank + 2:
         raise ArgumentError(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
-        raise until_told(
+        raise unknown_size(
             ArgumentError(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
         )
 
@@ -71,13 +71,13 @@ def group_count(depth: Dim, per_group: int) -> int:
     An unknown depth means one group, unless the filter has the depth of a grouped convolution, or an unknown one.
 
     Raises:
-      UnknownSizes: the trace may be specialized to the depth of its calls.
+      UnknownSize: the trace may be specialized to the depth of its calls.
       ArgumentError: the input's depth is not a multiple of the filter's.
     """
     if not isinstance(depth, int):
         may_be_several = not isinstance(per_group, int) or per_group == 1
-        error = until_told(_depth_mismatch(depth, per_group)) if may_be_several else None
-        if isinstance(error, UnknownSizes):
+        error = unknown_size(_depth_mismatch(depth, per_group)) if may_be_several else None
+        if isinstance(error, UnknownSize):
             raise error
         return 1
     if per_group < 1 or depth % per_group:
@@ -151,7 +151,7 @@ def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], *
     _require_gradient(dy, y_type)
     strided = (d for d, step in zip((*shape[1:-1], *dy.shape[1:-1]), attrs["strides"] * 2) if step > 1)
     if not all(isinstance(d, int) for d in (shape[-1], *strided)):
-        raise until_told(
+        raise unknown_size(
             ArgumentError(
                 f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
             )
@@ -211,7 +211,7 @@ def _for_each_item(
     With a filter per item, no single convolution does them all.
     """
     if not isinstance(size, int):
-        raise until_told(
+        raise unknown_size(
             ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
         )
     chosen = ([_item(x, i) if b else x for x, b in zip(inputs, batched)] for i in range(size))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample
 from tvtf.core.shape import Dim, TensorType, simplify_dim
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import COMPLEX, complex64, complex128, float32, float64
 from tvtf.ops.host import host_primitive
@@ -167,7 +167,7 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
     These are all but the first, and the middle one of an even size.
     """
     if not isinstance(size, int):
-        raise until_told(NotImplementedError("the gradient of irfft needs a known fft_length"))
+        raise unknown_size(NotImplementedError("the gradient of irfft needs a known fft_length"))
     weights = np.full(size // 2 + 1, 2.0, y.dtype.np)
     weights[0] = 1
     if size % 2 == 0:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import defer_unknown_rank, export
 from tvtf.core.shape import Dim, brackets, is_dim, same_shape
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
@@ -201,7 +201,7 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
     """Takes a slice of an axis with the sign of its step known: forward and backward ones clamp differently."""
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
-        raise until_told(
+        raise unknown_size(
             TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
         )
     if step == 0:
@@ -354,7 +354,7 @@ def scalars_of(values: Any) -> list[Any]:
     if is_computed(vector):
         (count,) = vector._type.shape
         if not isinstance(count, int):
-            raise until_told(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
+            raise unknown_size(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
         return [getitem(vector, i) for i in range(count)]
     return list(static_value(vector, "begin"))
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
@@ -293,7 +293,7 @@ def index_depth(indices: TensorType) -> int:
     """Returns the length of the index vectors, the last dim of ``indices``, which must be known."""
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise until_told(
+        raise unknown_size(
             ArgumentError(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
         )
     return depth

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, table
 from tvtf.core.shape import TensorType, agree_dim, show_shape
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.dims import dim_min
@@ -41,7 +41,7 @@ def _lu_types(x: TensorType) -> tuple[TensorType, TensorType]:
     require_matrices(x, "")
     rows, columns = x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise until_told(ValueError(f"lu needs matrices of known size, but got {show_shape(x.shape)}"))
+        raise unknown_size(ValueError(f"lu needs matrices of known size, but got {show_shape(x.shape)}"))
     return x, TensorType(x.shape[:-1], int32)
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, brackets, is_static_shape, same_dim, simplify_dim
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, dim_min, scalar_of
@@ -110,7 +110,7 @@ def _known_dims(x: Tensor) -> tuple[int, int]:
         )
     rows, columns = x._type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise until_told(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
+        raise unknown_size(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
     return rows, columns
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import is_static_shape
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.errors import UnimplementedError
@@ -43,7 +43,7 @@ def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequen
     if x.ndim != 4:
         raise ArgumentError(f"the images must be 4-dimensional, but have shape {x.shape}")
     if not is_static_shape(x._type.shape[1:]):
-        raise until_told(ValueError(f"the images must be of known size, but have shape {x.shape}"))
+        raise unknown_size(ValueError(f"the images must be of known size, but have shape {x.shape}"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     extents = [(k - 1) * r + 1 for k, r in zip(size, rates)]
     dims = [int(d) for d in x._type.shape[1:3]]

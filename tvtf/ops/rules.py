@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import AnyShape, UnknownRank, of_any_rank, unknown, until_told
+from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import Sample, defer_unknown_rank, table
 from tvtf.core.shape import (
     Dim,
@@ -23,6 +23,7 @@ from tvtf.core.shape import (
     same_shape,
     show_shape,
 )
+from tvtf.core.specialization import UnknownRank, of_any_rank, unknown_rank, unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import Dimension
@@ -101,7 +102,7 @@ def static_value(value: Any, what: str) -> Any:
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()
     if isinstance(value, AnyShape):
-        raise unknown(what)
+        raise unknown_rank(what)
     if isinstance(value, SymbolicTensor):
         return _known_value(value, what)
     if isinstance(value, (list, tuple)):
@@ -115,7 +116,7 @@ def _known_value(value: SymbolicTensor, what: str) -> Any:
     """Returns a symbolic tensor's value if the trace knows it or can compute it from constants."""
     if value.known is None:
         if isinstance(value._type.shape, AnyShape):
-            raise unknown(what)
+            raise unknown_rank(what)
         constant = value._trace.computed_constants.value(value._var)
         if constant is not None:
             return constant.tolist()
@@ -378,7 +379,7 @@ def _bind_dims(values: SymbolicTensor, what: str) -> np.ndarray:
     if not is_static_shape(shape):
         if of_any_rank():
             raise UnknownRank(f"the number of elements of {what}")
-        raise until_told(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
+        raise unknown_size(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
     count = math.prod(shape)
     if count > MOST_SIZES:
         raise ArgumentError(f"{what} must hold sizes, but is of shape {show_shape(shape)}")

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorType
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import complex64, complex128, float16, float32
 from tvtf.ops.elementwise import conj
@@ -52,7 +52,7 @@ def _smaller(rows: Dim, columns: Dim) -> Dim:
         return min(rows, columns)
     if _same(rows, columns):
         return rows
-    raise until_told(ValueError("the decomposition needs matrices of known size to tell its results'"))
+    raise unknown_size(ValueError("the decomposition needs matrices of known size to tell its results'"))
 
 
 def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType]:

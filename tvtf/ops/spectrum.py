@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import complex64, complex128, float32
 from tvtf.ops.cast import defaulted
@@ -34,7 +34,7 @@ def _fitted(x: Tensor, axis: int, size: Any) -> Tensor:
     if extent is size or extent == size:
         return x
     if not isinstance(extent, int):
-        raise until_told(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
+        raise unknown_size(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
     if extent > size:
         at: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
         return x[at]  # type: ignore[index]

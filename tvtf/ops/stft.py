@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import size_of
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.indexing import gather_densely
@@ -124,7 +124,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     step = static_int(step_tensor, "frame_step")
     *batch, count, length = x._type.shape
     if not isinstance(count, int) or not isinstance(length, int):
-        raise until_told(
+        raise unknown_size(
             ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
         )
     rows = bind.reshape(x, shape=(size_of(batch), count * length))
@@ -219,7 +219,7 @@ def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
 
     size = x._type.shape[-1]
     if not isinstance(size, int):
-        raise until_told(ValueError(f"dct needs a last axis of known size, but got shape {x.shape}"))
+        raise unknown_size(ValueError(f"dct needs a last axis of known size, but got shape {x.shape}"))
     matrix = scipy.fft.dct(np.eye(size), kind, norm=norm, axis=1).astype(x.dtype.np)
     rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
     return bind.reshape(product(rows, EagerTensor(np.ascontiguousarray(matrix))), shape=x._type.shape)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import Sample, export, public_names
 from tvtf.core.shape import TensorType, agree_dim, brackets
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64
 from tvtf.ops.host import host_primitive, unknown_dim
@@ -333,7 +333,7 @@ def banded_triangular_solve(
     x, right = operands(bands, rhs)
     count, size = x._type.shape[-2:]
     if not isinstance(count, int) or not isinstance(size, int):
-        raise until_told(
+        raise unknown_size(
             ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
         )
     if count > size:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import table
 from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import Tensor
 from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.ops.rules import attribute_int, static_value
@@ -128,7 +128,7 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
     elif isinstance(size, int):
         total = max(0, (-(-size // stride) - 1) * stride + extent - size)
     else:
-        raise until_told(
+        raise unknown_size(
             ValueError(
                 f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
                 f"{size}: give the dim in the input signature, or pad explicitly"

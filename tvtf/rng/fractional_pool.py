@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType
+from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops import philox
@@ -114,7 +114,7 @@ def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, 
     if x.ndim != 4:
         raise ValueError(f"{op}: the images must be 4-dimensional, but have shape {x.shape}")
     if None in sizes:
-        raise until_told(ValueError(f"{op}: the images must be of known size, but have shape {x.shape}"))
+        raise unknown_size(ValueError(f"{op}: the images must be of known size, but have shape {x.shape}"))
     counts = tuple(int(size / r) for size, r in zip(sizes, ratios[1:3]))
     state = _state(op, seed, sum(_blocks(count, pseudo) for count in counts))
     borders = bind.window_borders(state, sizes=tuple(sizes), counts=counts, pseudo=pseudo)

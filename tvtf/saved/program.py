@@ -112,7 +112,7 @@ def _deferred_calls(concrete: ConcreteFunction) -> Any:
     """Encodes the deferred calls of the program, of its branches and bodies, and of the calls' own functions."""
     try:
         return deferred_calls.describe(
-            deferred_calls.made_in(concrete.graph.module()) | (concrete.graph.root.waiting or {})
+            deferred_calls.made_in(concrete.graph.module()) | (concrete.specialization.deferred or {})
         )
     except NotPlain as cause:
         raise NotSaveable(

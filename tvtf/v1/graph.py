@@ -13,15 +13,15 @@ import numpy as np
 from tvm import relax
 
 from tvtf.core import nest
-from tvtf.core.deferred_shape import UnknownRank
 from tvtf.core.graph_operation import Operation as AnyOperation
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
+from tvtf.core.specialization import UnknownRank
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
 from tvtf.frontend.function.deferred_call import argument_shape
-from tvtf.frontend.function.polymorphic_function import unknown_rank
+from tvtf.frontend.function.granularity import rank_error
 from tvtf.ir.dialect import read
 from tvtf.ir.trace import Graph as FinishedTrace
 from tvtf.ir.trace import Trace
@@ -232,7 +232,7 @@ class GraphTrace(Trace):
 
     def _has_effects(self, bound: Any) -> bool:
         """Whether a call has side effects; a deferred call has those of its function."""
-        deferred = (self.root.waiting or {}).get(bound.attrs.get("key", -1))
+        deferred = (self.specialization.deferred or {}).get(bound.attrs.get("key", -1))
         return not bound.primitive.pure if deferred is None else deferred.has_effects
 
     def updates(self, value: SymbolicTensor) -> None:
@@ -393,7 +393,7 @@ def _operator_name(prim: Any) -> str:
 
 def _callee_of(trace: Trace, prim: Any, attrs: dict[str, Any]) -> Any:
     """Returns the function of a deferred call; another primitive itself."""
-    function = getattr((trace.root.waiting or {}).get(attrs.get("key", -1)), "function", prim)
+    function = getattr((trace.specialization.deferred or {}).get(attrs.get("key", -1)), "function", prim)
     return getattr(function, "__self__", function)
 
 
@@ -441,8 +441,8 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         state.trace, state.tapes = self.trace, tapes if is_current else [self.records]
         try:
             yield self
-        except UnknownRank as rank_error:
-            raise unknown_rank(rank_error) from rank_error
+        except UnknownRank as needed:
+            raise rank_error(needed) from needed
         finally:
             state.trace, state.tapes, state.name_scopes = outer, tapes, scopes
 

@@ -1,0 +1,82 @@
+"""What a function's traces are specialized to beyond its arguments' specs: their ranks, their shapes, the very dataset.
+
+A function is traced for as little as its arguments' specs tell, so that one trace serves many calls. Where tracing needs more
+(``core/specialization.Unspecialized``), the granularity becomes finer, and the function is traced again.
+"""
+
+from __future__ import annotations
+
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.specialization import UnknownDataset, UnknownRank, UnknownSize, Unspecialized
+from tvtf.frontend.function.retrace_log import RetraceLog
+from tvtf.frontend.function.signature import Arguments
+
+
+class Granularity:
+    """What the traces of a function are specialized to; it becomes finer, never coarser."""
+
+    def __init__(self, log: RetraceLog) -> None:
+        self.log = log
+        self.by_rank = False
+        self.by_dataset = False
+        self.by_shape: UnknownSize | None = None
+        """Why each shape has its own trace; None if it hasn't."""
+
+    def applied_to(self, arguments: Arguments) -> Arguments:
+        """Returns a call's arguments, with as much of its tensors' shapes in their specs as traces are specialized to."""
+        if self.by_dataset:
+            arguments = arguments.themselves()
+        if self.by_rank:
+            arguments = arguments.of_ranks(arguments.tensors)
+        if self.by_shape is not None and all(t is not None for t in arguments.tensors):
+            arguments = arguments.of_sizes(arguments.tensors)
+        return arguments
+
+    def refined(self, arguments: Arguments, needed: Unspecialized) -> tuple[Arguments, UnknownSize | None]:
+        """Returns the arguments with what a trace of them ``needed``, and why they have sizes now, if they got them.
+
+        Raises:
+          ValueError: the call doesn't supply a rank that is needed.
+          UnknownSize: the call doesn't supply the sizes; the enclosing trace may.
+          UnknownDataset: the dataset is itself one of an enclosing trace.
+        """
+        if isinstance(needed, UnknownDataset):
+            return self._with_datasets(arguments), None
+        if isinstance(needed, UnknownRank) and arguments.are_of_any_rank:
+            return self._with_ranks(arguments, needed), None
+        has_sizes = arguments.are_told_more_by(arguments.tensors)
+        if isinstance(needed, UnknownRank):  # of a tensor that is computed, by sizes that the arguments leave unknown
+            if not has_sizes:
+                raise rank_error(needed) from needed
+            needed = UnknownSize(rank_error(needed), is_required=True)
+        if not has_sizes or not isinstance(needed, UnknownSize):
+            raise needed
+        return arguments.of_sizes(arguments.tensors), needed
+
+    def _with_datasets(self, arguments: Arguments) -> Arguments:
+        arguments = arguments.themselves()
+        self.by_dataset = True
+        self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
+        return arguments
+
+    def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
+        if any(t is None or isinstance(t._type.shape, AnyShape) for t in arguments.tensors):
+            raise rank_error(needed) from needed
+        self.by_rank = True
+        self.log.note(f"{needed} must be known, so each rank has its own trace")
+        return arguments.of_ranks(arguments.tensors)
+
+    def separate_shapes(self, needed: UnknownSize) -> None:
+        """Specializes traces to shapes from now on, after a trace for given shapes supplied what was ``needed``."""
+        if self.by_shape is None:
+            self.by_shape = needed
+            self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
+
+
+def rank_error(needed: UnknownRank) -> ValueError:
+    """Returns the error for the user: a rank is needed while tracing that only a call supplies."""
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
+
+    text = f"{needed} must be known while tracing: give it by set_shape, tf.ensure_shape or tf.reshape"
+    metadata: Told | None = getattr(needed, ATTRIBUTE, None)
+    return ValueError(text if metadata is None else metadata._replace(message=f"ValueError: {text}").text())

@@ -1,0 +1,133 @@
+"""How far a trace is specialized to the ranks and sizes of its calls, and the signal that it must be specialized further.
+
+A function may be traced for arguments of unknown rank (``core/deferred_shape.AnyShape``) and of unknown sizes, which are
+symbolic dims. An op that needs what is unknown raises what :func:`unknown_rank` or :func:`unknown_size` returns.
+Then, in this order:
+
+1. The public function that was called becomes one deferred call in the IR. It is traced again when the function is
+   instantiated for the ranks, or the shapes, of a call (``frontend/function/deferred_call.py``).
+2. Where a call cannot be deferred, the whole function is traced again for the ranks or shapes of its arguments, and from
+   then on has a trace for each (``frontend/function/granularity.py``).
+3. A size that the program itself computes is known only at run time, so Python executes the call then.
+
+What of this a trace allows is its :class:`Specialization`, one object that the traces of its branches and loops share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any
+
+from tvtf.core.thread_state import state
+from tvtf.errors import InaccessibleTensorError
+
+
+class Unspecialized(BaseException):
+    """The signal that tracing needs what the trace leaves unknown of its call.
+
+    Not an ``Exception``, so that no handler of errors on the way catches it.
+    """
+
+
+class UnknownRank(Unspecialized):
+    """The signal that a rank is needed."""
+
+
+class UnknownSize(Unspecialized):
+    """The signal that a static size is needed where the trace has a symbolic one.
+
+    ``error`` is raised instead if no specialization can supply the size. ``is_required``: the op certainly needs it;
+    otherwise the op failed on the symbolic size and may work with a static one.
+    """
+
+    def __init__(self, error: Exception, is_required: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.is_required = is_required
+
+
+class UnknownDataset(Unspecialized):
+    """The signal that the trace must know which dataset an argument is, as it does more than iterate over it."""
+
+
+class Level(IntEnum):
+    """What the trace of a function knows of a call's shapes."""
+
+    SPECS = 0
+    """What the function's arguments say: ranks and sizes may be unknown."""
+    RANKS = 1
+    """The ranks of a call: the instance of a trace with unknown ranks."""
+    SHAPES = 2
+    """All sizes of a call: the instance of a trace with deferred calls that need sizes."""
+
+
+class Specialization:
+    """What a trace knows of its calls' ranks and sizes, and the calls in it that are deferred until more is known.
+
+    Args:
+      level: what is known of a call; None for a trace that is no function's (an example, a TensorFlow 1 graph).
+      is_refinable: whether the trace can be made again with more known.
+      has_call_shapes: whether the arguments have the shapes of a call, so that branches it never takes may be invalid.
+      python_ranks: the ranks that Python returns in this instance, by the key of its deferred call.
+      example: the index in ``RANKS`` of the example that a deferred call is traced for.
+    """
+
+    def __init__(
+        self,
+        level: Level | None = None,
+        is_refinable: bool = False,
+        has_call_shapes: bool = False,
+        python_ranks: Mapping[int, tuple[int, ...]] | None = None,
+        example: int | None = None,
+    ) -> None:
+        self.level = level
+        self.is_refinable = is_refinable
+        self.has_call_shapes = has_call_shapes
+        self.python_ranks = python_ranks or {}
+        self.example = example
+        self.deferred: dict[int, Any] | None = None
+        """The deferred calls by key; None while nothing is of unknown rank and nothing was deferred."""
+        self.needs_shapes = False
+        """Whether a deferred call needs sizes, so that each shape has an instance of its own."""
+        self.dim_examples: dict[Any, Any] = {}
+        """By a symbolic size that depends on an unknown rank: its values at the example ranks."""
+
+    @property
+    def defers_sizes(self) -> bool:
+        """Whether calls that need sizes may be deferred."""
+        return self.level is Level.SPECS
+
+    @property
+    def may_know_more(self) -> bool:
+        """Whether an unknown size may become known: in an instance, or when the function is traced again."""
+        return self.is_refinable or self.level in (Level.SPECS, Level.RANKS)
+
+    def start_deferring(self) -> dict[int, Any]:
+        """Lets calls be deferred from here on; returns the deferred calls by key."""
+        if self.deferred is None:
+            self.deferred = {}
+        return self.deferred
+
+
+def of_any_rank() -> bool:
+    """Whether the active trace has arguments of unknown rank, so that calls can be deferred."""
+    return state.trace is not None and state.trace.specialization.deferred is not None
+
+
+def unknown_size(error: Exception, is_required: bool = True) -> BaseException:
+    """Returns what to raise for a symbolic size: :class:`UnknownSize` in a function's trace, else ``error``."""
+    if state.trace is not None:
+        specialization = state.trace.specialization
+        if specialization.may_know_more or specialization.level is Level.SHAPES:
+            return UnknownSize(error, is_required)
+    return error
+
+
+def unknown_rank(what: str) -> BaseException:
+    """Returns what to raise where ``what`` must be known: :class:`UnknownRank` in a trace, which can defer calls, else an error."""
+    if state.trace is not None:
+        return UnknownRank(what)
+    return InaccessibleTensorError(
+        f"{what} must be known, outside the function that it belongs to: only its calls supply that"
+    )
