@@ -64,7 +64,6 @@ class ConcreteFunction(function_types.ConcreteFunction):
         self.captures = [outer for outer, _ in graph.captures]
         self.scope = graph.scope
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
-        self.created_variables = False
         self._signature = inspect.Signature()
         self.python: Callable[[], Callable[..., Any] | None] = lambda: None
         """Returns the Python function that was traced while it lives: the trace must not keep it, nor what it refers to."""
@@ -80,7 +79,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
 
     @classmethod
     def trace(cls, function: Function, arguments: Arguments) -> ConcreteFunction:
-        """Runs the Python function on symbolic tensors and returns the trace."""
+        """Runs the Python function on symbolic tensors and returns the trace.
+
+        It runs a second time if the first trace created Variables, as in TensorFlow: later calls don't create them.
+        """
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
             args, kwargs = arguments.rebuild(tensors, variables)
@@ -93,7 +95,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         with variables_allowed(function) as creation:
             specialization = specialization_for(arguments, arguments.tensors)
             concrete = cls.of(function.name, arguments, run, function.signature.python, specialization)
-        concrete.created_variables = creation.created
+        if creation.created:
+            function.log.again()
+            return cls.trace(function, arguments)
         with suppress(TypeError):  # an object that can't be referred to weakly
             concrete.python = weakref.ref(function.python_function)
         for observer in observers:

@@ -259,29 +259,19 @@ class Function(PolymorphicFunction):
         return arguments
 
     def _trace(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
-        """Traces for these arguments, logs the reason, and caches the trace."""
-        arguments, concrete = self._trace_refining(arguments)
-        if self.granularity.by_dataset:
-            self._nested.clear()
-        self.log.record(arguments, [c.arguments for c in self._concrete.values()])
-        if concrete.scope is not None:
-            concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
-            return arguments, concrete
-        self._concrete[arguments.key] = concrete
-        if len(self._concrete) > MAX_TRACES:
-            self._forget()
-        return arguments, concrete
-
-    def _trace_refining(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
         """Traces for what the arguments' specs tell; where that is not enough, again for the call's ranks or sizes.
 
         Returns the arguments with what the trace needed. An error of a trace for sizes is raised as one of the program's
         run if the sizes are certainly needed; else as the error of the trace without them: sizes were not the cause.
         """
+        load_tvm()
+        with without_interrupts():
+            from tvtf.frontend.function.concrete_function import ConcreteFunction
+
         sizes_now: UnknownSize | None = None
         while True:
             try:
-                concrete = self._trace_for(arguments)
+                concrete = ConcreteFunction.trace(self, arguments)
             except Unspecialized as needed:
                 arguments, sizes = self.granularity.refined(arguments, needed)
                 sizes_now = sizes or sizes_now
@@ -297,19 +287,20 @@ class Function(PolymorphicFunction):
             else:
                 if sizes_now is not None:
                     self.granularity.separate_shapes(sizes_now)
+                self._add(arguments, concrete)
                 return arguments, concrete
 
-    def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
-        """Traces the function; a second time if the first trace created Variables, as TensorFlow does."""
-        load_tvm()
-        with without_interrupts():
-            from tvtf.frontend.function.concrete_function import ConcreteFunction
-
-        concrete = ConcreteFunction.trace(self, arguments)
-        if concrete.created_variables:
-            self.log.again()
-            concrete = ConcreteFunction.trace(self, arguments)
-        return concrete
+    def _add(self, arguments: Arguments, concrete: ConcreteFunction) -> None:
+        """Logs why a trace was made, and caches it: with the enclosing trace if it captures tensors of that."""
+        if self.granularity.by_dataset:
+            self._nested.clear()
+        self.log.record(arguments, [c.arguments for c in self._concrete.values()])
+        if concrete.scope is not None:
+            concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
+            return
+        self._concrete[arguments.key] = concrete
+        if len(self._concrete) > MAX_TRACES:
+            self._forget()
 
     def _forget(self) -> None:
         """Drops the oldest trace."""
