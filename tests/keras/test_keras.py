@@ -203,3 +203,23 @@ def test_builtins_that_are_replaced_are_replaced_in_keras(monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or "y")
     assert io_utils.ask_to_proceed_with_overwrite("model.keras")
     assert "model.keras already exists" in asked[0]
+
+
+def test_modules_that_import_plotting_and_scikit_learn_run_at_their_first_use():
+    lazy = "['keras.src.wrappers.sklearn_wrapper', 'keras.src.visualization.plot_image_gallery']"
+    assert run(f"""
+        import importlib, inspect, sys, threading
+        import tvtf as tf
+        names = {lazy}
+        tf.keras.layers.Dense(1)(tf.ones([1, 2]))
+        inspect.getmodule(tf.keras.layers.Dense)
+        print([name in sys.modules for name in names])
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(tf.keras.wrappers.SKLearnClassifier)) for _ in range(4)]
+        [each.start() for each in threads], [each.join() for each in threads]
+        print(len(found), len(set(found)), [name in sys.modules for name in names])
+        import keras.visualization
+        from keras.wrappers import SKLearnRegressor
+        print(callable(keras.visualization.plot_image_gallery), 'SKLearnRegressor' in dir(tf.keras.wrappers))
+        print(importlib.reload(keras.visualization) is tf.keras.visualization, hasattr(keras.visualization, 'nothing'))
+    """).splitlines() == ["[False, False]", "4 1 [True, False]", "True True", "True False"]
