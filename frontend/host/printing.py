@@ -19,7 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
-from tvtf.ops.shown import filled, shown
+from tvtf.ops.tensor_text import filled, shown
 from tvtf.state.variable import Variable
 
 _HOLE = "\x00tensor\x00"
