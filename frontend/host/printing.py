@@ -66,7 +66,7 @@ def _checked(summarize: Any) -> int:
     if not isinstance(summarize, (int, np.integer)):
         raise TypeError(f"Expected int for argument 'summarize' not {summarize!r}.")
     if summarize < -1:
-        raise ValueError(f"summarize must be -1 (for all elements) or not negative, but got {summarize}")
+        raise ValueError(f"summarize must be -1 (for all elements), 0 or a positive number, but got {summarize}")
     return int(summarize)
 
 
