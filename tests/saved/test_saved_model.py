@@ -261,5 +261,7 @@ def test_functions_have_other_names(tmp_path):
     assert (
         loaded.function_aliases["twice"](tf.constant([1.5])).numpy() == loaded.double(tf.constant([1.5])).numpy() == 3.0
     )
-    with pytest.raises(TypeError, match="function_aliases names functions of tf.function; 'no' is 3"):
+    with pytest.raises(
+        TypeError, match="function_aliases must map names to functions made by tf.function, but 'no' is 3"
+    ):
         tf.saved_model.save(model, str(tmp_path), options=tf.saved_model.SaveOptions(function_aliases={"no": 3}))
