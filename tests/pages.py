@@ -1,4 +1,4 @@
-"""The programs in the pages of ``docs/``, and what the pages say that they print.
+"""The programs in README.md and the pages of ``docs/``, and what the pages say that they print.
 
 The Python blocks of a page are one program. A block of text right after one is what it prints, in which ``...`` stands for
 anything. ``python tests/pages.py PAGE...`` runs pages and writes what their programs print into them.
@@ -50,7 +50,7 @@ def printed(page: Path) -> list[str]:
     The program is a file there, since AutoGraph reads the sources of functions.
     """
     found = blocks(page)
-    source = Path(f"{page.stem}_page.py").absolute()
+    source = Path(f"{page.stem.lower()}_page.py").absolute()
     source.write_text("".join(block.code for block in found))
     linecache.checkcache(str(source))
     module = ModuleType(source.stem)

@@ -66,6 +66,9 @@ def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> A
 class _Loop:
     """A ``while`` to be differentiated, in the active trace.
 
+    Its inputs are loop variables (``start``) and invariants, which the condition and the body read but don't change.
+    ``active`` are the indices of the differentiable loop variables.
+
     In the backward pass, arrays have their final number of rows: the loop itself makes them larger while it runs, and
     another run of it starts with ``wide`` ones.
     """
@@ -109,7 +112,12 @@ class _Loop:
         return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.wide)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
-        """Binds the backward loop and returns the cotangents of all inputs."""
+        """Binds the backward loop and returns the cotangents of all inputs.
+
+        The backward loop carries the number of forward iterations left, the cotangents of the active loop variables, and
+        for each invariant the sum of its cotangents so far, because every iteration reads the same invariant. Each of its
+        iterations pops the residuals of one forward iteration from the stacks.
+        """
         plan = _Step(self)
         count, stacks = self.forward(plan, outputs)
         entry = [cts[i] for i in self.active]
@@ -121,6 +129,7 @@ class _Loop:
         ])  # fmt: skip
         condition = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in step_back.params])
         without_unused(step_back.trace, step_back.leaves)
+        # Loop functions are closed: tensors that they capture from this trace become inputs of the loop.
         shared = lift([condition, step_back])
         carried = 1 + len(entry) + len(sums)
         results = while_primitive.bind(

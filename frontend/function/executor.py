@@ -38,7 +38,7 @@ from tvtf.passes.pipeline import compile_module
 from tvtf.runtime import finalize
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
-from tvtf.runtime.origin import digest_of
+from tvtf.runtime.function_digest import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
 from tvtf.state.variable import Variable, alias_counter
 

@@ -237,7 +237,9 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
 
     active = _tracing.get()
     if active.count(call.function) == ORDERS:
-        return _refusal(f"{call.name!r} is called by its own gradient, which compiled code has up to order {ORDERS}")
+        return _refusal(
+            f"{call.name!r} is called by its own gradient: compiled code has gradients of such functions up to order {ORDERS}"
+        )
     token = _tracing.set((*active, call.function))
     try:
         inner = Inner(f"{call.name}_gradient", lambda *cts: call.backward(cts), [x._type for x in outputs])
@@ -247,8 +249,8 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
     if assigned:
         call.assigns = True
         return _refusal(
-            f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes that are in the "
-            "same tf.function, and in the same branch or loop body, can be asked for it"
+            f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes in the same "
+            "tf.function, and in the same branch or loop body, can compute this gradient"
         )
     grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
     tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]

@@ -19,7 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
-from tvtf.ops.shown import filled, shown
+from tvtf.ops.tensor_text import filled, shown
 from tvtf.state.variable import Variable
 
 _HOLE = "\x00tensor\x00"
@@ -66,7 +66,7 @@ def _checked(summarize: Any) -> int:
     if not isinstance(summarize, (int, np.integer)):
         raise TypeError(f"Expected int for argument 'summarize' not {summarize!r}.")
     if summarize < -1:
-        raise ValueError(f"summarize must be -1 (for all elements) or not negative, but got {summarize}")
+        raise ValueError(f"summarize must be -1 (for all elements), 0 or a positive number, but got {summarize}")
     return int(summarize)
 
 

@@ -155,8 +155,10 @@ def traced(
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace.
 
-    A barrier sees Variables as assigned before it, and its own assignments are seen after it. After the first barrier
-    every call is treated as one, because later assignments are not where a plain call would look for them.
+    A barrier sees Variables as assigned before it, and its own assignments are seen after it: pending assignments are
+    written to the Variables' memory first, and Variables are read again after it. After the first barrier every call is
+    treated as one, because later assignments are not where a plain call would look for them. TensorFlow 1's graphs, the
+    traces whose tensors are keys, have no barriers.
     """
     trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
     if trace.has_keys or not (is_barrier or python.barriers):

@@ -28,9 +28,9 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.grids import sequence_mask
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import product
-from tvtf.ops.required import required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
+from tvtf.ops.value_checks import required
 
 NEVER = -1e30
 """The logarithm of probability zero: finite, so that differences of two are not NaN."""

@@ -72,7 +72,7 @@ class Search:
         """Searches from the default until no single choice makes it faster, the budget is spent, or Ctrl-C."""
         (default,) = self.build([{}])
         if default is None:
-            raise ValueError("the kernel can't be built as its rules schedule it")
+            raise ValueError("tune: the kernel doesn't compile with its default schedule")
         self.best, start = default, None
         try:
             while self.best is not start and self.goes_on():

@@ -57,7 +57,7 @@ def _position(function: relax.Function, which: str | int) -> int:
         return which
     if which in names:
         return names.index(which)
-    raise ValueError(f"wrt={which!r} is no parameter of the function; it has {names}")
+    raise ValueError(f"wrt={which!r} is not a parameter of the function, whose parameters are {names}")
 
 
 def _floating(function: relax.Function) -> list[int]:

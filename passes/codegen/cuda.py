@@ -157,7 +157,9 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
         command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if completed.returncode != 0:
-            raise CudaError(f"nvcc refuses the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}")
+            raise CudaError(
+                f"nvcc can't compile the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}"
+            )
         return out.read_bytes()
 
 
@@ -172,7 +174,7 @@ def nvcc() -> str:
     path = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
     if path is None:
         raise CudaError(
-            "compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in "
+            "compiling for a GPU needs NVIDIA's compiler nvcc, which is neither on PATH nor in "
             f"{', '.join(places)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
         )
     return path
@@ -214,11 +216,13 @@ def _load_stub() -> None:
         code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STUB_FUNCTIONS))
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:
-            raise CudaError("compiling for a GPU takes a C compiler (nvcc needs it, too): install gcc")
+            raise CudaError("compiling for a GPU needs a C compiler, which nvcc also uses: install gcc")
         command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{DRIVER}", "-o", str(out), str(code)]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if completed.returncode != 0:
-            raise CudaError(f"`{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")
+            raise CudaError(
+                f"`{' '.join(command)}` failed with exit status {completed.returncode}: {completed.stderr.strip()}"
+            )
         ctypes.CDLL(str(out), ctypes.RTLD_GLOBAL)
 
 
@@ -246,4 +250,4 @@ def _load_first(name: str, places: list[str], what: str) -> None:
             return
         except OSError as error:
             reasons.append(str(error))
-    raise CudaError(f"{name} can't be loaded ({reasons[0]}): a GPU takes {what}")
+    raise CudaError(f"{name} can't be loaded ({reasons[0]}): GPUs need {what}")

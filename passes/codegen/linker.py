@@ -90,7 +90,7 @@ def _system_linker(reason: UnsupportedObjectError) -> str:
         if path:
             return path
     raise LinkError(
-        f"link: {reason}; that takes the system's linker, and none of {', '.join(SYSTEM_LINKERS)} is on PATH. "
+        f"link: {reason}; this needs the system's linker, but none of {', '.join(SYSTEM_LINKERS)} is on PATH. "
         "Install one (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install)."
     ) from reason
 
@@ -98,4 +98,6 @@ def _system_linker(reason: UnsupportedObjectError) -> str:
 def _run(command: list[str]) -> None:
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     if completed.returncode != 0:
-        raise LinkError(f"link: `{' '.join(command)}` ended with {completed.returncode}: {completed.stderr.strip()}")
+        raise LinkError(
+            f"link: `{' '.join(command)}` failed with exit status {completed.returncode}: {completed.stderr.strip()}"
+        )

@@ -59,7 +59,7 @@ class Scratch:
         Source: EnsureZeroOffset in src/runtime/vm/builtin.cc.
         """
         if place.offset % ALIGNMENT:
-            raise InternalError(None, "codegen", f"a place in the arena at {place.offset}, no multiple of {ALIGNMENT}")
+            raise InternalError(None, "codegen", f"the arena offset {place.offset} is not a multiple of {ALIGNMENT}")
         return self.code.call_at_entry(ZERO_OFFSET, [tensor])
 
     def _block(self) -> Register:

@@ -285,7 +285,7 @@ class _Function:
         """Returns the register of a tensor at an offset of the arena."""
         if self.scratch is None:
             raise NotImplementedError(
-                "bytecode: a place in the arena in a function that has none; run plan_arena on all"
+                "bytecode: a function uses the arena but gets none; run plan_arena on all functions"
             )
         shape = tuple(int(dim) for dim in expr.args[0].values)
         place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
@@ -423,7 +423,7 @@ def _arena(func: relax.Function) -> tuple[int, dict[str, int]]:
 def _check_count(name: str, func: relax.Function, count: int) -> None:
     if len(func.params) != count:
         raise ValueError(
-            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {count}; "
+            f"bytecode: {name} takes {len(func.params)} parameters, but its loop passes {count}; "
             "run MarkPrivate before TVM's passes, which drop unused parameters of private functions"
         )
 

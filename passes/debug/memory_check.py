@@ -105,7 +105,7 @@ class _Memory:
     def misplaced(self, place: Range) -> str | None:
         """Returns what is wrong with a tensor's place: its alignment, its end, or an offset within a storage."""
         if place.where == ARENA and place.begin % ALIGNMENT:
-            return f"it begins at {place.begin}, no multiple of {ALIGNMENT}"
+            return f"it begins at {place.begin}, which is not a multiple of {ALIGNMENT}"
         if place.where == ARENA and place.end > int((self.func.attrs or {}).get(SIZE, 0)):
             return f"it ends at {place.end}, beyond the function's part of the arena"
         if place.where != ARENA and place.begin:

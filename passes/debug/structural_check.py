@@ -96,7 +96,9 @@ class StructuralCheck:
         for store in memory_check.stores_outside(func):
             text = " ".join(str(store).split())[-200:]
             raise InternalError(
-                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {text}"
+                None,
+                "check",
+                f"the phase {WRITES_LOOPS!r} left the kernel {name!r} with a write outside its buffer: {text}",
             )
 
 

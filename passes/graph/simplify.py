@@ -46,14 +46,17 @@ class Simplified(Evaluation):
         self.alive: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive, lowered or simplified where possible."""
-        if prim.name == "with_gradient":  # no gradient is taken any more
+        """Binds a primitive in its simplest form.
+
+        The first cases remove primitives that exist only for gradients: all gradients have been taken before this pass.
+        """
+        if prim.name == "with_gradient":  # of its inputs, the first are the results
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
             return attrs["forward"](*inputs)
-        if prim.name == "reloaded":
+        if prim.name == "reloaded":  # of (a Variable's value at the start, the value read again)
             return inputs[1]
-        if prim.name == "recall_python":
+        if prim.name == "recall_python":  # its last inputs are the results of the call that it stands for
             return tuple(inputs[-len(attrs["shapes"]) - 1 :])
         if attrs.get("arrays"):
             return lower_growing_loop(inputs, attrs)

@@ -70,7 +70,7 @@ class Decisions:
         """Raises UnknownChoiceError if a decision was made that no rule asked for."""
         unasked = sorted(self.decided.keys() - self.asked.keys())
         if unasked and not self.lenient:
-            raise UnknownChoiceError(f"no rule asks for {', '.join(unasked)}")
+            raise UnknownChoiceError(f"no rule has the choice {', '.join(unasked)}")
 
 
 class _Active(threading.local):

@@ -94,7 +94,9 @@ def record_of(line: str) -> Record:
     if not isinstance(fields, dict) or fields.pop("tvtf_tuned", None) != VERSION:
         raise ValueError(f"not a record of version {VERSION}")
     if set(fields) != set(Record._fields):
-        raise ValueError(f"a record has {', '.join(Record._fields)}, but this one {', '.join(map(str, fields))}")
+        raise ValueError(
+            f"a record has the fields {', '.join(Record._fields)}, but this one has {', '.join(map(str, fields))}"
+        )
     record = Record(**fields)
     _check(record)
     return record
@@ -103,14 +105,14 @@ def record_of(line: str) -> Record:
 def _check(record: Record) -> None:
     """Checks the fields of a record: sizes are bounded, since the file may be a stranger's."""
     if not all(map(_is_text, (record.target, record.key, record.kernel))):
-        raise ValueError("target, key and kernel must be short texts")
+        raise ValueError("target, key and kernel must be short strings")
     choices: Any = record.choices
     if not isinstance(choices, dict) or len(choices) > MAX_CHOICES:
         raise ValueError(f"choices must be an object of at most {MAX_CHOICES} choices")
     if not all(_is_text(name) and _is_text(label) for name, label in choices.items()):
-        raise ValueError("choices must be short texts")
+        raise ValueError("choices must be short strings")
     if not all(map(_is_time, (record.before, record.after))):
-        raise ValueError("before and after must be seconds")
+        raise ValueError("before and after must be numbers of seconds")
 
 
 def _is_text(value: Any) -> bool:

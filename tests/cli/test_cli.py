@@ -102,7 +102,7 @@ def test_compile_for_a_gpu_names_what_is_missing(model, place, monkeypatch):
     without_nvcc(monkeypatch)
     told = refused("compile", model, "--target", "cuda")
     assert told == (
-        "Error: compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in /no/cuda/bin; "
+        "Error: compiling for a GPU needs NVIDIA's compiler nvcc, which is neither on PATH nor in /no/cuda/bin; "
         "install the CUDA toolkit 13, or set CUDA_HOME to where it is"
     )
     assert not (place / "lib.so").exists()

@@ -155,5 +155,5 @@ def test_a_place_that_kernels_could_not_be_given_is_refused():
     scratch = Scratch(Code(None, 0), 256, by_caller=False)
     scratch.code.constant = lambda value: value
     scratch.register(Place(64, (4,), "float32"))
-    with pytest.raises(tf.errors.InternalError, match="a place in the arena at 80, no multiple of 64"):
+    with pytest.raises(tf.errors.InternalError, match="the arena offset 80 is not a multiple of 64"):
         scratch.register(Place(80, (4,), "float32"))

@@ -67,7 +67,7 @@ def test_what_is_not_offered_is_refused_or_with_lenience_not_heard():
 
 
 def test_a_decision_that_no_rule_asks_for_is_refused(matmul):
-    with pytest.raises(UnknownChoiceError, match="no rule asks for moon"):
+    with pytest.raises(UnknownChoiceError, match="no rule has the choice moon"):
         schedule(matmul.func, HOST, Decisions({"moon": "full"}))
 
 

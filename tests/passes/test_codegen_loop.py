@@ -332,7 +332,7 @@ def test_a_module_not_marked_before_the_stock_passes_is_refused():
             [relax.transform.LegalizeOps(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
         )(mod)
     expected = (
-        "bytecode: loop_more takes 2 parameters, but its loop hands it 3; run MarkPrivate before TVM's passes, "
+        "bytecode: loop_more takes 2 parameters, but its loop passes 3; run MarkPrivate before TVM's passes, "
         "which drop unused parameters of private functions"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):

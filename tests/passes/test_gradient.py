@@ -265,7 +265,7 @@ def test_wrt_by_name_and_position():
 def test_wrt_of_nothing(wrt):
     with pytest.raises(ValueError) as caught:
         passes.gradient(module(loss, (2, 3), (3, 2), names=["x", "w"]), wrt=[wrt])
-    assert str(caught.value) == f"wrt={wrt!r} is no parameter of the function; it has ['x', 'w']"
+    assert str(caught.value) == f"wrt={wrt!r} is not a parameter of the function, whose parameters are ['x', 'w']"
 
 
 def test_a_failed_pass_leaves_no_tape():

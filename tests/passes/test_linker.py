@@ -89,8 +89,8 @@ def test_without_any_linker_the_error_names_object_need_and_cure(tmp_path, monke
     path = tmp_path / "arm.o"
     path.write_bytes(b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 1, 183) + bytes(44))
     expected = (
-        f"link: {path} is ELF type 1 for machine 183, not type 1 for machine 62 (x86-64); that takes the system's "
-        "linker, and none of no-such-linker is on PATH. Install one (Debian, Ubuntu: apt install gcc; Fedora: dnf "
+        f"link: {path} is ELF type 1 for machine 183, not type 1 for machine 62 (x86-64); this needs the system's "
+        "linker, but none of no-such-linker is on PATH. Install one (Debian, Ubuntu: apt install gcc; Fedora: dnf "
         "install gcc; macOS: xcode-select --install)."
     )
     with pytest.raises(LinkError, match=f"^{re.escape(expected)}$"):
@@ -100,7 +100,7 @@ def test_without_any_linker_the_error_names_object_need_and_cure(tmp_path, monke
 def test_a_failing_system_linker_is_quoted_and_leaves_nothing(tmp_path):
     path = tmp_path / "text.o"
     path.write_text("no object at all")
-    with pytest.raises(LinkError, match=r"^link: `.*-shared.*` ended with \d+: .*text\.o"):
+    with pytest.raises(LinkError, match=r"^link: `.*-shared.*` failed with exit status \d+: .*text\.o"):
         link([path], tmp_path / "text.so")
     assert [entry.name for entry in tmp_path.iterdir()] == ["text.o"]
 

@@ -18,8 +18,8 @@ from tvtf import passes
 from tvtf.core.thread_state import cache_folder, dials
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
-from tvtf.runtime import bound, cache, store
-from tvtf.runtime import folder as private
+from tvtf.runtime import cache, cache_eviction, store
+from tvtf.runtime import cache_folder as private
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.target import emulated_gpu_target, host_target
 
@@ -274,7 +274,7 @@ def test_many_small_files_have_a_bound_too(tmp_path):
     for i in range(30):
         (tmp_path / f"{i:02}.so").write_bytes(b"x")
         os.utime(tmp_path / f"{i:02}.so", (i, i))
-    left = bound.evict(bound.files_of(tmp_path), 1000, most_files=20)
+    left = cache_eviction.evict(cache_eviction.files_of(tmp_path), 1000, most_files=20)
     assert left == 18
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"{i:02}.so" for i in range(12, 30)]
 
@@ -290,14 +290,14 @@ def test_nothing_is_kept_where_the_bound_is_0(fresh, monkeypatch):
 )
 def test_sizes_are_numbers_with_units(monkeypatch, text, size):
     monkeypatch.setenv("TVTF_CACHE_SIZE", text)
-    assert bound.max_cache_bytes() == size
+    assert cache_eviction.max_cache_bytes() == size
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "1e9", "2 XB", "GB"])
 def test_other_sizes_are_refused(monkeypatch, text):
     monkeypatch.setenv("TVTF_CACHE_SIZE", text)
     with pytest.raises(ValueError, match="TVTF_CACHE_SIZE must be a number of bytes"):
-        bound.max_cache_bytes()
+        cache_eviction.max_cache_bytes()
 
 
 WRITERS = """

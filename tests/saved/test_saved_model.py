@@ -145,19 +145,19 @@ def at(*path, value):
         (at("objects", value=[]), "it lists no objects"),
         (at("objects", 0, "children", 0, value=["scale", 99]), "object 0 has the edge ['scale', 99]"),
         (at("objects", 0, "children", 0, value=["__class__", 1]), "'__class__' can't be the name of an attribute"),
-        (at("objects", 0, "kind", value="code"), "object 0 is of kind 'code'"),
+        (at("objects", 0, "kind", value="code"), "object 0 is of the unknown kind 'code'"),
         (at("objects", 1, "shape", value=[3]), "scale must be float32 [3], but is float32 [2]"),
         (at("objects", 1, "dtype", value="int32"), "scale must be int32 [2], but is float32 [2]"),
         (at("objects", 1, "key", value="x"), "the value of scale isn't in variables/variables"),
-        (at("things", value=[["object", 99]]), "['object', 99] is nothing that a function could capture"),
-        (at("things", 0, value=["object", 0]), "refers to value 0, which isn't there"),
+        (at("things", value=[["object", 99]]), "['object', 99] is not something that a function can capture"),
+        (at("things", 0, value=["object", 0]), "refers to value 0, but the file has no value of this number"),
         (at("functions", 0, "program", value={"nodes": []}), "is not the one that was saved"),
         (at("functions", 0, "captures", value=[]), "takes"),
-        (at("functions", 0, "results", value=[["computed", 5]]), "returns computed value 5 of"),
+        (at("functions", 0, "results", value=[["computed", 5]]), "returns the computed value 5, but has only"),
         (at("functions", 0, "results", value=[["other", 0]]), "a function of it can't be read (KeyError: 'other')"),
-        (at("functions", 0, "updates", value=[[5, 0]]), "which isn't there"),
+        (at("functions", 0, "updates", value=[[5, 0]]), "updates capture 5 with value 0, but has 1 captures"),
         (at("functions", 0, "arguments", value=5), "a function of it can't be read"),
-        (at("functions", 0, "structure", value={"code": 1}), "which its structure does not match"),
+        (at("functions", 0, "structure", value={"code": 1}), "its structure has another number of them"),
         (at("functions", value=5), "it lists no functions"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_program_that_is_no_program_is_told(folder):
     edited(folder, change)
     assert "the program of" in refusal(folder)
     (folder / "saved_model.json").write_text("[1")
-    assert "is damaged: it is no JSON" in refusal(folder)
+    assert "is damaged: it is not valid JSON" in refusal(folder)
 
 
 # -- saves
@@ -261,5 +261,7 @@ def test_functions_have_other_names(tmp_path):
     assert (
         loaded.function_aliases["twice"](tf.constant([1.5])).numpy() == loaded.double(tf.constant([1.5])).numpy() == 3.0
     )
-    with pytest.raises(TypeError, match="function_aliases names functions of tf.function; 'no' is 3"):
+    with pytest.raises(
+        TypeError, match="function_aliases must map names to functions made by tf.function, but 'no' is 3"
+    ):
         tf.saved_model.save(model, str(tmp_path), options=tf.saved_model.SaveOptions(function_aliases={"no": 3}))

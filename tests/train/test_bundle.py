@@ -268,5 +268,5 @@ def test_arrays_that_share_their_bytes_are_refused(tmp_path):
     entries |= {b"b%d" % n: entries[b"a"] for n in range(3)}
     with open(bundle.index_name(prefix), "wb") as file:
         file.write(table.write(sorted(entries.items())))
-    with pytest.raises(errors.DataLossError, match="3200 bytes of a data file of 800: they overlap"):
+    with pytest.raises(errors.DataLossError, match="need 3200 bytes in total, but its data file has 800: they overlap"):
         bundle.Reader(prefix)

@@ -29,7 +29,8 @@ FOLDERS = {
         "callables=function_types composite context=thread_state device_spec dimension=v1_dimension "
         "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
     ),
-    "data": "data.choice=choose_datasets",
+    "arrays": "arrays.chance=random_functions",
+    "data": "data.choice=choose_datasets data.lookups=lookup_tables data.tables=csv_and_sql",
     "fileio": "records=tfrecord",
     "frontend.configuration": "frontend.config frontend.device frontend.settings",
     "frontend.control_flow": (
@@ -42,9 +43,10 @@ FOLDERS = {
     ),
     "frontend.host": "frontend.critical=critical_section frontend.parsed=parse_tensor frontend.printing queues=queue",
     "frontend.library": "frontend.conjugate_gradient frontend.ctc frontend.ctc_decode frontend.quantized=fake_quantized",
+    "images": "images.chance=random_transforms images.distorted=random_boxes",
     "ir": "emit=trace interpret=interpreter",
     "ops": (
-        "ops.bands=matrix_diag ops.convolution=conv_api ops.draws=random_distributions ops.frames=stft "
+        "ops.arrange=concat_split ops.bands=matrix_diag ops.convolution=conv_api ops.draws=random_distributions ops.frames=stft "
         "ops.sound=wav ops.tapers=window_functions"
     ),
     "public": "exchange=interop frontend.xla func_graph internal raw=raw_ops recurrent=cudnn_rnn testing=test",

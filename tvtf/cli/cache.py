@@ -9,27 +9,28 @@ import click
 
 from tvtf.cli.failures import report_failures
 from tvtf.core.thread_state import cache_folder
-from tvtf.runtime import bound, folder, store
+from tvtf.runtime import cache_eviction, store
+from tvtf.runtime.cache_folder import refusal
 
 
 @click.command()
-@click.option("--show", is_flag=True, help="Show the folder, what it holds, and its bound.  [default]")
+@click.option("--show", is_flag=True, help="Show the folder, what it holds, and its largest size.  [default]")
 @click.option("--clear", is_flag=True, help="Remove all compiled code; records of tuning stay.")
 @report_failures
 def cache(show: bool, clear: bool) -> None:
     """Show or clear the folder where compiled code is kept, so that later processes don't compile it again.
 
-    TVTF_CACHE_DIR names the folder (`tvtf` in the user's cache folder by default), TVTF_CACHE_SIZE its bound, such as
-    500MB (2GB by default, 0 to keep nothing): what was not used for longest is removed first.
+    TVTF_CACHE_DIR names the folder (`tvtf` in the user's cache folder by default), TVTF_CACHE_SIZE its largest size, such
+    as 500MB (2GB by default, 0 to keep nothing): the code whose last use is longest ago is removed first.
     """
     home = Path(os.path.realpath(cache_folder()))
     if clear:
         click.echo(f"removed {_counted(store.clear(home))} from {home}")
     if show or not clear:
-        files = bound.files_of(home / "code", home)
-        size, most = sum(file.size for file in files), bound.max_cache_bytes()
+        files = cache_eviction.files_of(home / "code", home)
+        size, most = sum(file.size for file in files), cache_eviction.max_cache_bytes()
         click.echo(f"{home}: {_counted(len(files))}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
-        reason = folder.refusal(home) if home.is_dir() else None
+        reason = refusal(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")
 

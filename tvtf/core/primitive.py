@@ -208,7 +208,7 @@ class Hooks:
     """``(array, type) -> EagerTensor``: wraps a NumPy kernel's result for ``Primitive.run``. Set by ``core/tensor.py``."""
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     """``(values, dtype) -> Tensor``: stacks a nested list that holds tensors, for ``convert_to_tensor`` and
-    ``TensorArray``. Set by ``ops/arrange.py``."""
+    ``TensorArray``. Set by ``ops/concat_split.py``."""
     cast: Rule = staticmethod(lambda *_: NotImplemented)
     """``(tensor, dtype) -> Tensor``: casts tensors in a list given to ``convert_to_tensor``. Set by ``ops/cast.py``."""
     broadcast_operands: Rule = staticmethod(lambda inputs, matrices=False: inputs)

@@ -14,10 +14,10 @@ from tvtf.core.thread_state import state
 from tvtf.data import apply_functions as _apply_functions  # noqa: F401 - adds names
 from tvtf.data import batching, choose_datasets, element_order, parallel, readers, saved_elements, sources
 from tvtf.data import composite_batches as _composed  # noqa: F401 - adds methods
+from tvtf.data import csv_and_sql as _csv_and_sql  # noqa: F401 - adds names
 from tvtf.data import features as _features  # noqa: F401 - adds names
-from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
+from tvtf.data import lookup_tables as _lookup_tables  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
-from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.argument_conversion import flag, number
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
 from tvtf.data.options import Options

@@ -154,7 +154,7 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
     name = _checked_file(folder, manifest, path)
     if spec is None and "told" in manifest and "form" not in manifest:
         raise ValueError(
-            f"Dataset.load: the elements in {folder} must be loaded with their element_spec, which was {manifest['told']}"
+            f"Dataset.load: the elements in {folder} need an element_spec; they were saved with {manifest['told']}"
         )
     try:
         spec = _decode_spec(manifest) if spec is None else spec

@@ -21,7 +21,7 @@ from tvtf.data.traced_datasets import DeferredDataset
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
-from tvtf.frontend.autograph.repeats import Steps
+from tvtf.frontend.autograph.loops import Steps
 from tvtf.frontend.host.python_call import traced
 from tvtf.ops.host import on_failure
 

@@ -1,15 +1,15 @@
-"""``tf.image``: sizes, colours, chance, boxes, measures; and images as files."""
+"""``tf.image``: sizes, colours, random transforms, boxes, measures; and images as files."""
 
 from tvtf.images import (
     boxes,
-    chance,
     codecs,
     colours,
-    distorted,
     files,
     glimpse,
     measures,
     projective,
+    random_boxes,
+    random_transforms,
     resampling,
     sizes,
     suppression,
@@ -17,14 +17,14 @@ from tvtf.images import (
 
 __all__ = [
     "boxes",
-    "chance",
     "codecs",
     "colours",
-    "distorted",
     "files",
     "glimpse",
     "measures",
     "projective",
+    "random_boxes",
+    "random_transforms",
     "resampling",
     "sizes",
     "suppression",

@@ -17,8 +17,8 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
-from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
+from tvtf.ops.value_checks import required
 
 COLOURS = np.array(
     [

@@ -12,8 +12,8 @@ from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
+from tvtf.ops.concat_split import concat
 from tvtf.ops.conv_api import depthwise_conv2d
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.math import squared_difference

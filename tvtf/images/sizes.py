@@ -15,9 +15,9 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import float32, int64
 from tvtf.images.resampling import as_constant, nearest, taps, weights
-from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
 from tvtf.ops.computed_arguments import computed
+from tvtf.ops.concat_split import concat
 from tvtf.ops.dims import at_least_zero, dim_min
 from tvtf.ops.image import checked_image, crop_to_bounding_box, pad_to_bounding_box, resized_specs
 from tvtf.ops.indexing import gather

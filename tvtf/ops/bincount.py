@@ -11,8 +11,8 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, float32, float64, int32, int64
-from tvtf.ops.arrange import flattened
 from tvtf.ops.cast import cast_tensor
+from tvtf.ops.concat_split import flattened
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, require_dtype, static_dims, static_int

@@ -12,13 +12,13 @@ from tvtf.core.shape import Dim, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.arrange import stack
 from tvtf.ops.cast import cast
+from tvtf.ops.concat_split import stack
 from tvtf.ops.indexing import in_range
 from tvtf.ops.operands import attributes, one_of, operand, scalar_int
-from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
+from tvtf.ops.value_checks import required
 
 
 @export("math.confusion_matrix")

@@ -25,14 +25,13 @@ from tvtf.core.text_format import HOLE
 from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, INTEGER, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
-from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
 from tvtf.ops.broadcast_dims import broadcast_dims
 from tvtf.ops.cast import cast_tensor
+from tvtf.ops.concat_split import flattened
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import dim_max, scalar_of
 from tvtf.ops.operands import attributes, word_of
-from tvtf.ops.required import is_permutation, required
 from tvtf.ops.rules import (
     attribute_int,
     bind,
@@ -45,6 +44,7 @@ from tvtf.ops.rules import (
     static_dims,
     static_int,
 )
+from tvtf.ops.value_checks import is_permutation, required
 
 
 @export("eye", "linalg.eye")

@@ -22,7 +22,6 @@ from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
 from tvtf.ops.operands import attributes, integers, operand, positive
-from tvtf.ops.required import required, within
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -35,6 +34,7 @@ from tvtf.ops.rules import (
     static_int,
     static_value,
 )
+from tvtf.ops.value_checks import required, within
 
 # -- partitions
 

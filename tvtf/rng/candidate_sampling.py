@@ -23,8 +23,8 @@ from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, in_range
 from tvtf.ops.operands import attributes, operand, positive
-from tvtf.ops.required import required
 from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.value_checks import required
 from tvtf.rng.rng_streams import advanced
 from tvtf.state.variable import Variable
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
-from tvtf.runtime.origin import digest_of, foreign_kernels
+from tvtf.runtime.function_digest import digest_of, foreign_kernels
 from tvtf.runtime.store import stored
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()

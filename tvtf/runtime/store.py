@@ -23,8 +23,8 @@ from typing import TypeVar
 from tvtf.fileio.folder_locks import locked, shared
 from tvtf.passes.codegen.memory_file import memory_file
 from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
-from tvtf.runtime.bound import evict, files_of, max_cache_bytes
-from tvtf.runtime.folder import make_private, trusted_folder, warn_once
+from tvtf.runtime.cache_eviction import evict, files_of, max_cache_bytes
+from tvtf.runtime.cache_folder import make_private, trusted_folder, warn_once
 
 Library = TypeVar("Library")
 Build = Callable[[Path], None]
@@ -73,7 +73,7 @@ def _from_disk(home: Path, key: str, load: Load[Library]) -> Library | None:
         with shared(home):
             if digest_of_content(path.read_bytes()) == digest:
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # the time of last use decides what `bound.evict` removes
+                    os.utime(path)  # the time of last use decides what `cache_eviction.evict` removes
                 return load(path)
         warnings.warn(f"the cached library {path} is damaged and is built anew", stacklevel=2)
     except FileNotFoundError:  # evicted since the index was read

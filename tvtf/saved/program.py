@@ -344,13 +344,17 @@ def _check(program: Program) -> None:
     for kind, which in program.results:
         limit = limits[kind]
         if limit is not None and not 0 <= which < limit:
-            raise SavedModuleError(f"{name} returns {kind} value {which} of {limit}")
+            raise SavedModuleError(f"{name} returns the {kind} value {which}, but has only {limit} (counted from 0)")
     for position, index in program.updates:
         if not (0 <= position < len(program.captures) and 0 <= index < program.count):
-            raise SavedModuleError(f"{name} updates capture {position} with value {index}, which isn't there")
+            raise SavedModuleError(
+                f"{name} updates capture {position} with value {index}, but has {len(program.captures)} captures and {program.count} values"
+            )
     counts = {len(program.results), len(program.outputs), len(nest.flatten(program.structure, expand_composites=True))}
     if len(counts) != 1:
-        raise SavedModuleError(f"{name} returns {len(program.results)} values, which its structure does not match")
+        raise SavedModuleError(
+            f"{name} returns {len(program.results)} values, but its structure has another number of them"
+        )
 
 
 def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> None:
@@ -370,7 +374,7 @@ def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
     if dialect.relax_dtype(captured.dtype) != str(actual.dtype) or not TensorShape(sizes).is_compatible_with(
         captured.shape
     ):
-        raise SavedModuleError(f"the program of {name} takes {actual}, but captures {declared}")
+        raise SavedModuleError(f"the program of {name} takes {actual}, but its captured Variable is {declared}")
 
 
 def _check_type(name: str, actual: TensorType, described: TensorType) -> None:
@@ -404,5 +408,5 @@ def bind(program: Program, captures: Sequence[Any], place: str) -> None:
 def _capture(captures: Sequence[Any], number: int, place: str) -> Any:
     """Returns the object of a number."""
     if not 0 <= number < len(captures) or captures[number] is None:
-        raise SavedModuleError(f"{place} refers to value {number}, which isn't there")
+        raise SavedModuleError(f"{place} refers to value {number}, but the file has no value of this number")
     return captures[number]

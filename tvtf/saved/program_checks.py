@@ -55,7 +55,9 @@ def check(mod: ir.IRModule, keys: Collection[int]) -> None:
     graphs = {name: _check_function(name, function, keys) for name, function in functions.items()}
     for name, used in graphs.items():
         if not used <= functions.keys():
-            raise SchemaError(f"{name} calls {sorted(used - functions.keys())}, which it doesn't have")
+            raise SchemaError(
+                f"{name} calls {sorted(used - functions.keys())}, but the program has no functions of these names"
+            )
     _check_calls_end(graphs)
 
 
@@ -69,7 +71,9 @@ def _check_calls_end(graphs: dict[str, set[str]]) -> None:
         for name in ended:
             del left[name]
     if left:
-        raise SchemaError(f"{', '.join(sorted(left))} call themselves")
+        raise SchemaError(
+            f"{', '.join(sorted(left))} are recursive: they call themselves directly or through each other"
+        )
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
@@ -120,7 +124,7 @@ def _check_defined(values: Iterable[Any], defined: Collection[Any]) -> None:
     """Checks that variables are defined, also in nested tuples."""
     for value in values:
         if isinstance(value, relax.Var) and value not in defined:
-            raise SchemaError(f"{value.name!r:.40} is used and not defined")
+            raise SchemaError(f"{value.name!r:.40} is used, but never defined")
         if isinstance(value, relax.Tuple):
             _check_defined(value.fields, defined)
             if not same_form(relax.TupleType([each.ty for each in value.fields]), value.ty):
@@ -143,7 +147,7 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
         raise SchemaError(f"it prints to {bound.attrs.get('stream')!r:.60}, and a saved model may print to {STREAMS}")
     if name == "waiting":
         if bound.attrs.keys() != {"key"} or bound.attrs["key"] not in keys:
-            raise SchemaError("it waits for a call that the file doesn't have")
+            raise SchemaError("it refers to a deferred call that the file doesn't have")
     elif _can_be_typed(call, bound):
         _check_typed(call, bound)
 

@@ -196,7 +196,7 @@ class _Model:
             is_table = kind == "table" and isinstance(which, list) and len(which) == len(TABLE)
             keys: list[Any] = which if is_table else [which] if kind == "constant" else [None]  # type: ignore[assignment]
             if not is_node and not all(isinstance(key, str) for key in keys):
-                raise self._damaged(f"{thing!r:.60} is nothing that a function could capture")
+                raise self._damaged(f"{thing!r:.60} is not something that a function can capture")
         return [(kind, which) for kind, which in self.things]
 
     # -- making
@@ -206,7 +206,7 @@ class _Model:
         for number, node in enumerate(self.nodes):
             maker = _MAKERS.get(str(node.get("kind")))
             if maker is None and node.get("kind") != "tuple":
-                raise self._damaged(f"object {number} is of kind {node.get('kind')!r}")
+                raise self._damaged(f"object {number} is of the unknown kind {node.get('kind')!r}")
             if maker is not None and node["kind"] in FIRST:
                 self.objects_by_node[number] = maker(self, number, node)
         self._bind_programs()
@@ -262,7 +262,7 @@ class _Model:
         try:
             return wrap(tuple(self._node(child) for name, child in node["children"] if name.isdecimal()))
         except RecursionError:
-            raise self._damaged("a tuple holds itself") from None
+            raise self._damaged("a tuple contains itself") from None
 
     def program(self, number: Any) -> Program:
         if type(number) is not int or not 0 <= number < len(self.programs):
@@ -313,7 +313,7 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
         names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
         if sorted(names) != sorted(signature_program.arguments.names):
             raise model._damaged(
-                f"a signature of {signature_program.name} names {names}, and its program {signature_program.arguments.names}"
+                f"a signature of {signature_program.name} has the arguments {names}, but its program has {signature_program.arguments.names}"
             )
         return lambda: signature_program.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
 

@@ -176,7 +176,7 @@ class Graph:
     def referred(self, number: Any, user: int) -> Any:
         """Returns the node that ``user`` refers to, which must be an earlier one."""
         if type(number) is not int or not 0 <= number < user:
-            raise SchemaError(f"refers to node {number!r:.40}, and only earlier ones may be referred to")
+            raise SchemaError(f"refers to node {number!r:.40}, which is not one of the earlier nodes")
         self.depths[user] = max(self.depths[user], self.depths[number] + 1)
         return self.nodes[number]
 
@@ -232,7 +232,7 @@ def check(program: Any) -> set[str]:
     if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
         raise SchemaError(f"its root is node {root!r:.40}, which is not a module")
     if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):
-        raise SchemaError("its metadata are not strings")
+        raise SchemaError("its metadata must be strings")
     return graph.ops
 
 
@@ -240,13 +240,13 @@ def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
     """Checks one node and updates the graph's depths and ops."""
     kind, data = node.get("type"), node.get("data")
     if not isinstance(kind, str) or node.keys() - {"type", "data"}:
-        raise SchemaError("is of no type, or has more than a type and data")
+        raise SchemaError("must have a type and data, and nothing else")
     if kind in FIELDS:
         _check_fields(graph, number, kind, data)
     elif kind in _LEAVES:
         _LEAVES[kind](graph, number, data)
     else:
-        raise SchemaError("is of a type that no saved program has")
+        raise SchemaError("is of a type that saved programs can't contain")
     if graph.depths[number] > DEEPEST:
         raise SchemaError(f"is nested more than {DEEPEST} deep")
 
@@ -297,7 +297,7 @@ def _check_map(graph: Graph, number: int, data: Any) -> None:
 
 def _check_op(graph: Graph, number: int, data: Any) -> None:
     if not isinstance(data, str) or not data.startswith(OP_PREFIX):
-        raise SchemaError(f"{data!r:.60} is no op of the dialect")
+        raise SchemaError(f"{data!r:.60} is not an op of the tvtf dialect")
     graph.ops.add(data.removeprefix(OP_PREFIX))
 
 
@@ -325,10 +325,10 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
         octets = base64.b64decode(data, validate=True)
         magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
         if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
-            raise SchemaError("is no array in main memory")
+            raise SchemaError("is not an array in main memory")
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
-        raise SchemaError(f"is no array: {cause}") from None
+        raise SchemaError(f"is not an array: {cause}") from None
     rest = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
     if min(shape, default=0) < 0 or size != rest or math.prod(shape) * -(-bits * lanes // 8) != size:
         raise SchemaError(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
@@ -354,24 +354,24 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
     if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
-        raise SchemaError(f"{data['dtype']!r:.40} is no dtype")
+        raise SchemaError(f"{data['dtype']!r:.40} is not a dtype")
 
 
 def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:
     """Checks that the rank of a tensor type is that of its shape; the rank may be known without a shape."""
     shape = nodes[data["shape"]]
     if shape["type"] != "None" and data["ndim"] != len(_items(nodes, shape["data"]["values"])):
-        raise SchemaError(f"has ndim {data['ndim']} and another number of dims")
+        raise SchemaError(f"has ndim {data['ndim']}, which is not the number of its dims")
 
 
 def _check_shape_type(nodes: list[Any], data: dict[str, Any]) -> None:
     if data["ndim"] != len(_items(nodes, data["values"])):
-        raise SchemaError(f"has ndim {data['ndim']} and other dims")
+        raise SchemaError(f"has ndim {data['ndim']}, which does not match its dims")
 
 
 def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
     if nodes[data["ty"]]["data"]["ndim"] != len(_items(nodes, data["values"])):
-        raise SchemaError("has a type of another rank")
+        raise SchemaError("has a type whose rank is not its own")
 
 
 def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
@@ -394,7 +394,7 @@ def _check_division(nodes: list[Any], data: dict[str, Any]) -> None:
 def _check_dim_type(nodes: list[Any], data: dict[str, Any]) -> None:
     name = nodes[data["ty"]]["data"]["dtype"]
     if name not in ("bool", "int8", "int16", "int32", "int64"):
-        raise SchemaError(f"is a dim of dtype {name}")
+        raise SchemaError(f"is a dim of dtype {name}, but dims are integers")
 
 
 def _dlpack_codes(name: str) -> set[tuple[int, int, int]]:

@@ -129,7 +129,9 @@ def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
     holder = AutoTrackable()
     for name, function in named.items():
         if not isinstance(function, (Function, ConcreteFunction)):
-            raise TypeError(f"function_aliases names functions of tf.function; {name!r} is {function!r}")
+            raise TypeError(
+                f"function_aliases must map names to functions made by tf.function, but {name!r} is {function!r}"
+            )
         setattr(holder, name, function)
     return holder
 

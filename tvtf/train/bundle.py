@@ -245,7 +245,7 @@ class Reader:
             if size > self._shards[shard].size:
                 raise _lost(
                     self.prefix,
-                    f"its arrays take {size} bytes of a data file of {self._shards[shard].size}: they overlap",
+                    f"its arrays need {size} bytes in total, but its data file has {self._shards[shard].size}: they overlap",
                 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 _FILES = (
     *("names", "variables", "initializers", "arguments", "nn", "composites", "losses", "optimizers", "decays"),
-    *("saver", "warm_start", "supervision", "metrics", "inputs", "datasets", "summaries", "machine"),
+    *("saver", "warm_start", "supervision", "metrics", "inputs", "datasets", "summaries", "app_and_flags"),
 )
 
 

@@ -123,6 +123,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
         case "results" if column is not None:
             return _column_plan(stage, column, terms, target)
         case "terms" if row is not None:
+            # Without contiguous terms and without a result axis, scalar code (one lane) is all that is left.
             lanes = 1 if column is None and not runs_along(terms, row, target.lanes(stage.item_bytes)) else None
             return _row_plan(stage, row, terms, target, lanes)
         case "turned terms" if row is not None:
@@ -181,7 +182,12 @@ def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
 def _tile(
     stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
 ) -> tuple[int, dict[Var, int]]:
-    """Chooses the tile: vectors along the columns, and results along the rows."""
+    """Returns the register tile: its vectors along the column axis, and its size along each row axis.
+
+    Of all tiles that fit the registers, the cost model's fastest is the default. After a short sum, storing many results at
+    once stalls the next tile, so a smaller tile is preferred if it is almost as fast. ``far`` are the operands whose rows
+    may lie far apart in memory.
+    """
     lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
     load = CYCLES_PER_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     both = len(vector_terms(terms, column)) > 1
@@ -199,6 +205,7 @@ def _tile(
 
     best, is_least = min(tiles, key=cycles), _has_few_terms(stage, MIN_TERMS)
     few = [tile for tile in tiles if (load or is_least) and _results(tile) <= _most_results(stage, target)]
+    # With hardly more terms than stores, the number of whole lines that a tile stores decides, then the cycles.
     near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
     if near:
         best = min(near, key=lambda tile: (-min(tile[0], VECTORS_STORED_AT_ONCE) * is_least, cycles(tile)))

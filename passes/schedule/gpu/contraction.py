@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import Stage, substitute
 from tvtf.passes.schedule.gpu import tensorcore
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
 from tvtf.passes.schedule.gpu.product import Contraction, Side, Tile, size_of, volume_of
 from tvtf.passes.schedule.gpu.target import GpuTarget
 from tvtf.passes.schedule.gpu.tensorcore import Instruction, instruction_for

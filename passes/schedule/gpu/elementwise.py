@@ -13,7 +13,7 @@ from tvtf.passes.schedule.cpu import access, emit
 from tvtf.passes.schedule.cpu.elementwise import merged_loops, on_same_axes
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage, loads, substitute, with_value
 from tvtf.passes.schedule.gpu.block import threads_over
-from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 ENOUGH_THREADS = 1 << 15

@@ -13,10 +13,10 @@ from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage
 from tvtf.passes.schedule.cpu.rows import Chain
 from tvtf.passes.schedule.gpu.elementwise import emit_elementwise
 from tvtf.passes.schedule.gpu.opaque import emit_opaque
-from tvtf.passes.schedule.gpu.parts import emit_product
 from tvtf.passes.schedule.gpu.product import as_contraction
 from tvtf.passes.schedule.gpu.reduction import emit_reduction
 from tvtf.passes.schedule.gpu.rows import chain_of, emit_chain
+from tvtf.passes.schedule.gpu.split_k import emit_product
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 

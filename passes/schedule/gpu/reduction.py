@@ -14,7 +14,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, replace_loads, substitu
 from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch, power_of_two
-from tvtf.passes.schedule.gpu.finish import Point, stores_at
+from tvtf.passes.schedule.gpu.epilogue import Point, stores_at
 from tvtf.passes.schedule.gpu.target import GpuTarget
 
 UNKNOWN_SIZE = 512

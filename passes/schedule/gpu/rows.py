@@ -16,7 +16,7 @@ from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.rows import Chain, chain_at
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.gpu.block import Block, ceil_div, launch
-from tvtf.passes.schedule.gpu.finish import Point
+from tvtf.passes.schedule.gpu.epilogue import Point
 from tvtf.passes.schedule.gpu.reduction import Split, reduce_in_block
 from tvtf.passes.schedule.gpu.target import GpuTarget
 

@@ -15,8 +15,8 @@ from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import in_range, places
 from tvtf.ops.operands import operand
-from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, size_argument
+from tvtf.ops.value_checks import required
 
 OP = "RaggedFillEmptyRows"
 

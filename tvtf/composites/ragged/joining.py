@@ -10,8 +10,8 @@ from tvtf.composites.ragged.partition import splits_of_lengths
 from tvtf.composites.ragged.tensor import RaggedTensor
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
-from tvtf.ops.arrange import concat as dense_concat
 from tvtf.ops.cast import cast
+from tvtf.ops.concat_split import concat as dense_concat
 from tvtf.ops.create import arange
 from tvtf.ops.rules import bind
 

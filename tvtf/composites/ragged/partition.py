@@ -19,10 +19,10 @@ from tvtf.ops.assert_values import assert_equal, assert_less_equal, assert_non_n
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.required import all_hold, ascending, required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import searchsorted
+from tvtf.ops.value_checks import all_hold, ascending, required
 
 SPLITS_DTYPES = (int32, int64)
 

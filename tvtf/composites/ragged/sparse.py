@@ -18,8 +18,8 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import gather, places
-from tvtf.ops.required import all_hold, required
 from tvtf.ops.rules import bind, number
+from tvtf.ops.value_checks import all_hold, required
 
 
 def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:

@@ -15,8 +15,8 @@ from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.ops.array import shape as shape_of
-from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_bool, bind, number, require_dtype
+from tvtf.ops.value_checks import required
 
 _NATURAL = "Input values must all be non-negative"
 

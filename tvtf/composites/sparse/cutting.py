@@ -20,8 +20,8 @@ from tvtf.dtypes import int64
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.indexing import gather_densely, in_range, places
 from tvtf.ops.operands import at_least, attributes
-from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, static_int
+from tvtf.ops.value_checks import required
 
 
 @export("sparse.slice")

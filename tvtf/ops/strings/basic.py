@@ -15,8 +15,8 @@ from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
 from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
-from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
+from tvtf.ops.tensor_text import filled, shown
 
 UNITS = ("BYTE", "UTF8_CHAR")
 UTF8_TAIL = 0x80

@@ -97,7 +97,8 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
     if proto.tensor_content:
         if len(proto.tensor_content) != count * dtype.np.itemsize:
             raise ArgumentError(
-                f"Could not construct tensor from proto: {len(proto.tensor_content)} bytes are no {count} {dtype.name}"
+                f"Could not construct tensor from proto: tensor_content has {len(proto.tensor_content)} bytes, but {count} elements of "
+                f"{dtype.name} take {count * dtype.np.itemsize}"
             )
         return np.frombuffer(proto.tensor_content, dtype.np).copy()
     values = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))

@@ -21,9 +21,9 @@ from tvtf.ops.getitem import slice as slice_
 from tvtf.ops.image import adjust_brightness, adjust_contrast, checked_image
 from tvtf.ops.pad import reverse
 from tvtf.ops.random import stateless_uniform
-from tvtf.ops.required import required
 from tvtf.ops.rounding import round as round_
 from tvtf.ops.rules import bind, number
+from tvtf.ops.value_checks import required
 from tvtf.rng.stateful import uniform
 
 Draw = Callable[..., Tensor]
