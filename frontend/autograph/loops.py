@@ -47,7 +47,7 @@ from tvtf.frontend.control_flow.abstract_trace import Aside
 from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
 from tvtf.frontend.control_flow.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.control_flow.tensor_array_traced import COUNT
-from tvtf.frontend.function.deferred_call import checked_to_be
+from tvtf.frontend.function.deferred_call import with_checked_shape
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
 
@@ -444,7 +444,7 @@ def _of_its_shape(before: Any, after: Any) -> Any:
     lost = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
     if not lost or not travels(before) or isinstance(convert_to_tensor(before)._type.shape, AnyShape):
         return after
-    return checked_to_be(after, convert_to_tensor(before).shape)
+    return with_checked_shape(after, convert_to_tensor(before).shape)
 
 
 def _steps(iter_: Any) -> Any:

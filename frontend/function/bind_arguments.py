@@ -102,7 +102,7 @@ def _flattened(traced: Arguments, arguments: Any) -> list[Any]:
 
 def _fitted(leaf: Leaf, value: Any) -> Any:
     """Returns the value to pass for a leaf, checked against what was traced."""
-    if leaf.is_held:
+    if leaf.is_dataset:
         return _dataset_number(leaf, value)
     if leaf.spec is not None:
         return _tensor(leaf, value)

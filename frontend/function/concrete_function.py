@@ -29,7 +29,7 @@ from tvtf.frontend.function.bind_arguments import bind_call, described, require_
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.host_plan import Plan, planned
 from tvtf.frontend.function.inline_call import inlined
-from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, found_running
+from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, runtime_error
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
@@ -96,7 +96,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             specialization = specialization_for(arguments, arguments.tensors)
             concrete = cls.of(function.name, arguments, run, function.signature.python, specialization)
         if creation.created:
-            function.log.again()
+            function.log.count_second_trace()
             return cls.trace(function, arguments)
         with suppress(TypeError):  # an object that can't be referred to weakly
             concrete.python = weakref.ref(function.python_function)
@@ -124,7 +124,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         except UnknownSize as needed:
             if specialization.is_refinable:
                 raise
-            raise _for_users(needed, name) from None
+            raise _user_error(needed, name) from None
         concrete = cls(name, arguments, trace.finish(results.computed), results)
         concrete._signature = signature
         return concrete
@@ -184,9 +184,9 @@ class ConcreteFunction(function_types.ConcreteFunction):
         """Calls it on eager tensors, outside of tapes and traces."""
         if self._compiled is None and self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction.call)
-        return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
+        return (self._plan or self._compiled or self.instance(tensors)._runner())(tensors, variables)
 
-    def _way(self) -> Plan | executor.Compiled:
+    def _runner(self) -> Plan | executor.Compiled:
         """Returns the callable that runs it: a plan of NumPy kernels if possible, else compiled code."""
         self._require_scope()
         return self.plan() or self.code()
@@ -225,7 +225,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
                 "ones: give tensors, or specs with all their dims"
             )
 
-    def is_blind_to(self, tapes: Sequence[Any]) -> bool:
+    def loses_gradients_of(self, tapes: Sequence[Any]) -> bool:
         """Whether a tape watches a tensor whose value is a constant in the code, so that its gradient would be lost.
 
         Small eager tensors become constants if no tape watches them while tracing; a tape may be opened later.
@@ -306,7 +306,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             self._by_shape = True
             return instance
         except (TypeError, ValueError) as error:
-            raise found_running(self.name, error) from error
+            raise runtime_error(self.name, error) from error
 
     def _instance_for(
         self, arguments: Arguments, level: Level, ranks: Mapping[int, tuple[int, ...]], tensors: Sequence[Tensor]
@@ -448,7 +448,7 @@ def specialization_for(
     It can be traced again with more known if the tensors have sizes that the arguments' specs leave unknown, if it is an
     instance for ranks, or if the enclosing trace can supply what is missing.
     """
-    is_refinable = level is Level.RANKS or arguments.are_told_more_by(tensors) or enclosing_may_know_more()
+    is_refinable = level is Level.RANKS or arguments.are_refined_by(tensors) or enclosing_may_know_more()
     return Specialization(level, is_refinable, arguments.are_of_sizes, python_ranks)
 
 
@@ -457,7 +457,7 @@ def enclosing_may_know_more() -> bool:
     return state.trace is not None and state.trace.specialization.may_know_more
 
 
-def _for_users(needed: UnknownSize, name: str) -> Exception:
+def _user_error(needed: UnknownSize, name: str) -> Exception:
     """Returns the user's error for a size that is nowhere known, with the user's lines."""
     error = needed.error
     if isinstance(error, ArgumentError):
@@ -470,7 +470,7 @@ def _for_users(needed: UnknownSize, name: str) -> Exception:
 
 def named_spec(leaf: Leaf) -> Any:
     """Returns a leaf as signatures show it: a tensor's spec with a name, or the Python value."""
-    if leaf.is_held:
+    if leaf.is_dataset:
         return leaf.value.argument_spec()
     spec = leaf.spec
     if spec is None:

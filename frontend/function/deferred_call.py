@@ -37,7 +37,14 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
-from tvtf.frontend.function.sample_shapes import Sizes, common_type, common_value, found_for, is_small, with_sizes
+from tvtf.frontend.function.sample_shapes import (
+    Sizes,
+    common_type,
+    common_value,
+    is_small,
+    samples_that_work,
+    with_sizes,
+)
 from tvtf.frontend.function.signature import spec_if_composite
 from tvtf.frontend.host.python_call import by_python
 from tvtf.ir.dialect import example_shape
@@ -150,7 +157,7 @@ class Call:
         """
         arguments = [(x._type, x.known) for x in inputs]
         self.specialization = state.trace.specialization
-        arguments = [_as_assumed(*each) for each in arguments]
+        arguments = [_with_known_dims(*each) for each in arguments]
         self.examples = Examples(lambda index: self._traced_example(arguments, index))
         vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in arguments)
         self.has_examples = vary or self._calls_functions
@@ -262,7 +269,7 @@ class Call:
                 errors.append(error)
                 return None
 
-        examples = found_for(inputs, attempt)
+        examples = samples_that_work(inputs, attempt)
         if errors and not examples and all(map(is_of_any_size, errors)):
             raise errors[0]
         self.needs_sizes = self.needs_sizes or bool(examples)
@@ -345,7 +352,7 @@ def _constant(leaf: Any) -> Any:
     return Subfunction(leaf.module(), "main")
 
 
-def _as_assumed(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:
+def _with_known_dims(tensor_type: TensorType, known: Any) -> tuple[TensorType, Any]:
     """Substitutes the dims that have been assumed equal so far."""
     shape, dtype = tensor_type
     known_dim = state.trace.root.known_dim
@@ -408,7 +415,7 @@ class DeferredCall(Primitive[Any]):
                 return bare(calls[key].checked(inputs))
             except UnknownSize as needed:
                 if state.trace.specialization.level is Level.SHAPES:
-                    return bare(_by_python(calls[key], inputs, needed))
+                    return bare(_run_as_python(calls[key], inputs, needed))
                 require_deferrable(needed)
         key = calls[key].key_here(key)
         if not calls[key].types:
@@ -425,7 +432,7 @@ def bare(outputs: Sequence[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Sequence[Tensor]:
+def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Sequence[Tensor]:
     """Runs the call as Python when the program runs, as only then the needed sizes are known."""
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
@@ -440,7 +447,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     if (rule := calls[key].vjp) is not None:
         return rule(ct, y, inputs)
     recorder = Recorder()
-    inputs = tuple(_itself(x) if x.dtype.is_differentiable else x for x in inputs)
+    inputs = tuple(_with_new_identity(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
@@ -451,8 +458,8 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     return sweep(recorder.records, zip(outputs, as_tuple(ct)), inputs)
 
 
-def _itself(x: Tensor) -> Tensor:
-    """Returns the same value under a new identity, so that tapes tell it from its source."""
+def _with_new_identity(x: Tensor) -> Tensor:
+    """Returns the same value under a new identity, so that tapes distinguish it from its source."""
     return EagerTensor(x.eager_array()) if state.trace is None else state.trace.own(x).alias()
 
 
@@ -489,7 +496,7 @@ def mark_deferring(call: Call) -> None:
     specialization.needs_shapes |= call.needs_sizes
 
 
-def wait(
+def defer(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -568,7 +575,7 @@ def _rank_error(tensors: Sequence[Tensor]) -> Exception:
     return InaccessibleTensorError(f"{name} is used outside the function that it belongs to: return it from there")
 
 
-def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
+def with_shape(x: Tensor, shape: TensorShape) -> Tensor:
     """Returns ``x`` with this shape set.
 
     Raises:
@@ -582,7 +589,7 @@ def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
     return result
 
 
-def checked_to_be(tensor: Tensor, shape: TensorShape) -> Any:
+def with_checked_shape(tensor: Tensor, shape: TensorShape) -> Any:
     """Gives a tensor of unknown rank a known one, which instances check as ``tf.ensure_shape`` does."""
     call = Call.of(ensure_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
@@ -593,13 +600,13 @@ def _type_of_shape(shape: TensorShape, dtype: DType) -> TensorType:
     return TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), dtype)
 
 
-def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
+def set_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     """Gives a symbolic tensor of unknown rank the rank of ``shape`` in place; instances check it."""
     if shape.rank is None:
         return
     if not of_any_rank():
         raise _rank_error([tensor])
-    call = Call.of(of_shape, (tensor, shape), {})
+    call = Call.of(with_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
     trace = tensor._trace
     trace.params = [p.alias() if p is tensor else p for p in trace.params]
@@ -607,5 +614,5 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     tensor._var, tensor._type = shaped._var, shaped._type
 
 
-hooks.defer_call = wait
-hooks.set_rank = tell_rank
+hooks.defer_call = defer
+hooks.set_rank = set_rank

@@ -365,13 +365,13 @@ def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tup
     return [(index, place[id(variable)]) for variable, index in updates]
 
 
-def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, hopeful: bool) -> ir.IRModule:
+def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, speculative: bool) -> ir.IRModule:
     """The module of a traced function as it is compiled, with what is donated and known of its parameters."""
     graph = concrete.graph
     first = len(graph.params)
     constants = {first + i: capture for i, capture in enumerate(concrete.captures) if is_constant(capture)}
     known = {TRIANGLES: described(constants)}
-    entry = graph.entry(donations(graph, concrete.results.updates), list(constants), known, hopeful)
+    entry = graph.entry(donations(graph, concrete.results.updates), list(constants), known, speculative)
     return without_leading(entry, leading)
 
 

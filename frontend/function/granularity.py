@@ -1,6 +1,6 @@
-"""What a function's traces are specialized to beyond its arguments' specs: their ranks, their shapes, the very dataset.
+"""What the traces of a function are specialized to beyond the specs of its arguments: ranks, shapes, which dataset.
 
-A function is traced for as little as its arguments' specs tell, so that one trace serves many calls. Where tracing needs more
+A function is traced for no more than its arguments' specs say, so that one trace serves many calls. Where tracing needs more
 (``core/specialization.Unspecialized``), the granularity becomes finer, and the function is traced again.
 """
 
@@ -25,7 +25,7 @@ class Granularity:
     def applied_to(self, arguments: Arguments) -> Arguments:
         """Returns a call's arguments, with as much of its tensors' shapes in their specs as traces are specialized to."""
         if self.by_dataset:
-            arguments = arguments.themselves()
+            arguments = arguments.with_datasets_as_values()
         if self.by_rank:
             arguments = arguments.of_ranks(arguments.tensors)
         if self.by_shape is not None and all(t is not None for t in arguments.tensors):
@@ -44,7 +44,7 @@ class Granularity:
             return self._with_datasets(arguments), None
         if isinstance(needed, UnknownRank) and arguments.are_of_any_rank:
             return self._with_ranks(arguments, needed), None
-        has_sizes = arguments.are_told_more_by(arguments.tensors)
+        has_sizes = arguments.are_refined_by(arguments.tensors)
         if isinstance(needed, UnknownRank):  # of a tensor that is computed, by sizes that the arguments leave unknown
             if not has_sizes:
                 raise rank_error(needed) from needed
@@ -54,7 +54,7 @@ class Granularity:
         return arguments.of_sizes(arguments.tensors), needed
 
     def _with_datasets(self, arguments: Arguments) -> Arguments:
-        arguments = arguments.themselves()
+        arguments = arguments.with_datasets_as_values()
         self.by_dataset = True
         self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
         return arguments

@@ -119,9 +119,9 @@ class Function(PolymorphicFunction):
                 if concrete is not None:
                     self.calls.since += 1
                     return concrete.call_flat(tensors)
-        return self._call_slowly(args, kwargs)
+        return self._call_slow_path(args, kwargs)
 
-    def _call_slowly(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls with full argument binding: traces if needed, and caches a key for the fast path."""
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
@@ -166,13 +166,13 @@ class Function(PolymorphicFunction):
             return self
         if isinstance(instance, CompositeTensor):
             return MethodType(self, instance)
-        cache = self._kept_by(instance)
+        cache = self._bound_cache(instance)
         bound = cache.get(self._bound_name)
         if bound is None or bound.python_function.__self__ is not instance:
             bound = cache[self._bound_name] = self._bind(instance)
         return bound
 
-    def _kept_by(self, instance: Any) -> dict[str, Any]:
+    def _bound_cache(self, instance: Any) -> dict[str, Any]:
         """Returns the cache of functions bound to ``instance``.
 
         It is the object's own ``__dict__`` where it has one, so that the functions are freed together with the
@@ -236,7 +236,7 @@ class Function(PolymorphicFunction):
             exact = traces.get(arguments.key)
             accepting = (c for c in reversed(traces.values()) if c.arguments.accepts(arguments))
             for concrete in accepting if exact is None else (exact,):
-                if not (tapes and concrete.is_blind_to(tapes)):
+                if not (tapes and concrete.loses_gradients_of(tapes)):
                     return concrete
         return None
 
@@ -259,7 +259,7 @@ class Function(PolymorphicFunction):
         return arguments
 
     def _trace(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
-        """Traces for what the arguments' specs tell; where that is not enough, again for the call's ranks or sizes.
+        """Traces for the arguments' specs; if that is not enough, again for the call's ranks or sizes.
 
         Returns the arguments with what the trace needed. An error of a trace for sizes is raised as one of the program's
         run if the sizes are certainly needed; else as the error of the trace without them: sizes were not the cause.
@@ -280,7 +280,7 @@ class Function(PolymorphicFunction):
                 if reason is None:
                     raise
                 if reason.is_required:
-                    raise found_running(self.name, error) from None
+                    raise runtime_error(self.name, error) from None
                 if sizes_now is None or isinstance(sizes_now.error, ArgumentError):
                     raise
                 raise sizes_now.error from None
@@ -400,7 +400,7 @@ class Function(PolymorphicFunction):
         """The kernels of a call with these arguments as a graph in SVG: notebooks show it, ``.save(path)`` writes it.
 
         Fused kernels are boxes that name their ops. With ``profile``, a result of :meth:`profile`, or True to time them now,
-        boxes tell their kernels' times, and darker ones take more. ``after`` an earlier phase, ``"simplify"``, it is the graph
+        boxes show their kernels' times, and darker ones take more. ``after`` an earlier phase, ``"simplify"``, it is the graph
         of ops. Graphviz's ``dot`` lays it out where it is installed.
 
         >>> import tvtf as tf
@@ -506,7 +506,7 @@ class Function(PolymorphicFunction):
         return concrete if None in arguments.tensors else concrete.instance(arguments.values), arguments
 
 
-def found_running(name: str, error: Exception) -> InvalidArgumentError:
+def runtime_error(name: str, error: Exception) -> InvalidArgumentError:
     """Returns an error that TensorFlow reports only when it runs the program, as it depends on the shapes of a call."""
     return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
 

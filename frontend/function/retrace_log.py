@@ -76,7 +76,7 @@ def calls_of(python_function: Any) -> Calls:
 
 
 class Retrace(NamedTuple):
-    """A trace after the first: its number, why it was made, and how to do without it, where that can be told."""
+    """A trace after the first: its number, why it was made, and how to avoid it, where that is known."""
 
     number: int
     reason: str
@@ -112,7 +112,7 @@ class RetraceReport(str):
 
 
 def _table(name: str, count: int, retraces: Sequence[Retrace]) -> Table:
-    """A sentence where one reason is all there is to tell, else a row for each."""
+    """A sentence if there is only one reason, else a table with a row for each."""
     times = {0: "not traced yet", 1: "traced once", 2: "traced twice"}.get(count, f"traced {count} times")
     rows = [[str(r.number), r.reason, r.cure] for r in retraces]
     if len(retraces) == 1 and not retraces[0].cure:
@@ -139,7 +139,7 @@ class RetraceLog:
         if dials.debug >= 1:
             print(f"tvtf: {self.name} trace {self.count}{f': {reason}' if reason else ''}", file=sys.stderr)
 
-    def again(self) -> None:
+    def count_second_trace(self) -> None:
         """Counts a second first trace: one that created Variables is repeated, and TensorFlow counts both."""
         self.count += 1
         self.note(CREATED_VARIABLES)
@@ -173,7 +173,7 @@ def differences(old: Arguments, new: Arguments) -> str:
 
 def _difference(old: Leaf, new: Leaf) -> str:
     where = f"argument `{new.name}`"
-    if old.spec is None or new.spec is None or old.is_held or new.is_held:
+    if old.spec is None or new.spec is None or old.is_dataset or new.is_dataset:
         return f"{where}: {old.describe()} -> {new.describe()}"
     if old.spec.dtype is not new.spec.dtype:
         return f"{where}: dtype {old.spec.dtype.name} -> {new.spec.dtype.name}"

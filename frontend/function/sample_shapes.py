@@ -58,7 +58,9 @@ def is_small(inputs: Sequence[tuple[TensorType, Any]]) -> bool:
     return all(math.prod(shape) <= MOST_INTEGERS for (shape, dtype), _ in inputs if dtype.is_integer)
 
 
-def found_for(inputs: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]) -> list[tuple[Sizes, Any]]:
+def samples_that_work(
+    inputs: Sequence[tuple[TensorType, Any]], attempt: Callable[[Sizes], Any]
+) -> list[tuple[Sizes, Any]]:
     """Returns sample sizes that the call accepts, with its results; ``attempt`` returns None if it fails."""
     symbols = symbols_of(inputs)
     static = sorted({d for (shape, _), _ in inputs for d in shape if isinstance(d, int) and d > 0} - set(SIZES))

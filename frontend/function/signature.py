@@ -20,7 +20,7 @@ from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.dtypes import TRACED
 from tvtf.state.variable import Variable
 
-_HELD = "held"
+_DATASET = "held"
 
 
 class Leaf:
@@ -42,20 +42,20 @@ class Leaf:
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
         if self.spec is None and hasattr(type(value), "held_as"):
             self.tensor, kind = value.held_as()
-            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_HELD, kind)
+            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_DATASET, kind)
 
     @property
-    def is_held(self) -> bool:
+    def is_dataset(self) -> bool:
         """Whether a tensor stands for this object: a dataset or an iterator."""
-        return self.key[0] == _HELD  # type: ignore[no-any-return]
+        return self.key[0] == _DATASET  # type: ignore[no-any-return]
 
-    def itself(self) -> Leaf:
+    def as_value(self) -> Leaf:
         """Returns the leaf with its dataset as a Python value, by identity.
 
         Raises:
           UnknownDataset: the object is itself known by a tensor only.
         """
-        if not self.is_held:
+        if not self.is_dataset:
             return self
         self.value.needs_itself()
         leaf = Leaf.__new__(Leaf)
@@ -72,13 +72,13 @@ class Leaf:
 
     def accepts(self, other: Leaf) -> bool:
         """Whether a trace for this leaf serves the other."""
-        if self.spec is None or other.spec is None or self.is_held or other.is_held:
+        if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
 
     def widened(self, other: Leaf) -> Leaf | None:
         """Returns a leaf that accepts both if only their shapes differ; else None."""
-        if self.spec is None or other.spec is None or self.is_held or other.is_held:
+        if self.spec is None or other.spec is None or self.is_dataset or other.is_dataset:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:
             return None
@@ -93,7 +93,7 @@ class Leaf:
 
     def of_sizes(self, tensor: Any) -> Leaf:
         """Returns the leaf with the tensor's shape."""
-        return self if self.is_held else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
+        return self if self.is_dataset else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
         """Returns the leaf with another spec."""
@@ -104,7 +104,7 @@ class Leaf:
 
     def typed_text(self) -> str:
         """The leaf's trace type as TensorFlow prints it."""
-        if self.is_held:
+        if self.is_dataset:
             return repr(self.value.argument_spec())
         return (
             repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
@@ -112,7 +112,7 @@ class Leaf:
 
     def describe(self) -> str:
         """Returns a short text for messages about retracing."""
-        if self.is_held:
+        if self.is_dataset:
             return repr(self.value.argument_spec())
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
 
@@ -216,15 +216,15 @@ class Arguments:
         sized.are_of_sizes = True
         return sized
 
-    def are_told_more_by(self, tensors: Sequence[Any]) -> bool:
+    def are_refined_by(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors' shapes have sizes that are unknown here."""
         if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
             return False
         return self.of_sizes(tensors).key != self.key
 
-    def themselves(self) -> Arguments:
+    def with_datasets_as_values(self) -> Arguments:
         """Returns the arguments with datasets and iterators as Python values."""
-        return Arguments(self.structure, [leaf.itself() for leaf in self.leaves])
+        return Arguments(self.structure, [leaf.as_value() for leaf in self.leaves])
 
     @property
     def are_of_any_rank(self) -> bool:
@@ -253,7 +253,7 @@ class Arguments:
 
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
-        if leaf.is_held:
+        if leaf.is_dataset:
             return leaf.value.held_by(next(tensors))
         if leaf.spec is not None:
             return next(tensors)

@@ -15,7 +15,7 @@ from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import Primitive, table
 from tvtf.frontend.control_flow import map_scan_fold, vectorized_map
 from tvtf.frontend.control_flow.cond_while import one_of
-from tvtf.frontend.function.deferred_call import of_shape
+from tvtf.frontend.function.deferred_call import with_shape
 from tvtf.ops import operators
 from tvtf.ops.getitem import getitem
 from tvtf.ops.rules import filled_like
@@ -54,7 +54,7 @@ INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "==": operators.equals,
     "!=": operators.differs,
     "filled_like": filled_like,
-    "set_shape": of_shape,
+    "set_shape": with_shape,
     "one_of": one_of,
     "rows mapped": map_scan_fold.mapped_rows,
     "rows mapped at once": vectorized_map.mapped_rows,

@@ -31,7 +31,7 @@ class RestoredFunction(Function):
         self.left_out = list(left_out)
         self._printed: dict[int, ConcreteFunction] = {}
 
-    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+    def _call_slow_path(self, args: Any, kwargs: Any) -> Any:
         """Calls the matching program; without Python code, ``tf.config.run_functions_eagerly`` has no effect."""
         concrete, tensors = self._matching(args, kwargs)
         key = None if kwargs else fast_key(args)
