@@ -4,9 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import tvtf as tf
-from tvtf.ops import blas, solve
+from tvtf.ops import blas
 
 
 @pytest.fixture
@@ -25,11 +26,17 @@ def _numbers():
     return {library.get_num_threads() for library in blas.libraries()}
 
 
-def test_a_compiled_function_has_one_thread_factor_a_small_matrix(two_threads, monkeypatch):
-    seen, cholesky = [], np.linalg.cholesky
-    monkeypatch.setattr(solve.np.linalg, "cholesky", lambda a: (seen.append(_numbers()), cholesky(a))[1])
+@pytest.fixture
+def factors(monkeypatch):
+    """The threads at each factor that LAPACK is asked for."""
+    seen, find = [], scipy.linalg.get_lapack_funcs
+    monkeypatch.setattr(scipy.linalg, "get_lapack_funcs", lambda *given: (seen.append(_numbers()), find(*given))[1])
+    return seen
+
+
+def test_a_compiled_function_has_one_thread_factor_a_small_matrix(two_threads, factors):
     tf.function(tf.linalg.cholesky)(tf.eye(32))
-    assert seen == [{1}]
+    assert factors == [{1}]
     assert _numbers() == {2}
 
 
@@ -41,12 +48,10 @@ def products(monkeypatch):
     return seen
 
 
-def test_an_eager_factor_of_a_small_matrix_has_one_thread(two_threads, monkeypatch):
-    seen, cholesky = [], np.linalg.cholesky
-    monkeypatch.setattr(solve.np.linalg, "cholesky", lambda a: (seen.append(_numbers()), cholesky(a))[1])
+def test_an_eager_factor_of_a_small_matrix_has_one_thread(two_threads, factors):
     for size in (2, 32, 600):
         tf.linalg.cholesky(tf.eye(size))
-    assert seen == [{2}, {1}, {2}]
+    assert factors == [{2}, {1}, {2}]
 
 
 def test_an_eager_product_has_one_thread_where_openblas_would_take_more(two_threads, products):

@@ -23,7 +23,8 @@ import numpy as np
 from tvtf.core.variable_lock import Lock
 
 TINY, SMALL = 1 << 10, 1 << 18
-"""Range of elements, 32 x 32 to 512 x 512, in which LAPACK uses more threads without gaining what they cost."""
+"""Range of elements of the largest operand, 32 x 32 to 512 x 512, in which LAPACK uses more threads without gaining what they
+cost."""
 PRODUCT = 1 << 18
 """Multiplications from which OpenBLAS uses more threads for a product of two matrices."""
 SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
@@ -89,7 +90,7 @@ def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(kernel)
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
-        if not TINY <= sum([a.size for a in arrays]) <= SMALL:
+        if not TINY <= max([a.size for a in arrays]) <= SMALL:
             return kernel(*arrays, **attrs)
         with OneThread():
             return kernel(*arrays, **attrs)

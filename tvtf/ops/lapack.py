@@ -97,6 +97,8 @@ def require_same_batches(a: TensorType, b: TensorType) -> None:
 
 def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
     """Applies ``function`` to each matrix of batches that broadcast and stacks the results."""
+    if all(a.ndim == 2 for a in arrays):
+        return function(*arrays)
     batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
     flat = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
     results = [function(*matrices) for matrices in zip(*flat)]

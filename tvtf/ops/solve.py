@@ -272,14 +272,22 @@ def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
 
 
 def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
-    """Solves each system by SciPy, after checking that no diagonal holds a zero."""
-    import scipy.linalg
+    """Solves each system by BLAS, after checking that no diagonal holds a zero.
+
+    BLAS reads matrices by columns, so it gets transposes, which are views: x' a' = b'. (`scipy.linalg.solve_triangular` takes
+    17 us for two numbers, this 1.3, and one and a half times as long for 160 x 160.)
+    """
+    from scipy.linalg import get_blas_funcs
 
     if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
         raise ArgumentError(SINGULAR)
     if 0 in a.shape or 0 in b.shape:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
-    return each(lambda x, y: scipy.linalg.solve_triangular(x, y, lower=lower, check_finite=False), a, b)
+    if b.shape[-1] == 1:
+        (trsv,) = get_blas_funcs(("trsv",), (a, b))
+        return each(lambda x, y: trsv(x.T, y[:, 0], lower=not lower, trans=1)[:, None], a, b)
+    (trsm,) = get_blas_funcs(("trsm",), (a, b))
+    return each(lambda x, y: trsm(1.0, x.T, y.T, side=1, lower=not lower).T, a, b)
 
 
 def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
@@ -340,21 +348,21 @@ def matrix_triangular_solve(
 
 
 def _cholesky_array(x: np.ndarray) -> np.ndarray:
-    """Factors a batch at once.
+    """Factors each matrix by LAPACK; the factor of one that isn't positive definite is NaN, as in TensorFlow.
 
-    If one matrix isn't positive definite, it factors them one by one; that one's factor is NaN, as in TensorFlow.
+    LAPACK reads matrices by columns, so it gets the transpose, which is a view, and returns the transposed factor.
     """
-    try:
-        return np.linalg.cholesky(x)
-    except np.linalg.LinAlgError:
-        return each(_cholesky_of_one, x)
+    from scipy.linalg import get_lapack_funcs
 
+    if 0 in x.shape:
+        return x.copy()
+    (potrf,) = get_lapack_funcs(("potrf",), (x,))
 
-def _cholesky_of_one(x: np.ndarray) -> np.ndarray:
-    try:
-        return np.linalg.cholesky(x)
-    except np.linalg.LinAlgError:
-        return np.tril(np.full_like(x, np.nan))
+    def factor(matrix: np.ndarray) -> np.ndarray:
+        transposed, failed = potrf(matrix.T, lower=False, clean=True)
+        return np.tril(np.full_like(matrix, np.nan)) if failed else transposed.T
+
+    return each(factor, x)
 
 
 def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
