@@ -11,8 +11,9 @@ import numpy as np
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import until_told
 from tvtf.core.primitive import defer_unknown_rank, export
-from tvtf.core.shape import Dim, brackets, is_dim, same_shape
+from tvtf.core.shape import Dim, brackets, same_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
 from tvtf.ops.operands import attributes, integers

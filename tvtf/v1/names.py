@@ -9,12 +9,12 @@ from typing import Any
 
 from tvtf.core import nest
 from tvtf.core.primitive import public_names
-from tvtf.core.shape import as_shape
+from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
-from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_value
+from tvtf.core.v1_dimension import Dimension, dimension_value
 from tvtf.dtypes import as_dtype
 from tvtf.fileio.protobuf import parsed
 from tvtf.fileio.tfrecord import records_of
@@ -260,6 +260,18 @@ def enable_tensor_equality() -> None:
 def disable_tensor_equality() -> None:
     """``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
     equality.by_identity = True
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Returns a dim of a shape; unknown where the rank is.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)
+    Dimension(None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_at_index
+    """
+    return Dimension(None) if shape.rank is None else Dimension(shape[index])
 
 
 names |= {
