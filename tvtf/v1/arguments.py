@@ -498,21 +498,6 @@ def batch_gather(params: Any, indices: Any, name: Any = None) -> Any:
     return tf_("gather")(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1)
 
 
-@v1("hessians")
-def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
-    """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
-    from tvtf.v1.names import gradients
-
-    matrices = []
-    for x in xs if isinstance(xs, (list, tuple)) else [xs]:
-        first = gradients(ys, [x])[0]
-        shape = x.shape.as_list()
-        flat = tf_("reshape")(first, [-1])
-        rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
-        matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
-    return matrices
-
-
 @v1("sparse_matmul")
 def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, *_: Any, **__: Any) -> Any:
     """Works as ``tf.matmul``."""

@@ -25,6 +25,7 @@ from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.state.module import name_scope as _name_scope
 from tvtf.v1 import logging
+from tvtf.v1.default_session import get_default_session
 from tvtf.v1.graph import (
     Graph,
     GraphTrace,
@@ -34,8 +35,8 @@ from tvtf.v1.graph import (
     get_default_graph,
     reset_default_graph,
 )
-from tvtf.v1.registry import names, v1
-from tvtf.v1.session import InteractiveSession, Session, get_default_session
+from tvtf.v1.registry import names, tf_, v1
+from tvtf.v1.session import InteractiveSession, Session
 
 
 @v1("placeholder")
@@ -173,6 +174,19 @@ def gradients(
     found = graph.gradients(flat, sources, seeds, name, stop)
     zeros = str(getattr(unconnected_gradients, "value", unconnected_gradients)) == "zero"
     return [public_names()["zeros_like"](x) if g is None and zeros else g for g, x in zip(found, sources)]
+
+
+@v1("hessians")
+def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
+    """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
+    matrices = []
+    for x in xs if isinstance(xs, (list, tuple)) else [xs]:
+        first = gradients(ys, [x])[0]
+        shape = x.shape.as_list()
+        flat = tf_("reshape")(first, [-1])
+        rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
+        matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
+    return matrices
 
 
 @v1("train.summary_iterator")
