@@ -5,6 +5,7 @@ from typing import Any
 from tvtf.core.primitive import hooks
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.variable_effects import traced_assign
+from tvtf.frontend.gradient.recompute_grad import recompute_vjp
 from tvtf.ops import control, custom
 
 
@@ -55,12 +56,6 @@ def _effect_while_vjp(*args: Any, **attrs: Any) -> Any:
     return effect_while_vjp(*args, **attrs)
 
 
-def _recompute_vjp(*args: Any, **attrs: Any) -> Any:
-    from tvtf.frontend.gradient.recompute_grad import recompute_vjp
-
-    return recompute_vjp(*args, **attrs)
-
-
 def _cond_batch(*args: Any, **attrs: Any) -> Any:
     from tvtf.frontend.control_flow.batched_control_flow import cond_batch
 
@@ -104,6 +99,6 @@ control.while_.vjp, control.effect_while.vjp = _while_vjp, _effect_while_vjp
 for _loop in (control.while_, control.effect_while):
     _loop.batch = _while_batch
 for _again in (custom.recompute, custom.effect_recompute):
-    _again.vjp, _again.batch = _recompute_vjp, _recompute_batch
+    _again.vjp, _again.batch = recompute_vjp, _recompute_batch
 custom.with_gradient.batch = _custom_batch
 control.Flow.bind_once = staticmethod(_bind_once)

@@ -6,6 +6,7 @@ This module is light; modules that need ``malt`` are imported when the first fun
 from __future__ import annotations
 
 import functools
+import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 from collections.abc import Callable
 from typing import Any
 
@@ -83,8 +84,6 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/set_verbosity
     """
-    import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
-
     from malt.utils import ag_logging
 
     ag_logging.set_verbosity(level, alsologtostdout)

@@ -12,6 +12,7 @@ from tvtf.core.shape import Dim, TensorType, broadcast_shapes
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
+from tvtf.ops.indexing import places
 from tvtf.ops.rules import (
     batch_elementwise,
     binary,
@@ -377,8 +378,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if (x is None) != (y is None):
         raise ValueError("x and y must both be non-None or both be None.")
     if x is None:
-        from tvtf.ops.indexing import places
-
         flags = convert_to_tensor(condition)
         if not flags.ndim:
             raise ArgumentValueError("WhereOp : Unhandled input dimensions: 0")

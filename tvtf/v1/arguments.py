@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -267,8 +269,6 @@ def print_tensor(
     limit = 3 if summarize is None else summarize
 
     def show(*arrays: Any) -> list[Any]:
-        import sys
-
         if next(count, None) is not None:
             sys.stderr.write((message or "") + "".join(f"[{_first_elements(a, limit)}]" for a in arrays) + "\n")
         return []
@@ -283,8 +283,6 @@ def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
 
     def run(*arrays: Any) -> Any:
         show(*arrays)
-        import numpy as np
-
         return np.array(True)
 
     return function(run, tensors, TensorSpec([], as_dtype("bool")))
@@ -351,17 +349,11 @@ def string_split(
     else:
         texts = convert_to_tensor(source)
         for char in delimiters[1:]:
-            texts = tf_("strings.regex_replace")(texts, _escaped(char), delimiters[0])
+            texts = tf_("strings.regex_replace")(texts, re.escape(char), delimiters[0])
         words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
         if skip_empty:
             words = tf_("ragged.boolean_mask")(words, tf_("math.not_equal")(words, ""))
     return words if result_type == "RaggedTensor" else words.to_sparse()
-
-
-def _escaped(char: str) -> str:
-    import re
-
-    return re.escape(char)
 
 
 @v1("strings.split")

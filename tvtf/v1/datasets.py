@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import tvtf
 from tvtf.core import nest
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import TensorShape
@@ -167,8 +168,6 @@ def _deferring(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _declare(path: str) -> None:
-    import tvtf
-
     target: Any = tvtf
     for name in path.split("."):
         target = getattr(target, name)
