@@ -427,18 +427,26 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
     return (x, places, new), {}
 
 
-@primitive(
-    name="tensor_scatter_add",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.add),
-    lower=kernel("indexing.scatter_add"),
-    batch=_scatter_batch("tensor_scatter_add"),
-    vjp=lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)),
-    onnx=_scatter_nodes("add"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(NUMERIC),
-    public=("tensor_scatter_nd_add",),
-)
+def _scatter_op(
+    kind: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares ``tensor_scatter_nd_{kind}``, which combines old and new elements by ``ufunc``."""
+    name = f"tensor_scatter_{kind}"
+    return primitive(
+        name=name,
+        type=_scatter_type,
+        numpy=_scatter_numpy(ufunc),
+        lower=kernel(f"indexing.scatter_{kind}"),
+        batch=_scatter_batch(name),
+        vjp=vjp,
+        onnx=_scatter_nodes(kind),
+        guard=_scatter_guard,
+        samples=_scatter_samples(domain),
+        public=(f"tensor_scatter_nd_{kind}",),
+    )
+
+
+@_scatter_op("add", np.add, NUMERIC, lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)))
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
@@ -480,18 +488,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
     return bind.multiply(shared, old), None, bind.multiply(bind.gather_nd(shared, indices), new)
 
 
-@primitive(
-    name="tensor_scatter_max",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.maximum),
-    lower=kernel("indexing.scatter_max"),
-    batch=_scatter_batch("tensor_scatter_max"),
-    vjp=_scatter_extreme_vjp,
-    onnx=_scatter_nodes("max"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(REAL),
-    public=("tensor_scatter_nd_max",),
-)
+@_scatter_op("max", np.maximum, REAL, _scatter_extreme_vjp)
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
@@ -506,18 +503,7 @@ def tensor_scatter_nd_max(
     return _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterMax")
 
 
-@primitive(
-    name="tensor_scatter_min",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.minimum),
-    lower=kernel("indexing.scatter_min"),
-    batch=_scatter_batch("tensor_scatter_min"),
-    vjp=_scatter_extreme_vjp,
-    onnx=_scatter_nodes("min"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(REAL),
-    public=("tensor_scatter_nd_min",),
-)
+@_scatter_op("min", np.minimum, REAL, _scatter_extreme_vjp)
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
