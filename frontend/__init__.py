@@ -9,33 +9,32 @@ from tvtf.frontend.gradient.recompute_grad import recompute_vjp
 from tvtf.ops import control, custom
 
 
-def _variable_created(variable: Any) -> None:
-    if state.trace is not None:
-        from tvtf.frontend.function.concrete_function import check_variable_creation
+class _TracedVariables:
+    """What tracing does with Variables; the modules that need TVM are imported when they are needed."""
 
-        check_variable_creation(variable)
+    def check_creation(self, variable: Any) -> None:
+        if state.trace is not None:
+            from tvtf.frontend.function.concrete_function import check_variable_creation
 
+            check_variable_creation(variable)
 
-def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
-    return traced_assign(variable, value, read_value)
+    def initial_value(self, trace: Any, tensor: Any) -> Any:
+        from tvtf.frontend.control_flow.closure_conversion import value_in_this_call
 
+        return value_in_this_call(trace, tensor)
 
-def _reload(variable: Any, trace: Any) -> Any:
-    from tvtf.frontend.control_flow.variable_reload import reload
+    def assign(self, variable: Any, value: Any, read_value: bool) -> Any:
+        return traced_assign(variable, value, read_value)
 
-    return reload(variable, trace)
+    def reload(self, variable: Any, trace: Any) -> Any:
+        from tvtf.frontend.control_flow.variable_reload import reload
 
+        return reload(variable, trace)
 
-def _store(variable: Any, value: Any, trace: Any) -> None:
-    from tvtf.frontend.control_flow.variable_reload import store
+    def store(self, variable: Any, value: Any, trace: Any) -> None:
+        from tvtf.frontend.control_flow.variable_reload import store
 
-    store(variable, value, trace)
-
-
-def _value_in_this_call(trace: Any, tensor: Any) -> Any:
-    from tvtf.frontend.control_flow.closure_conversion import value_in_this_call
-
-    return value_in_this_call(trace, tensor)
+        store(variable, value, trace)
 
 
 def _cond_vjp(*args: Any, **attrs: Any) -> Any:
@@ -86,11 +85,7 @@ def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
     return bound_once(primitive, inputs, attrs) if is_watched(inputs) and is_flow(primitive, attrs) else NotImplemented
 
 
-hooks.variable_created = _variable_created
-hooks.value_in_this_call = _value_in_this_call
-hooks.traced_assign = _traced_assign
-hooks.reload_variable = _reload
-hooks.store_variable = _store
+hooks.variables = _TracedVariables()
 
 # These rules trace functions, which needs TVM; the primitives are declared without them, so that TVM loads late.
 for _flow in (control.cond, control.effect_cond):

@@ -10,7 +10,7 @@ import importlib.util  # noqa: F401 - malt reads it as an attribute without impo
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.core.primitive import export, hooks
+from tvtf.core.primitive import export
 from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
@@ -100,6 +100,3 @@ def trace(*args: Any) -> None:
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/trace
     """
     print(*args)
-
-
-hooks.autograph = convert

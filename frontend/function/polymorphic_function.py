@@ -12,12 +12,13 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.function_types import PolymorphicFunction
-from tvtf.core.primitive import WrappedSignature, export, hooks
+from tvtf.core.primitive import WrappedSignature, export
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.autograph import convert
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
 
@@ -373,7 +374,7 @@ class Function(PolymorphicFunction):
 
     def converted(self) -> Callable[..., Any]:
         """Returns the Python function to trace: converted by AutoGraph unless that is off."""
-        return hooks.autograph(self.python_function) if self.autograph else self.python_function
+        return convert(self.python_function) if self.autograph else self.python_function
 
     # -- inspection
 
