@@ -30,7 +30,6 @@ from tvtf.dtypes import DType
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.function.sample_shapes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.frontend.function.signature import spec_if_composite
-from tvtf.frontend.host.python_call import by_python
 from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import Subfunction
 from tvtf.ir.trace import Trace, tracing
@@ -426,7 +425,7 @@ def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSizes) -> Seque
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
     specs = [TensorSpec(_shown(t.shape), t.dtype) for t in call.types]
-    return by_python(lambda *tensors: list(call(tensors)), inputs, specs)
+    return hooks.call_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:

@@ -17,9 +17,9 @@ from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
-from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.autograph import convert
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
+from tvtf.frontend.function.runtime_errors import found_running
 from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
 
 if TYPE_CHECKING:
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from tvtf.ir.drawing import Drawing
     from tvtf.ir.listing import Listing
 
-MSG_VARIABLES = (
-    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
-    "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
-    "information."
-)
 MAX_TRACES = 256
 """Concrete functions that one Function caches; the oldest trace is dropped first."""
 
@@ -577,11 +572,6 @@ def unknown_rank(needed: UnknownRank) -> ValueError:
     text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
     metadata: Told | None = getattr(needed, ATTRIBUTE, None)
     return ValueError(text if metadata is None else metadata._replace(message=f"ValueError: {text}").text())
-
-
-def found_running(name: str, error: Exception) -> InvalidArgumentError:
-    """Returns an error that TensorFlow reports only when it runs the program, as it depends on the shapes of a call."""
-    return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:
