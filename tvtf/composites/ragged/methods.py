@@ -71,4 +71,4 @@ for _method in (bounding_shape, merge_dims, to_tensor, to_sparse):
 for _constructor in (from_tensor, from_sparse):
     setattr(RaggedTensor, _constructor.__name__, classmethod(_constructor))
 RaggedTensor.__getitem__ = getitem
-RaggedTensorSpec._stacked = _stacked  # type: ignore[method-assign]
+RaggedTensorSpec._stacked = _stacked  # type: ignore[assignment, method-assign]
