@@ -5,36 +5,36 @@ from typing import Any
 from tvtf.core.primitive import hooks
 from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.variable_effects import traced_assign
+from tvtf.frontend.gradient.recompute_grad import recompute_vjp
 from tvtf.ops import control, custom
 
 
-def _variable_created(variable: Any) -> None:
-    if state.trace is not None:
-        from tvtf.frontend.function.concrete_function import check_variable_creation
+class _TracedVariables:
+    """What tracing does with Variables; the modules that need TVM are imported when they are needed."""
 
-        check_variable_creation(variable)
+    def check_creation(self, variable: Any) -> None:
+        if state.trace is not None:
+            from tvtf.frontend.function.concrete_function import check_variable_creation
 
+            check_variable_creation(variable)
 
-def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
-    return traced_assign(variable, value, read_value)
+    def initial_value(self, trace: Any, tensor: Any) -> Any:
+        from tvtf.frontend.control_flow.closure_conversion import value_in_this_call
 
+        return value_in_this_call(trace, tensor)
 
-def _reload(variable: Any, trace: Any) -> Any:
-    from tvtf.frontend.control_flow.variable_reload import reload
+    def assign(self, variable: Any, value: Any, read_value: bool) -> Any:
+        return traced_assign(variable, value, read_value)
 
-    return reload(variable, trace)
+    def reload(self, variable: Any, trace: Any) -> Any:
+        from tvtf.frontend.control_flow.variable_reload import reload
 
+        return reload(variable, trace)
 
-def _store(variable: Any, value: Any, trace: Any) -> None:
-    from tvtf.frontend.control_flow.variable_reload import store
+    def store(self, variable: Any, value: Any, trace: Any) -> None:
+        from tvtf.frontend.control_flow.variable_reload import store
 
-    store(variable, value, trace)
-
-
-def _value_in_this_call(trace: Any, tensor: Any) -> Any:
-    from tvtf.frontend.control_flow.closure_conversion import value_in_this_call
-
-    return value_in_this_call(trace, tensor)
+        store(variable, value, trace)
 
 
 def _cond_vjp(*args: Any, **attrs: Any) -> Any:
@@ -53,12 +53,6 @@ def _effect_while_vjp(*args: Any, **attrs: Any) -> Any:
     from tvtf.frontend.control_flow.while_grad import effect_while_vjp
 
     return effect_while_vjp(*args, **attrs)
-
-
-def _recompute_vjp(*args: Any, **attrs: Any) -> Any:
-    from tvtf.frontend.gradient.recompute_grad import recompute_vjp
-
-    return recompute_vjp(*args, **attrs)
 
 
 def _cond_batch(*args: Any, **attrs: Any) -> Any:
@@ -91,11 +85,7 @@ def _bind_once(primitive: Any, inputs: Any, attrs: Any) -> Any:
     return bound_once(primitive, inputs, attrs) if is_watched(inputs) and is_flow(primitive, attrs) else NotImplemented
 
 
-hooks.variable_created = _variable_created
-hooks.value_in_this_call = _value_in_this_call
-hooks.traced_assign = _traced_assign
-hooks.reload_variable = _reload
-hooks.store_variable = _store
+hooks.variables = _TracedVariables()
 
 # These rules trace functions, which needs TVM; the primitives are declared without them, so that TVM loads late.
 for _flow in (control.cond, control.effect_cond):
@@ -104,6 +94,6 @@ control.while_.vjp, control.effect_while.vjp = _while_vjp, _effect_while_vjp
 for _loop in (control.while_, control.effect_while):
     _loop.batch = _while_batch
 for _again in (custom.recompute, custom.effect_recompute):
-    _again.vjp, _again.batch = _recompute_vjp, _recompute_batch
+    _again.vjp, _again.batch = recompute_vjp, _recompute_batch
 custom.with_gradient.batch = _custom_batch
 control.Flow.bind_once = staticmethod(_bind_once)

@@ -69,3 +69,14 @@ def trained(tf, optimizer):
 def golden():
     """What Keras gave."""
     return goldens.read("optimizers")
+
+
+def stepped(tf, optimizer, size, between, count):
+    """A large and a small Variable after ``count`` eager steps; ``between(optimizer, step)`` is called before each."""
+    w, b = tf.Variable(np.linspace(-1, 1, size, dtype=np.float32)), tf.Variable(tf.ones([3]))
+    rng = np.random.default_rng(0)
+    for step in range(count):
+        between(optimizer, step)
+        grads = [tf.constant(rng.normal(size=v.shape).astype(np.float32)) for v in (w, b)]
+        optimizer.apply_gradients(zip(grads, (w, b)))
+    return w, b

@@ -21,7 +21,6 @@ from tvtf.api import late_dispatch as _late_dispatch  # noqa: E402
 from tvtf.api import namespaces as _namespaces  # noqa: E402
 from tvtf.core import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf.core import nest  # noqa: E402
-from tvtf.core.primitive import hooks as _hooks  # noqa: E402
 from tvtf.core.shape import TensorShape  # noqa: E402
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor, register_tensor_conversion_function
 from tvtf.core.tensor_spec import TensorSpec  # noqa: E402
@@ -103,7 +102,7 @@ def __dir__() -> list[str]:
 
 _late_dispatch.add_handlers()
 _namespaces.install()
-vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _hooks.find_v1 = _v1_find
+vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
 vars(_sys.modules["tvtf.compat"])["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
     _namespaces.refusing(_module, _module.__name__.rpartition(".")[2])

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf.api.namespaces import install as _install
-from tvtf.core.primitive import export, hooks
+from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
+from tvtf.frontend.autograph import convert
 from tvtf.frontend.configuration.device import device
 from tvtf.ops.rules import bind
 from tvtf.state.variable import ResourceVariable, Variable
@@ -180,7 +181,7 @@ class Strategy:
         """
         if not isinstance(args, (list, tuple)):
             raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
-        converted = fn if state.trace is None else hooks.autograph(fn)
+        converted = fn if state.trace is None else convert(fn)
         with self.scope():
             _active.append((self, True))
             try:

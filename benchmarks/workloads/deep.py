@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks.workload import Call, Workload
-from benchmarks.workloads.adam import adam_jax
+from benchmarks.workloads.training import adam_jax, adam_tensorflow, adam_torch, cross_entropy_jax, step_torch
 
 RATE = 1e-3
 
@@ -41,27 +42,14 @@ def logits(relu: Any, weights: Any, x: Any) -> Any:
 
 def tensorflow(tf: Any, function: Any, size: Size) -> Call:
     x, y = map(tf.constant, data(size))
-    variables = [tf.Variable(w) for w in weights(size)]
-    optimizer = tf.optimizers.Adam(RATE)
-    optimizer.build(variables)
-
-    @function
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            found = logits(tf.nn.relu, variables, x)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=found))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
-        return loss
-
-    return lambda: step(x, y)
+    return adam_tensorflow(tf, function, partial(logits, tf.nn.relu), weights(size), RATE, x, y)
 
 
 def jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(jax.nn.relu, params, x))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+        return cross_entropy_jax(jax, logits(jax.nn.relu, params, x), y)
 
     return adam_jax(jax, loss_of, weights(size), RATE, x, y)
 
@@ -69,20 +57,12 @@ def jax(jax: Any, size: Size) -> Call:
 def torch(torch: Any, compiled: Any, size: Size) -> Call:
     x, y = map(torch.from_numpy, data(size))
     params = [torch.from_numpy(w).requires_grad_() for w in weights(size)]
-    optimizer = torch.optim.Adam(params, lr=RATE, eps=1e-7, fused=True)
 
     @compiled
     def loss_of(x: Any, y: Any) -> Any:
         return torch.nn.functional.cross_entropy(logits(torch.relu, params, x), y)
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return step_torch(adam_torch(torch, params, RATE), loss_of, x, y)
 
 
 WORKLOADS = [

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.workload import Call, Workload
+from benchmarks.workloads.training import cross_entropy_jax, op_by_op, sgd_jax, step_torch
 
 RATE = 0.1
 
@@ -45,71 +46,36 @@ def tensorflow(tf: Any, function: Any, size: Size) -> Call:
     return lambda: step(x, y)
 
 
-def tensorflow_eager(tf: Any, function: Any, size: Size) -> Call:
-    return tensorflow(tf, lambda step: step, size)
-
-
 def jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
-    params = [jax.numpy.asarray(w) for w in weights(size)]
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
         w1, b1, w2, b2 = params
-        logits = jax.nn.relu(x @ w1 + b1) @ w2 + b2
-        return -jax.numpy.mean(jax.numpy.take_along_axis(jax.nn.log_softmax(logits), y[:, None], axis=1))
+        return cross_entropy_jax(jax, jax.nn.relu(x @ w1 + b1) @ w2 + b2, y)
 
-    @jax.jit(donate_argnums=0)
-    def step(params: Any, x: Any, y: Any) -> Any:
-        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
-        return [p - RATE * g for p, g in zip(params, gradients)], loss
-
-    def run() -> Any:
-        nonlocal params
-        params, loss = step(params, x, y)
-        return loss.block_until_ready()
-
-    return run
+    return sgd_jax(jax, loss_of, weights(size), RATE, x, y)
 
 
 def torch(torch: Any, compiled: Any, size: Size) -> Call:
     x, y = map(torch.from_numpy, data(size))
     params = [torch.from_numpy(w).requires_grad_() for w in weights(size)]
-    optimizer = torch.optim.SGD(params, lr=RATE)
 
     @compiled
     def loss_of(x: Any, y: Any) -> Any:
         w1, b1, w2, b2 = params
         return torch.nn.functional.cross_entropy(torch.relu(x @ w1 + b1) @ w2 + b2, y)
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return step_torch(torch.optim.SGD(params, lr=RATE), loss_of, x, y)
 
 
-WORKLOADS = [
-    Workload(
-        name="mlp",
-        title="MLP 64x784-512-10, SGD step",
-        full=Size(64, 784, 512, 10),
-        tiny=Size(4, 6, 5, 3),
-        tensorflow=tensorflow,
-        jax=jax,
-        torch=torch,
-        asked="<= 2x the best, then 0.67x",
-    ),
-    Workload(
-        name="mlp-eager",
-        title="the same step, op by op",
-        full=Size(64, 784, 512, 10),
-        tiny=Size(4, 6, 5, 3),
-        tensorflow=tensorflow_eager,
-        torch=torch,
-        is_eager=True,
-        asked="<= 1.5x PyTorch",
-    ),
-]
+STEP = Workload(
+    name="mlp",
+    title="MLP 64x784-512-10, SGD step",
+    full=Size(64, 784, 512, 10),
+    tiny=Size(4, 6, 5, 3),
+    tensorflow=tensorflow,
+    jax=jax,
+    torch=torch,
+    asked="<= 2x the best, then 0.67x",
+)
+WORKLOADS = [STEP, op_by_op(STEP)]

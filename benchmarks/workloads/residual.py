@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.workload import CORES, Call, Workload
 from benchmarks.workloads import networks
 from benchmarks.workloads.networks import Size, data, logits, weights
+from benchmarks.workloads.training import cross_entropy_jax, sgd_jax, step_torch
 
 RATE = 0.01
 ODD = {
@@ -77,39 +78,20 @@ def train_tensorflow(tf: Any, function: Any, size: Size) -> Call:
 
 def train_jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
-    params, operations = [jax.numpy.asarray(w) for w in weights(size)], networks.in_jax(jax, trains=True)
+    operations = networks.in_jax(jax, trains=True)
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(size, operations, params, x))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+        return cross_entropy_jax(jax, logits(size, operations, params, x), y)
 
-    @jax.jit(donate_argnums=0)
-    def step(params: Any, x: Any, y: Any) -> Any:
-        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
-        return [p - RATE * g for p, g in zip(params, gradients)], loss
-
-    def run() -> Any:
-        nonlocal params
-        params, loss = step(params, x, y)
-        return loss.block_until_ready()
-
-    return run
+    return sgd_jax(jax, loss_of, weights(size), RATE, x, y)
 
 
 def train_torch(torch: Any, compiled: Any, size: Size) -> Call:
     x, y = networks.torch_images(torch, size), torch.from_numpy(data(size)[1])
     params = [w.requires_grad_() for w in networks.torch_weights(torch, size)]
-    optimizer, operations = torch.optim.SGD(params, lr=RATE), networks.in_torch(torch, trains=True)
+    operations = networks.in_torch(torch, trains=True)
     loss_of = compiled(lambda x, y: torch.nn.functional.cross_entropy(logits(size, operations, params, x), y))
-
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(x, y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return step_torch(torch.optim.SGD(params, lr=RATE), loss_of, x, y)
 
 
 def inference(name: str, size: Size) -> Workload:

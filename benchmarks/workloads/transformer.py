@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.workload import Call, Workload
-from benchmarks.workloads.adam import adam_jax
+from benchmarks.workloads.training import adam_jax, adam_tensorflow, adam_torch, cross_entropy_jax, step_torch
 
 RATE, EPSILON, MASKED = 1e-3, 1e-5, -1e9
 
@@ -90,19 +90,12 @@ class TorchOps:
 
 def tensorflow(tf: Any, function: Any, size: Size) -> Call:
     tokens, targets = map(tf.constant, data(size))
-    variables, ops, hidden = [tf.Variable(w) for w in weights(size)], TensorFlowOps(tf), tf.constant(mask(size))
-    optimizer = tf.optimizers.Adam(RATE)
-    optimizer.build(variables)
+    ops, hidden = TensorFlowOps(tf), tf.constant(mask(size))
 
-    @function
-    def step(tokens: Any, targets: Any) -> Any:
-        with tf.GradientTape() as tape:
-            found = logits(ops, size, variables, tokens, hidden)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=targets, logits=found))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
-        return loss
+    def logits_of(variables: Any, tokens: Any) -> Any:
+        return logits(ops, size, variables, tokens, hidden)
 
-    return lambda: step(tokens, targets)
+    return adam_tensorflow(tf, function, logits_of, weights(size), RATE, tokens, targets)
 
 
 def jax(jax: Any, size: Size) -> Call:
@@ -110,8 +103,7 @@ def jax(jax: Any, size: Size) -> Call:
     ops, hidden = JaxOps(jax), jax.numpy.asarray(mask(size))
 
     def loss_of(params: Any, tokens: Any, targets: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(ops, size, params, tokens, hidden))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, targets[..., None], axis=-1))
+        return cross_entropy_jax(jax, logits(ops, size, params, tokens, hidden), targets)
 
     return adam_jax(jax, loss_of, weights(size), RATE, tokens, targets)
 
@@ -120,21 +112,13 @@ def torch(torch: Any, compiled: Any, size: Size) -> Call:
     tokens, targets = map(torch.from_numpy, data(size))
     params, ops = [torch.from_numpy(w).requires_grad_() for w in weights(size)], TorchOps(torch)
     hidden = torch.from_numpy(mask(size))
-    optimizer = torch.optim.Adam(params, lr=RATE, eps=1e-7, fused=True)
 
     @compiled
     def loss_of(tokens: Any, targets: Any) -> Any:
         found = logits(ops, size, params, tokens, hidden)
         return torch.nn.functional.cross_entropy(found.flatten(0, 1), targets.flatten())
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(tokens, targets)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return step_torch(adam_torch(torch, params, RATE), loss_of, tokens, targets)
 
 
 WORKLOADS = [

@@ -6,25 +6,12 @@ This module is light; modules that need ``malt`` are imported when the first fun
 from __future__ import annotations
 
 import functools
-import threading
+import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.core.primitive import export, hooks
-
-ARTIFACT = "autograph_info__"
-"""The attribute (malt's own) that marks functions to call unconverted."""
-
-
-class _Status(threading.local):
-    """Per thread: the depth of calls that must not be converted, and the scopes of converted functions."""
-
-    def __init__(self) -> None:
-        self.disabled = 0
-        self.scopes: list[Any] = []
-
-
-status = _Status()
+from tvtf.core.primitive import export
+from tvtf.frontend.autograph.status import ARTIFACT, artifact
 
 
 def convert(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -44,68 +31,6 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
     return artifact(converted)
 
 
-def artifact(function: Any, extras: Any = None) -> Any:
-    """Marks a function so that it is not converted again."""
-    setattr(getattr(function, "__func__", function), ARTIFACT, extras)
-    return function
-
-
-@export("autograph.experimental.do_not_convert")
-def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
-    """Runs a function, and everything it calls, as plain Python; also a decorator.
-
-    >>> import tvtf as tf
-    >>> @tf.autograph.experimental.do_not_convert
-    ... def twice(x):
-    ...     return x + x
-    >>> tf.function(lambda x: twice(x))(tf.constant(2)).numpy()
-    np.int32(4)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/experimental/do_not_convert
-    """
-    if func is None:
-        return do_not_convert
-
-    @functools.wraps(func)
-    def unconverted(*args: Any, **kwargs: Any) -> Any:
-        status.disabled += 1
-        try:
-            return func(*args, **kwargs)
-        finally:
-            status.disabled -= 1
-
-    return artifact(unconverted)
-
-
-@export("autograph.experimental.set_loop_options")
-def set_loop_options(
-    parallel_iterations: Any = None,
-    swap_memory: Any = None,
-    maximum_iterations: Any = None,
-    shape_invariants: Any = None,
-) -> None:
-    """Sets options of the loop whose first statement this is; elsewhere it does nothing.
-
-    Args:
-      maximum_iterations: the most iterations; the loop stops after them.
-      shape_invariants: pairs of a loop variable and the ``TensorShape`` that all its values have.
-      parallel_iterations, swap_memory: accepted.
-
-    >>> import tvtf as tf
-    >>> @tf.function
-    ... def f(n):
-    ...     i = 0
-    ...     while i < n:
-    ...         tf.autograph.experimental.set_loop_options(maximum_iterations=3)
-    ...         i += 1
-    ...     return i
-    >>> f(tf.constant(10)).numpy()
-    np.int32(3)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/experimental/set_loop_options
-    """
-
-
 @export("autograph.to_code")
 def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:
     """Returns the Python code that AutoGraph makes of a function.
@@ -123,7 +48,7 @@ def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_opt
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_code
     """
-    from tvtf.frontend.autograph.transpiler import source_of
+    from tvtf.frontend.autograph.calls import source_of
 
     return source_of(entity)
 
@@ -145,7 +70,7 @@ def to_graph(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_graph
     """
-    from tvtf.frontend.autograph.transpiler import transpiled
+    from tvtf.frontend.autograph.calls import transpiled
 
     return artifact(transpiled(entity))
 
@@ -159,8 +84,6 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/set_verbosity
     """
-    import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
-
     from malt.utils import ag_logging
 
     ag_logging.set_verbosity(level, alsologtostdout)
@@ -177,6 +100,3 @@ def trace(*args: Any) -> None:
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/trace
     """
     print(*args)
-
-
-hooks.autograph = convert

@@ -9,8 +9,8 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf.core import nest
-from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
+from tvtf.frontend.autograph.status import status
 from tvtf.frontend.autograph.values import (
     Places,
     as_tensors,

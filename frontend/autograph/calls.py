@@ -6,8 +6,9 @@ import builtins
 import functools
 import inspect
 import sys
+import textwrap
 import types
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any
 
 from malt.operators import py_builtins
@@ -16,10 +17,11 @@ from malt.pyct import errors as malt_errors
 from tvtf.core.log import logger
 from tvtf.core.specialization import Unspecialized
 from tvtf.errors import OperatorNotAllowedInGraphError
-from tvtf.frontend.autograph import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.builtin import OVERLOADS
 from tvtf.frontend.autograph.errors import attach, to_user_error
-from tvtf.frontend.autograph.transpiler import ConversionError, transpiled
+from tvtf.frontend.autograph.operators import OPERATORS
+from tvtf.frontend.autograph.status import ARTIFACT, do_not_convert, status
+from tvtf.frontend.autograph.transpiler import ConversionError, Transpiler
 
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",
@@ -132,3 +134,12 @@ def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[
         return do_not_convert(target)(*args, **kwargs)
     except OperatorNotAllowedInGraphError as error:
         raise OperatorNotAllowedInGraphError(f"{error} AutoGraph could not transform {target}: {cause}") from error
+
+
+transpiled = Transpiler(OPERATORS | {"converted_call": converted_call}).converted
+"""Returns a function converted."""
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """Returns the source code of the converted function."""
+    return textwrap.dedent(inspect.getsource(transpiled(function)))

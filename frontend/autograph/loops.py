@@ -20,7 +20,6 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import OperatorNotAllowedInGraphError, OpError
-from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.iteration import (
     Enumerated,
@@ -31,6 +30,7 @@ from tvtf.frontend.autograph.iteration import (
     is_iterated,
     remembered_range,
 )
+from tvtf.frontend.autograph.status import status
 from tvtf.frontend.autograph.values import (
     Places,
     as_tensors,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 import inspect
-import textwrap
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from malt.converters import (
@@ -30,10 +29,12 @@ from malt.lang import directives as malt_directives
 from malt.pyct import anno, errors, parser, qual_names, templates
 
 from tvtf.core.variable_lock import Lock
-from tvtf.frontend.autograph import artifact, set_loop_options
+from tvtf.frontend.autograph.status import artifact, set_loop_options
 from tvtf.ir import trace
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
+_converting = Lock()
+"""CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
 
 
 class ConversionError(ValueError):
@@ -116,10 +117,21 @@ class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no t
 
 
 class Transpiler(api.PyToPy):
-    """malt's transpiler with tvtf's operators as ``ag__``."""
+    """malt's transpiler; converted code calls ``operators`` as the attributes of a module ``ag__``."""
 
-    _extra_locals: dict[str, Any] | None
     _converted = threading.local()
+
+    def __init__(self, operators: Mapping[str, Any]) -> None:
+        super().__init__()
+        module = types.ModuleType("ag__")
+        module.__dict__.update(
+            operators,
+            autograph_artifact=artifact,
+            ConversionOptions=converter.ConversionOptions,
+            STD=converter.STANDARD_OPTIONS,
+            Feature=converter.Feature,
+        )
+        self._extra_locals = {"ag__": module}
 
     def get_caching_key(self, ctx: Any) -> Any:
         """Returns the options and the file of the function that is converted.
@@ -132,20 +144,7 @@ class Transpiler(api.PyToPy):
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
 
     def get_extra_locals(self) -> dict[str, Any]:
-        """Returns the module ``ag__``, which converted code calls."""
-        if self._extra_locals is None:
-            from tvtf.frontend.autograph import calls, operators
-
-            module = types.ModuleType("ag__")
-            module.__dict__.update(operators.OPERATORS)
-            module.__dict__.update(
-                converted_call=calls.converted_call,
-                autograph_artifact=artifact,
-                ConversionOptions=converter.ConversionOptions,
-                STD=converter.STANDARD_OPTIONS,
-                Feature=converter.Feature,
-            )
-            self._extra_locals = {"ag__": module}
+        """Returns the globals of converted code beside the function's own."""
         return self._extra_locals
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
@@ -165,10 +164,28 @@ class Transpiler(api.PyToPy):
             refuse_unsupported(fn)
         return super().transform_function(fn, user_context)
 
+    def converted(self, function: Callable[..., Any]) -> Any:
+        """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.
 
-_TRANSPILER = Transpiler()
-_converting = Lock()
-"""CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
+        Raises:
+          ConversionError: the function can't be converted.
+        """
+        function = inspect.unwrap(function) if hasattr(function, "python_function") else function
+        if not hasattr(function, "__code__"):
+            raise ConversionError(
+                "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, "
+                "try "
+                "passing f.python_function instead."
+            )
+        try:
+            with _converting:
+                result, module, source_map = self.transform(function, converter.ProgramContext(options=OPTIONS))
+        except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
+            raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
+        result.ag_module = module
+        result.ag_source_map = source_map
+        _remember_lines(source_map, module.__file__)
+        return result
 
 
 def refuse_unsupported(fn: Any) -> None:
@@ -198,30 +215,6 @@ def _without_source(fn: Any) -> ConversionError:
     return ConversionError(f"Unable to locate the source code of {fn}")
 
 
-def transpiled(function: Callable[..., Any]) -> Any:
-    """Returns the converted function, with malt's source map as ``ag_source_map``; cached by code object.
-
-    Raises:
-      ConversionError: the function can't be converted.
-    """
-    function = inspect.unwrap(function) if hasattr(function, "python_function") else function
-    if not hasattr(function, "__code__"):
-        raise ConversionError(
-            "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, "
-            "try "
-            "passing f.python_function instead."
-        )
-    try:
-        with _converting:
-            converted, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
-    except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
-        raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
-    converted.ag_module = module
-    converted.ag_source_map = source_map
-    _remember_lines(source_map, module.__file__)
-    return converted
-
-
 def _remember_lines(source_map: Any, file: str) -> None:
     """Maps lines of the generated ``file`` to the user's, for recorded spans.
 
@@ -231,8 +224,3 @@ def _remember_lines(source_map: Any, file: str) -> None:
         if generated.filename != file:
             continue
         trace.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """Returns the source code of the converted function."""
-    return textwrap.dedent(inspect.getsource(transpiled(function)))

@@ -36,7 +36,7 @@ def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
 def _assign_in_place(variable: Variable, value: SymbolicTensor, trace: Trace) -> None:
     """Assigns after Python was called: now or, in control flow that calls no Python, when that has ended."""
     if trace.is_after_python:
-        hooks.store_variable(variable, value, trace)
+        hooks.variables.store(variable, value, trace)
     trace.assign_variable(variable, with_gradient_of(variable, value, trace), trace.is_after_python)
 
 

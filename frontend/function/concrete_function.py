@@ -29,7 +29,7 @@ from tvtf.frontend.function.bind_arguments import bind_call, described, require_
 from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.frontend.function.host_plan import Plan, planned
 from tvtf.frontend.function.inline_call import inlined
-from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES, runtime_error
+from tvtf.frontend.function.runtime_errors import runtime_error
 from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.host.host_rank import Instances
 from tvtf.ir.interpreter import Instance, evaluate
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from tvtf.frontend.tuning.profile import Profile
     from tvtf.ir.drawing import Drawing
 
+MSG_VARIABLES = (
+    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
+    "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
+    "information."
+)
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []
 """Callbacks that get every function that was traced."""

@@ -46,7 +46,6 @@ from tvtf.frontend.function.sample_shapes import (
     with_sizes,
 )
 from tvtf.frontend.function.signature import spec_if_composite
-from tvtf.frontend.host.python_call import by_python
 from tvtf.ir.dialect import example_shape
 from tvtf.ir.interpreter import Subfunction
 from tvtf.ir.trace import Trace, tracing
@@ -437,7 +436,7 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
     specs = [TensorSpec(_shown(t.shape), t.dtype) for t in call.types]
-    return by_python(lambda *tensors: list(call(tensors)), inputs, specs)
+    return hooks.call_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.function_types import PolymorphicFunction
-from tvtf.core.primitive import WrappedSignature, export, hooks
+from tvtf.core.primitive import WrappedSignature, export
 from tvtf.core.specialization import UnknownSize, Unspecialized
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
-from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.autograph import convert
 from tvtf.frontend.function.granularity import Granularity
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
+from tvtf.frontend.function.runtime_errors import runtime_error
 from tvtf.frontend.function.signature import Arguments, Signature
 
 if TYPE_CHECKING:
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from tvtf.ir.drawing import Drawing
     from tvtf.ir.listing import Listing
 
-MSG_VARIABLES = (
-    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
-    "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
-    "information."
-)
 MAX_TRACES = 256
 """Concrete functions that one Function caches; the oldest trace is dropped first."""
 
@@ -310,7 +306,7 @@ class Function(PolymorphicFunction):
 
     def converted(self) -> Callable[..., Any]:
         """Returns the Python function to trace: converted by AutoGraph unless that is off."""
-        return hooks.autograph(self.python_function) if self.autograph else self.python_function
+        return convert(self.python_function) if self.autograph else self.python_function
 
     # -- inspection
 
@@ -504,11 +500,6 @@ class Function(PolymorphicFunction):
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
         return concrete if None in arguments.tensors else concrete.instance(arguments.values), arguments
-
-
-def runtime_error(name: str, error: Exception) -> InvalidArgumentError:
-    """Returns an error that TensorFlow reports only when it runs the program, as it depends on the shapes of a call."""
-    return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:

@@ -61,3 +61,8 @@ def _shape_in(annotation: str) -> str:
     """Returns the dims in a tensor type as the compiler prints it."""
     match = re.match(r"R\.Tensor\((\(.*?\))", annotation)
     return annotation if match is None else match[1]
+
+
+def runtime_error(name: str, error: Exception) -> errors.InvalidArgumentError:
+    """Returns an error that TensorFlow reports only when it runs the program, as it depends on the shapes of a call."""
+    return errors.InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")

@@ -3,6 +3,7 @@
 import copy
 
 import numpy as np
+import optimizer_programs
 import pytest
 
 import tvtf as tf
@@ -13,12 +14,7 @@ SIZE = repeated.WORTH_COMPILING
 
 
 def steps(optimizer, between=lambda optimizer, step: None, count=6):
-    w, b = tf.Variable(np.linspace(-1, 1, SIZE, dtype=np.float32)), tf.Variable(tf.ones([3]))
-    rng = np.random.default_rng(0)
-    for step in range(count):
-        between(optimizer, step)
-        grads = [tf.constant(rng.normal(size=v.shape).astype(np.float32)) for v in (w, b)]
-        optimizer.apply_gradients(zip(grads, (w, b)))
+    w, b = optimizer_programs.stepped(tf, optimizer, SIZE, between, count)
     return [w.numpy(), b.numpy(), *(np.asarray(v.value) for v in optimizer.variables)]
 
 

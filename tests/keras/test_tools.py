@@ -4,19 +4,9 @@ import importlib.util
 
 import numpy as np
 import pytest
+from small_model import X, Y, model
 
 import tvtf as tf
-
-X = np.sin(np.arange(64 * 8, dtype=np.float32)).reshape(64, 8)
-Y = X.sum(1, keepdims=True)
-
-
-def model(seed=1):
-    tf.keras.utils.set_random_seed(seed)
-    layers = tf.keras.layers
-    made = tf.keras.Sequential([layers.Input((8,)), layers.Dense(16, activation="relu"), layers.Dense(1)])
-    made.compile("adam", "mse")
-    return made
 
 
 def test_tensorboard_has_scalars_histograms_and_the_graph(tmp_path):

@@ -1,6 +1,7 @@
 """Python called by traced functions, whose results' ranks only calling it tells; and loops over what has an unknown rank."""
 
 import numpy as np
+from parity_calls import of_all_ranks
 
 MATRIX = [[1.0, 2.0], [3.0, 4.0]]
 
@@ -304,24 +305,10 @@ def _rows(tf):
         "vectorized_map": lambda x: tf.vectorized_map(lambda row: tf.reduce_sum(row) * 2.0, x),
     }
 
-    def of_all_ranks(body):
-        def program():
-            calls = []
-
-            def counted(x):
-                calls.append(x)
-                return body(x)
-
-            f = tf.function(counted, input_signature=[tf.TensorSpec(None)])
-            results = [f(tf.reshape(tf.range(float(np.prod(shape))), shape)) for shape in shapes]
-            return results, len(calls), f.experimental_get_tracing_count()
-
-        return program
-
     def set_shape():
         f = tf.function(shaped, input_signature=[tf.TensorSpec(None)])
         return f(tf.ones([2, 3])), f(tf.ones([1, 3])), f.experimental_get_tracing_count()
 
-    return {f"any rank: {name}": of_all_ranks(body) for name, body in bodies.items()} | {
+    return {f"any rank: {name}": of_all_ranks(tf, body, shapes) for name, body in bodies.items()} | {
         "any rank: set_shape": set_shape
     }

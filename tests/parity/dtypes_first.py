@@ -1,17 +1,11 @@
 """Dtypes that ops refuse before they look at any shape: the type of the exception eagerly, with unknown dims, with unknown ranks."""
 
 import numpy as np
+from parity_calls import ways
 
 
 def _refused(tf, function, *arrays):
-    def ways():
-        given = [tf.constant(a) for a in arrays]
-        yield lambda: function(*given)
-        for shape in (lambda x: [None] * x.shape.rank, lambda x: None):
-            specs = [tf.TensorSpec(shape(x), x.dtype) for x in given]
-            yield lambda specs=specs: tf.function(function, input_signature=specs, autograph=False)(*given)
-
-    return lambda: [_kind(way) for way in ways()]
+    return lambda: [_kind(way) for way in ways(tf, function, *arrays)]
 
 
 def _kind(call):

@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+from parity_calls import of_all_ranks
 
 Pair = collections.namedtuple("Pair", "first second")
 
@@ -200,20 +201,6 @@ def _ranks(tf):
         "branch": branch, "loop": doubled, "gradient within": differentiated, "variable": updated,
     }  # fmt: skip
 
-    def of_all_ranks(body):
-        def program():
-            calls = []
-
-            def counted(x):
-                calls.append(x)
-                return body(x)
-
-            f = tf.function(counted, input_signature=[tf.TensorSpec(None)])
-            results = [f(tf.reshape(tf.range(float(np.prod(shape))), shape)) for shape in shapes]
-            return results, len(calls), f.experimental_get_tracing_count()
-
-        return program
-
     def gradient_around(body):
         def program():
             f = tf.function(body, input_signature=[tf.TensorSpec(None)])
@@ -269,7 +256,7 @@ def _ranks(tf):
         return f.experimental_get_tracing_count()
 
     return (
-        {f"any rank: {name}": of_all_ranks(body) for name, body in bodies.items()}
+        {f"any rank: {name}": of_all_ranks(tf, body, shapes) for name, body in bodies.items()}
         | {
             f"any rank: gradient of {n}": gradient_around(bodies[n])
             for n in ("elementwise", "branch", "function within")

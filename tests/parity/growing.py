@@ -1,5 +1,9 @@
 """Arrays of dynamic size that ``while`` loops make larger, and their gradients."""
 
+from functools import partial
+
+from parity_calls import first_derivative, second_derivative
+
 
 def programs(tf):
     return {name: _run(tf, make) for name, make in {**_forward(tf), **_gradients(tf)}.items()}
@@ -88,23 +92,7 @@ def _forward(tf):
 
 
 def _gradients(tf):
-    def first(body):
-        def run(x, n):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = body(x, n)
-            return y, tape.gradient(y, x)
-
-        return run
-
-    def second(body):
-        def run(x, n):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y, found = first(body)(x, n)
-            return y, found, tape.gradient(found, x)
-
-        return run
+    first, second = partial(first_derivative, tf), partial(second_derivative, tf)
 
     def powers(x, n):
         rows, y = _array(tf), x

@@ -1,28 +1,16 @@
 """Gradients of loops whose variables change their shapes."""
 
+from functools import partial
+
+from parity_calls import first_derivative, second_derivative
+
 
 def programs(tf):
     return _gradients(tf)
 
 
 def _gradients(tf):
-    def first(body):
-        def run(x, n):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = body(x, n)
-            return y, tape.gradient(y, x)
-
-        return run
-
-    def second(body):
-        def run(x, n):
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y, found = first(body)(x, n)
-            return y, found, tape.gradient(found, x)
-
-        return run
+    first, second = partial(first_derivative, tf), partial(second_derivative, tf)
 
     def appended(x, n):
         y = tf.reshape(x, [1])

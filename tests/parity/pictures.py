@@ -1,6 +1,7 @@
 """Images resized, coloured, changed by chance, measured, cut into boxes, read and written."""
 
 import numpy as np
+from parity_calls import value_or_kind
 
 
 def programs(tf):
@@ -9,16 +10,6 @@ def programs(tf):
 
 def _rounded(tf, x):
     return tf.round(tf.cast(x, tf.float32) * 1000.0)
-
-
-def _kind(call):
-    def run():
-        try:
-            return call()
-        except Exception as error:
-            return type(error).__name__
-
-    return run
 
 
 def _sizes(tf):
@@ -94,7 +85,7 @@ def _colours(tf):
         "saturation": lambda: [_rounded(tf, tf.image.adjust_saturation(image, s)) for s in (0.5, 2.0, 0.0)],
         "saturation of bytes": lambda: tf.image.adjust_saturation(pixels, 0.4),
         "hue traced": lambda: _rounded(tf, tf.function(tf.image.adjust_hue)(image, 0.1)),
-        "hsv of two channels": _kind(lambda: tf.image.rgb_to_hsv(tf.zeros([1, 1, 2]))),
+        "hsv of two channels": value_or_kind(lambda: tf.image.rgb_to_hsv(tf.zeros([1, 1, 2]))),
     }
 
 
@@ -111,7 +102,7 @@ def _chance(tf):
         "hue": lambda: _rounded(tf, one.stateless_random_hue(image, 0.3, (1, 2))),
         "saturation by chance": lambda: _rounded(tf, one.stateless_random_saturation(image, 0.3, 0.9, (1, 2))),
         "crop by chance": lambda: [one.stateless_random_crop(image, [1, 2, 3], (s, 2))[..., 0] for s in range(3)],
-        "crop too large": _kind(lambda: one.stateless_random_crop(image, [3, 2, 3], (1, 2))),
+        "crop too large": value_or_kind(lambda: one.stateless_random_crop(image, [3, 2, 3], (1, 2))),
         "brightness below": lambda: one.stateless_random_brightness(image, -0.3, (1, 2)),
         "contrast upside down": lambda: one.stateless_random_contrast(image, 0.9, 0.3, (1, 2)),
         "contrast below": lambda: one.random_contrast(image, -0.9, 0.3),
@@ -156,7 +147,7 @@ def _measures(tf):
         "ssim": lambda: _rounded(tf, tf.image.ssim(a, b, 1.0)),
         "ssim window": lambda: _rounded(tf, tf.image.ssim(a, b, 1.0, filter_size=5, filter_sigma=1.0, k1=0.02)),
         "ssim map": lambda: tf.image.ssim(a, b, 1.0, return_index_map=True).shape,
-        "ssim too small": _kind(lambda: tf.image.ssim(small, small, 1.0)),
+        "ssim too small": value_or_kind(lambda: tf.image.ssim(small, small, 1.0)),
         "ssim scales": lambda: tf.round(tf.image.ssim_multiscale(a, b, 1.0, (0.3, 0.7), filter_size=5) * 100.0),
         "variation": lambda: (_rounded(tf, tf.image.total_variation(a)), _rounded(tf, tf.image.total_variation(a[0]))),
         "variation of a row": lambda: tf.image.total_variation(small[0, 0]),
@@ -229,8 +220,8 @@ def _boxes(tf):
             tf.reshape(boxes, [1, 5, 1, 4]), tf.stack([scores, scores[::-1]], axis=-1)[None], 2, 3, clip_boxes=False
         ),
         "suppressed traced": lambda: tf.function(lambda b, s: suppress(b, s, 3))(boxes, scores),
-        "suppressed vector": _kind(lambda: suppress(boxes[0], scores, 3)),
-        "threshold beyond": _kind(lambda: suppress(boxes, scores, 3, iou_threshold=2.0)),
+        "suppressed vector": value_or_kind(lambda: suppress(boxes[0], scores, 3)),
+        "threshold beyond": value_or_kind(lambda: suppress(boxes, scores, 3, iou_threshold=2.0)),
     }
 
 
@@ -257,16 +248,16 @@ def _files(tf):
         "png traced": lambda: tf.function(lambda x: tf.image.resize(io.decode_png(x, channels=3), [2, 2]))(
             io.encode_png(pixels)
         ),
-        "png damaged": _kind(lambda: io.decode_png(io.encode_png(pixels).numpy()[:40])),
-        "png none": _kind(lambda: io.decode_png(b"no image at all")),
-        "png channels": _kind(lambda: io.decode_png(io.encode_png(pixels), channels=7)),
-        "png of five channels": _kind(lambda: io.encode_png(tf.zeros([1, 1, 5], tf.uint8))),
+        "png damaged": value_or_kind(lambda: io.decode_png(io.encode_png(pixels).numpy()[:40])),
+        "png none": value_or_kind(lambda: io.decode_png(b"no image at all")),
+        "png channels": value_or_kind(lambda: io.decode_png(io.encode_png(pixels), channels=7)),
+        "png of five channels": value_or_kind(lambda: io.encode_png(tf.zeros([1, 1, 5], tf.uint8))),
         "bmp": lambda: io.decode_bmp(bmp),
         "bmp as image": lambda: io.decode_image(bmp),
-        "bmp none": _kind(lambda: io.decode_bmp(b"BM")),
+        "bmp none": value_or_kind(lambda: io.decode_bmp(b"BM")),
         "image": lambda: io.decode_image(io.encode_png(pixels)).shape,
         "image in floats": lambda: _rounded(tf, io.decode_image(io.encode_png(pixels), dtype=tf.float32)[0]),
-        "image of text": _kind(lambda: io.decode_image(b"no image at all")),
+        "image of text": value_or_kind(lambda: io.decode_image(b"no image at all")),
         "is_jpeg": lambda: (
             io.is_jpeg(io.encode_png(pixels)),
             io.is_jpeg(io.encode_jpeg(pixels)),
@@ -279,10 +270,10 @@ def _files(tf):
         "jpeg smaller": lambda: io.decode_jpeg(io.encode_jpeg(tf.zeros([16, 24, 3], tf.uint8)), ratio=4).shape,
         "jpeg shape": lambda: io.extract_jpeg_shape(io.encode_jpeg(pixels)),
         "jpeg part": lambda: io.decode_and_crop_jpeg(io.encode_jpeg(pixels), [1, 1, 2, 3]).shape,
-        "jpeg none": _kind(lambda: io.decode_jpeg(b"\xff\xd8\xff and no more")),
-        "jpeg of four channels": _kind(lambda: io.encode_jpeg(tf.zeros([2, 2, 4], tf.uint8))),
+        "jpeg none": value_or_kind(lambda: io.decode_jpeg(b"\xff\xd8\xff and no more")),
+        "jpeg of four channels": value_or_kind(lambda: io.encode_jpeg(tf.zeros([2, 2, 4], tf.uint8))),
         "jpeg quality": lambda: tf.image.adjust_jpeg_quality(tf.fill([8, 8, 3], 0.5), 75).shape,
-        "jpeg quality beyond": _kind(lambda: tf.image.adjust_jpeg_quality(tf.fill([8, 8, 3], 0.5), 175)),
+        "jpeg quality beyond": value_or_kind(lambda: tf.image.adjust_jpeg_quality(tf.fill([8, 8, 3], 0.5), 175)),
         "png is what numpy sees": lambda: np.asarray(io.decode_png(io.encode_png(pixels))).sum(),
     }
 
@@ -296,7 +287,7 @@ def _distorted(tf):
         return lambda: [of_seed(size, boxes, (1, k), **how) for k in range(5) for size in ([40, 60, 3], [7, 3, 1])]
 
     def refused(size=(5, 5, 3), boxes=boxes, **how):
-        return _kind(lambda: of_seed(size, boxes, (1, 2), **how))
+        return value_or_kind(lambda: of_seed(size, boxes, (1, 2), **how))
 
     def of_state():
         tf.random.set_seed(5)

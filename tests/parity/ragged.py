@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import numpy as np
+from parity_calls import value_or_kind
 
 
 def programs(tf):
@@ -289,25 +290,16 @@ def _traced(tf):
 def _refused(tf):
     R, r = tf.RaggedTensor, tf.ragged
 
-    def kind(call):
-        def run():
-            try:
-                return call()
-            except Exception as error:
-                return type(error).__name__
-
-        return run
-
     return {
         "depths": lambda: r.constant([[1], 2]),
-        "splits": kind(lambda: R.from_row_splits([1, 2], [0, 3])),
-        "splits begin": kind(lambda: R.from_row_splits([1, 2], [1, 2])),
-        "splits decrease": kind(lambda: R.from_row_splits([1, 2], [0, 2, 1, 2])),
-        "lengths": kind(lambda: R.from_row_lengths([1, 2], [3])),
-        "other rows": kind(lambda: r.constant([[1], [2]]) + r.constant([[1, 2], []])),
-        "index": kind(lambda: r.constant([[1], [2]])[5]),
+        "splits": value_or_kind(lambda: R.from_row_splits([1, 2], [0, 3])),
+        "splits begin": value_or_kind(lambda: R.from_row_splits([1, 2], [1, 2])),
+        "splits decrease": value_or_kind(lambda: R.from_row_splits([1, 2], [0, 2, 1, 2])),
+        "lengths": value_or_kind(lambda: R.from_row_lengths([1, 2], [3])),
+        "other rows": value_or_kind(lambda: r.constant([[1], [2]]) + r.constant([[1, 2], []])),
+        "index": value_or_kind(lambda: r.constant([[1], [2]])[5]),
         "column": lambda: r.constant([[1], [2, 3]])[:, 0],
-        "bool": kind(lambda: bool(r.constant([[1], [2, 3]]))),
+        "bool": value_or_kind(lambda: bool(r.constant([[1], [2, 3]]))),
         "array": lambda: np.asarray(r.constant([[1], [2, 3]]).to_list()[0]),
         "dense constant": lambda: tf.constant([[0, 1, 2, 3], [4, 5]]),
     }

@@ -1,6 +1,7 @@
 """Right calls that random arguments found (tests/oracle/random_calls.py): eager, of unknown dims, and of unknown rank."""
 
 import numpy as np
+from parity_calls import ways
 
 
 def _shown(tf, result):
@@ -11,14 +12,7 @@ def _shown(tf, result):
 def _call(tf, function, *arrays):
     """What a function of arrays gives: eagerly, as a graph of unknown dims, as one of unknown ranks."""
 
-    def ways():
-        given = [tf.constant(a) for a in arrays]
-        yield lambda: function(*given)
-        for shape in (lambda x: [None] * x.shape.rank, lambda x: None):
-            specs = [tf.TensorSpec(shape(x), x.dtype) for x in given]
-            yield lambda specs=specs: tf.function(function, input_signature=specs, autograph=False)(*given)
-
-    return lambda: [_shown(tf, way()) for way in ways()]
+    return lambda: [_shown(tf, way()) for way in ways(tf, function, *arrays)]
 
 
 def _array(*dims):

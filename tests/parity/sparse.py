@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from parity_calls import kind
 
 
 def programs(tf):
@@ -203,8 +204,8 @@ def _traced(tf):
         "through a function": lambda: both(_one(tf)),
         "input_signature": lambda: of_any_size(_one(tf)),
         "input_signature, other size": lambda: of_any_size(_one(tf, [5.0], [[0, 1]], (2, 2))),
-        "input_signature, repeated": lambda: _kind(lambda: of_any_size(_one(tf, indices=[[0, 0], [0, 0]]))),
-        "input_signature, outside": lambda: _kind(lambda: of_any_size(_one(tf, indices=[[0, 0], [0, 9]]))),
+        "input_signature, repeated": lambda: kind(lambda: of_any_size(_one(tf, indices=[[0, 0], [0, 0]]))),
+        "input_signature, outside": lambda: kind(lambda: of_any_size(_one(tf, indices=[[0, 0], [0, 9]]))),
         "from_dense traced": lambda: sparse_again(tf.constant([[0.0, 1.0], [2.0, 0.0]])),
         "made in a function": lambda: made(tf.constant([[0, 1]], tf.int64), tf.constant([5])),
         "cond": lambda: (str(branched(_one(tf), true)), str(branched(_one(tf), false))),
@@ -237,13 +238,6 @@ def _printed_by(tf, sp):
         return path.read_text()
 
 
-def _kind(program):
-    try:
-        program()
-    except Exception as error:
-        return type(error).__name__
-
-
 def _refused(tf):
     S, to_dense = tf.SparseTensor, tf.sparse.to_dense
     return {
@@ -251,14 +245,14 @@ def _refused(tf):
         "indices of rank 1": lambda: S([0], [1], [3]),
         "too many values": lambda: S([[0]], [1, 2], [3]),
         "too few dims": lambda: S([[0]], [1], [3, 4]),
-        "float shape": lambda: _kind(lambda: S([[0]], [1], [3.0])),
-        "int32 indices": lambda: _kind(lambda: S(tf.constant([[0]]), [1], [3])),
+        "float shape": lambda: kind(lambda: S([[0]], [1], [3.0])),
+        "int32 indices": lambda: kind(lambda: S(tf.constant([[0]]), [1], [3])),
         "set_shape of another": lambda: _one(tf).set_shape([3, 5]),
         "from_value of a number": lambda: S.from_value(3),
         "spec of a number": lambda: tf.SparseTensorSpec.from_value(3),
         "op": lambda: _one(tf).op,
         "eval": lambda: _one(tf).eval(),
-        "converted": lambda: _kind(lambda: tf.convert_to_tensor(_one(tf))),
+        "converted": lambda: kind(lambda: tf.convert_to_tensor(_one(tf))),
         "sum": lambda: _one(tf) + _one(tf),
         "negated": lambda: -_one(tf),
         "len": lambda: len(_one(tf)),
@@ -277,7 +271,7 @@ def _refused(tf):
         "from_dense of a scalar": lambda: tf.sparse.from_dense(3),
         "eye of a float": lambda: tf.sparse.eye(2.0),
         "eye of less than nothing": lambda: tf.sparse.eye(-1),
-        "signature misfit": lambda: _kind(lambda: _of_ints(tf)(_one(tf))),
+        "signature misfit": lambda: kind(lambda: _of_ints(tf)(_one(tf))),
     }
 
 

@@ -1,6 +1,7 @@
 """tf.sparse: arranging, cutting and joining; with gradients by the values, and in functions of unknown shapes."""
 
 import numpy as np
+from parity_calls import of_any_size
 
 
 def programs(tf):
@@ -129,28 +130,24 @@ def _traced(tf):
     sp = tf.sparse
     wide, other = _sparse(tf, WIDE), _sparse(tf, OTHER)
 
-    def of_any_size(function, *values):
-        specs = [tf.SparseTensorSpec([None, None]) for _ in values]
-        return tf.function(function, input_signature=specs)(*values)
-
     return {
-        "reorder traced": lambda: of_any_size(lambda s: sp.reorder(s), wide),
-        "transpose traced": lambda: of_any_size(lambda s: sp.transpose(s), wide),
-        "reshape traced": lambda: of_any_size(lambda s: sp.reshape(s, [4, 2]), wide),
-        "reshape inferred traced": lambda: of_any_size(lambda s: sp.reshape(s, [-1]), wide),
-        "expand_dims traced": lambda: of_any_size(lambda s: sp.expand_dims(s, 0), wide),
-        "concat traced": lambda: of_any_size(lambda a, b: sp.concat(1, [a, b]), wide, other),
+        "reorder traced": lambda: of_any_size(tf, lambda s: sp.reorder(s), wide),
+        "transpose traced": lambda: of_any_size(tf, lambda s: sp.transpose(s), wide),
+        "reshape traced": lambda: of_any_size(tf, lambda s: sp.reshape(s, [4, 2]), wide),
+        "reshape inferred traced": lambda: of_any_size(tf, lambda s: sp.reshape(s, [-1]), wide),
+        "expand_dims traced": lambda: of_any_size(tf, lambda s: sp.expand_dims(s, 0), wide),
+        "concat traced": lambda: of_any_size(tf, lambda a, b: sp.concat(1, [a, b]), wide, other),
         "concat expanded traced": lambda: of_any_size(
-            lambda a, b: sp.concat(0, [a, b], True), wide, _sparse(tf, [[7.0]])
+            tf, lambda a, b: sp.concat(0, [a, b], True), wide, _sparse(tf, [[7.0]])
         ),
-        "slice traced": lambda: of_any_size(lambda s: sp.slice(s, [0, 1], [2, 2]), wide),
-        "split traced": lambda: of_any_size(lambda s: sp.split(s, 2, 1), wide),
-        "retain traced": lambda: of_any_size(lambda s: sp.retain(s, s.values > 2.0), wide),
-        "reset_shape traced": lambda: of_any_size(lambda s: sp.reset_shape(s), wide),
+        "slice traced": lambda: of_any_size(tf, lambda s: sp.slice(s, [0, 1], [2, 2]), wide),
+        "split traced": lambda: of_any_size(tf, lambda s: sp.split(s, 2, 1), wide),
+        "retain traced": lambda: of_any_size(tf, lambda s: sp.retain(s, s.values > 2.0), wide),
+        "reset_shape traced": lambda: of_any_size(tf, lambda s: sp.reset_shape(s), wide),
         "fill_empty_rows traced": lambda: of_any_size(
-            lambda s: sp.fill_empty_rows(s, 5.0), _sparse(tf, [[0.0], [1.0]])
+            tf, lambda s: sp.fill_empty_rows(s, 5.0), _sparse(tf, [[0.0], [1.0]])
         ),
-        "map_values traced": lambda: of_any_size(lambda s: sp.map_values(tf.square, s), wide),
+        "map_values traced": lambda: of_any_size(tf, lambda s: sp.map_values(tf.square, s), wide),
         "known shape": lambda: tf.function(lambda s: sp.transpose(sp.reshape(s, [-1, 2])))(wide),
         "static shapes": lambda: _static_shapes(tf),
     }

@@ -1,6 +1,7 @@
 """Public functions that take sparse tensors, embeddings looked up by sparse ids, and ragged tensors made sparse."""
 
 import numpy as np
+from parity_calls import kind
 
 
 def programs(tf):
@@ -53,7 +54,7 @@ def _ragged(tf):
         "from_sparse int32": lambda: R.from_sparse(rows.to_sparse(), row_splits_dtype=tf.int32).row_splits,
         "from_sparse of nothing": lambda: R.from_sparse(tf.sparse.from_dense([[0, 0], [0, 0]])),
         "round trip traced": lambda: tf.function(lambda x: R.from_sparse(x.to_sparse()))(rows),
-        "from_sparse gap": lambda: _kind(lambda: R.from_sparse(tf.SparseTensor([[0, 1]], [1], [2, 2]))),
+        "from_sparse gap": lambda: kind(lambda: R.from_sparse(tf.SparseTensor([[0, 1]], [1], [2, 2]))),
         "from_sparse vector": lambda: R.from_sparse(tf.sparse.from_dense([1, 0])),
         "from_sparse dense": lambda: R.from_sparse([1]),
     }
@@ -116,26 +117,19 @@ def _variable_gradient(tf, lookup):
     return type(found).__name__, tf.convert_to_tensor(found).numpy().tolist()
 
 
-def _kind(program):
-    try:
-        program()
-    except Exception as error:
-        return type(error).__name__
-
-
 def _refused(tf):
     lookup, safe = tf.nn.embedding_lookup_sparse, tf.nn.safe_embedding_lookup_sparse
     table = tf.constant(TABLE)
     return {
-        "relu": lambda: _kind(lambda: tf.nn.relu(_sp(tf))),
-        "exp": lambda: _kind(lambda: tf.exp(_sp(tf))),
-        "reduce_sum": lambda: _kind(lambda: tf.reduce_sum(_sp(tf))),
-        "multiply": lambda: _kind(lambda: tf.multiply(_sp(tf), 2.0)),
+        "relu": lambda: kind(lambda: tf.nn.relu(_sp(tf))),
+        "exp": lambda: kind(lambda: tf.exp(_sp(tf))),
+        "reduce_sum": lambda: kind(lambda: tf.reduce_sum(_sp(tf))),
+        "multiply": lambda: kind(lambda: tf.multiply(_sp(tf), 2.0)),
         "lookup combiner": lambda: lookup(table, _ids(tf), None, combiner="max"),
-        "lookup dense ids": lambda: _kind(lambda: lookup(table, tf.constant([[1]]), None)),
-        "lookup dense weights": lambda: _kind(lambda: lookup(table, _ids(tf), tf.constant([1.0]))),
+        "lookup dense ids": lambda: kind(lambda: lookup(table, tf.constant([[1]]), None)),
+        "lookup dense weights": lambda: kind(lambda: lookup(table, _ids(tf), tf.constant([1.0]))),
         "lookup other weights": lambda: lookup(table, _ids(tf), _sp(tf)),
-        "lookup outside": lambda: _kind(lambda: lookup(table, _ids(tf, (1, 9, 0, 1)), None)),
+        "lookup outside": lambda: kind(lambda: lookup(table, _ids(tf, (1, 9, 0, 1)), None)),
         "safe no table": lambda: safe(None, _ids(tf)),
         "safe no tables": lambda: safe([], _ids(tf)),
     }

@@ -1,6 +1,7 @@
 """tf.sparse: products, sums, extremes, reductions, softmax and segments; with gradients, and in functions of unknown shapes."""
 
 import numpy as np
+from parity_calls import kind, of_any_size
 
 
 def programs(tf):
@@ -226,10 +227,6 @@ def _traced(tf):
     sp = tf.sparse
     wide, other = _sparse(tf, WIDE), _sparse(tf, OTHER)
 
-    def of_any_size(function, *values):
-        specs = [tf.SparseTensorSpec([None, None]) for _ in values]
-        return tf.function(function, input_signature=specs)(*values)
-
     def matmul(s, b):
         f = tf.function(
             sp.sparse_dense_matmul, input_signature=[tf.SparseTensorSpec([None, None]), tf.TensorSpec([None, None])]
@@ -237,56 +234,49 @@ def _traced(tf):
         return f(s, b)
 
     return {
-        "times traced": lambda: of_any_size(lambda s: s * 2.0, wide),
-        "times dense traced": lambda: of_any_size(lambda s: s * _numbered(2, 4), wide),
-        "divided traced": lambda: of_any_size(lambda s: s / tf.constant([1.0, 2.0, 3.0, 4.0]), wide),
-        "add traced": lambda: of_any_size(lambda a, b: sp.add(a, b), wide, other),
-        "add dense traced": lambda: of_any_size(lambda a: sp.add(a, _numbered(2, 4)), wide),
-        "maximum traced": lambda: of_any_size(lambda a, b: sp.maximum(a, b), wide, other),
-        "softmax traced": lambda: of_any_size(lambda s: sp.softmax(s), _sparse(tf, [[0.0, 1.0], [1.0, 1.0]])),
+        "times traced": lambda: of_any_size(tf, lambda s: s * 2.0, wide),
+        "times dense traced": lambda: of_any_size(tf, lambda s: s * _numbered(2, 4), wide),
+        "divided traced": lambda: of_any_size(tf, lambda s: s / tf.constant([1.0, 2.0, 3.0, 4.0]), wide),
+        "add traced": lambda: of_any_size(tf, lambda a, b: sp.add(a, b), wide, other),
+        "add dense traced": lambda: of_any_size(tf, lambda a: sp.add(a, _numbered(2, 4)), wide),
+        "maximum traced": lambda: of_any_size(tf, lambda a, b: sp.maximum(a, b), wide, other),
+        "softmax traced": lambda: of_any_size(tf, lambda s: sp.softmax(s), _sparse(tf, [[0.0, 1.0], [1.0, 1.0]])),
         "matmul traced": lambda: matmul(wide, tf.constant(_numbered(4, 3))),
         "matmul traced, other size": lambda: matmul(_sparse(tf, [[1.0, 2.0]]), tf.constant(_numbered(2, 1))),
-        "matmul traced, misfit": lambda: _kind(lambda: matmul(wide, tf.constant(_numbered(3, 3)))),
-        "reduce_sum traced": lambda: of_any_size(lambda s: sp.reduce_sum(s, 1), wide),
-        "reduce_sum all traced": lambda: of_any_size(lambda s: sp.reduce_sum(s), wide),
-        "reduce_max traced": lambda: of_any_size(lambda s: sp.reduce_max(s, 0), wide),
-        "reduce_sum sparse traced": lambda: of_any_size(lambda s: sp.reduce_sum(s, 0, output_is_sparse=True), wide),
+        "matmul traced, misfit": lambda: kind(lambda: matmul(wide, tf.constant(_numbered(3, 3)))),
+        "reduce_sum traced": lambda: of_any_size(tf, lambda s: sp.reduce_sum(s, 1), wide),
+        "reduce_sum all traced": lambda: of_any_size(tf, lambda s: sp.reduce_sum(s), wide),
+        "reduce_max traced": lambda: of_any_size(tf, lambda s: sp.reduce_max(s, 0), wide),
+        "reduce_sum sparse traced": lambda: of_any_size(tf, lambda s: sp.reduce_sum(s, 0, output_is_sparse=True), wide),
     }
-
-
-def _kind(program):
-    try:
-        program()
-    except Exception as error:
-        return type(error).__name__
 
 
 def _refused(tf):
     sp, S = tf.sparse, tf.SparseTensor
     wide, short = _sparse(tf, WIDE), _sparse(tf, [[1.0, 2.0]])
     return {
-        "times sparse": lambda: _kind(lambda: wide * wide),
+        "times sparse": lambda: kind(lambda: wide * wide),
         "times misfit": lambda: wide * tf.ones([3, 4]),
         "times deeper": lambda: wide * tf.ones([1, 2, 4]),
-        "times ints": lambda: _kind(lambda: wide * tf.constant(2)),
+        "times ints": lambda: kind(lambda: wide * tf.constant(2)),
         "divided by ints": lambda: wide / tf.constant(2),
-        "dense divided": lambda: _kind(lambda: tf.ones([2, 4]) / wide),
+        "dense divided": lambda: kind(lambda: tf.ones([2, 4]) / wide),
         "number times": lambda: 2.0 * wide,
-        "dense plus": lambda: _kind(lambda: tf.ones([2, 4]) + wide),
+        "dense plus": lambda: kind(lambda: tf.ones([2, 4]) + wide),
         "add two dense": lambda: sp.add(tf.ones([2]), tf.ones([2])),
         "add misfit": lambda: sp.add(wide, short),
         "add ranks": lambda: sp.add(wide, _sparse(tf, [1.0])),
-        "add dtypes": lambda: _kind(lambda: sp.add(wide, _sparse(tf, [[1, 0, 0, 0], [0, 0, 0, 0]]))),
+        "add dtypes": lambda: kind(lambda: sp.add(wide, _sparse(tf, [[1, 0, 0, 0], [0, 0, 0, 0]]))),
         "add dense misfit": lambda: sp.add(wide, tf.ones([2, 3])),
         "add dense rank": lambda: sp.add(wide, tf.ones([4])),
         "maximum misfit": lambda: sp.maximum(wide, short),
         "maximum ranks": lambda: sp.maximum(wide, _sparse(tf, [1.0])),
         "softmax of a vector": lambda: sp.softmax(_sparse(tf, [1.0])),
-        "softmax of ints": lambda: _kind(lambda: sp.softmax(_sparse(tf, [[1]]))),
+        "softmax of ints": lambda: kind(lambda: sp.softmax(_sparse(tf, [[1]]))),
         "matmul misfit": lambda: sp.sparse_dense_matmul(wide, tf.ones([3, 3])),
         "matmul vector": lambda: sp.sparse_dense_matmul(wide, tf.ones([4])),
         "matmul of rank 3": lambda: sp.sparse_dense_matmul(S([[0, 0, 0]], [1.0], [1, 1, 1]), tf.ones([1, 1])),
-        "matmul dtypes": lambda: _kind(lambda: sp.sparse_dense_matmul(wide, tf.ones([4, 2], tf.float64))),
+        "matmul dtypes": lambda: kind(lambda: sp.sparse_dense_matmul(wide, tf.ones([4, 2], tf.float64))),
         "matmul outside": lambda: sp.sparse_dense_matmul(S([[0, 9]], [1.0], [2, 4]), tf.ones([4, 1])),
         "matmul rows outside": lambda: sp.sparse_dense_matmul(S([[9, 0]], [1.0], [2, 4]), tf.ones([4, 1])),
         "matmul two dense": lambda: sp.sparse_dense_matmul(tf.ones([2, 2]), tf.ones([2, 2])),

@@ -1,6 +1,7 @@
 """tf.sets, tf.edit_distance and tf.sparse.bincount; eager and in functions."""
 
 import numpy as np
+from parity_calls import kind
 
 
 def programs(tf):
@@ -84,25 +85,18 @@ def _counts(tf):
     }
 
 
-def _kind(program):
-    try:
-        program()
-    except Exception as error:
-        return type(error).__name__
-
-
 def _refused(tf):
     c, sparse = tf.sparse.bincount, _sparse(tf, [[1, 2]])
     return {
-        "sets of floats": lambda: _kind(lambda: tf.sets.union([[1.0]], [[1.0]])),
+        "sets of floats": lambda: kind(lambda: tf.sets.union([[1.0]], [[1.0]])),
         "sets of two dtypes": lambda: tf.sets.union([[1]], tf.constant([[1]], tf.int64)),
-        "sets of other shapes": lambda: _kind(lambda: tf.sets.union([[1], [2]], [[1]])),
+        "sets of other shapes": lambda: kind(lambda: tf.sets.union([[1], [2]], [[1]])),
         "size of dense": lambda: tf.sets.size(tf.constant([[1]])),
         "distance of dense": lambda: tf.edit_distance([[1]], sparse),
         "distance from dense": lambda: tf.edit_distance(sparse, [[1]]),
-        "bincount negative": lambda: _kind(lambda: c([1, -1])),
+        "bincount negative": lambda: kind(lambda: c([1, -1])),
         "bincount axis": lambda: c([[1]], axis=1),
         "bincount weights and binary": lambda: c([1], weights=[1.0], binary_output=True),
-        "bincount dense weights": lambda: _kind(lambda: c(sparse, weights=[[1.0, 2.0]], axis=-1)),
-        "bincount other weights": lambda: _kind(lambda: c([1, 2], weights=[1.0])),
+        "bincount dense weights": lambda: kind(lambda: c(sparse, weights=[[1.0, 2.0]], axis=-1)),
+        "bincount other weights": lambda: kind(lambda: c([1, 2], weights=[1.0])),
     }

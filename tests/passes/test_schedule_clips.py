@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from convolution_oracle import convolve, gradients
-from schedule_programs import TARGETS, run_te, tensor, values
+from convolution_checks import check_convolution
+from schedule_programs import TARGETS, tensor
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -26,26 +26,10 @@ CONVOLUTIONS = {
 }
 
 
-def _check(case, target: Target) -> None:
-    x_shape, w_shape, *how = case
-    a, b = values(x_shape), values(w_shape)
-    exact = [v.astype("float64") for v in (a, b)]
-    want = convolve(*exact, *how)
-    g = values(want.shape)
-    dx, dw = gradients(*exact, g.astype("float64"), *how)
-    x, w, dy = tensor(x_shape), tensor(w_shape, name="w"), tensor(want.shape, name="dy")
-    close = {"rtol": 1e-4, "atol": 1e-3}
-    np.testing.assert_allclose(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, target), want, **close)
-    result = conv.conv_nd_input_grad(dy, w, x_shape, *how)
-    np.testing.assert_allclose(run_te(result, {dy: g, w: b}, x_shape, target), dx, **close)
-    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
-    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, **close)
-
-
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
 def test_convolution_without_its_border(case, target: Target) -> None:
-    _check(case, target)
+    check_convolution(case, target)
 
 
 @pytest.mark.sweep
@@ -59,7 +43,7 @@ def test_any_convolution_without_its_border(number: int, target: Target) -> None
     least = [max(1, far + 1 - low - high) for far, (low, high) in zip(reach, padding)]
     sides = [int(rng.integers(size, size + 9)) for size in least]
     channels, results = (int(n) for n in rng.integers(1, 40, 2))
-    _check(((2, *sides, channels), (*window, channels, results), strides, padding, dilations, 1), target)
+    check_convolution(((2, *sides, channels), (*window, channels, results), strides, padding, dilations, 1), target)
 
 
 def test_clips_keep_what_counts() -> None:

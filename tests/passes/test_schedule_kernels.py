@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 import tvm_ffi
+from convolution_checks import check_convolution
 from convolution_oracle import Geometry, convolve, gradients
 from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
 from tvm import IRModule, relax, te, tirx
@@ -54,19 +55,7 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
 def test_convolution_and_gradients(case, target: Target) -> None:
-    x_shape, w_shape, *how = case
-    a, b = values(x_shape), values(w_shape)
-    exact = [v.astype("float64") for v in (a, b)]
-    want = convolve(*exact, *how)
-    g = values(want.shape)
-    x, w, dy = tensor(x_shape), tensor(w_shape, name="w"), tensor(want.shape, name="dy")
-    dx, dw = gradients(*exact, g.astype("float64"), *how)
-    close = {"rtol": 1e-4, "atol": 1e-3}
-    np.testing.assert_allclose(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, target), want, **close)
-    result = conv.conv_nd_input_grad(dy, w, x_shape, *how)
-    np.testing.assert_allclose(run_te(result, {dy: g, w: b}, x_shape, target), dx, **close)
-    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
-    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, **close)
+    check_convolution(case, target)
 
 
 def test_depthwise_tiles_use_each_operand_for_many_results() -> None:

@@ -7,6 +7,7 @@ Modules that many programs don't need are imported lazily, when they or one of t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -229,6 +230,8 @@ OLDEST_PYTHON = (3, 11)
 _LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES} - {*OF_KERAS})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
+on_install: list[Callable[[list[Any]], None]] = []
+"""Functions that receive the new public functions and classes whenever `install` publishes some."""
 
 
 def install() -> None:
@@ -254,7 +257,8 @@ def install() -> None:
         _make_picklable(value, module, name)
         if module is not root:
             refusing(module, ".".join(folders))
-    hooks.declared(added)
+    for receive in on_install:
+        receive(added)
 
 
 def _is_to_come(space: str) -> bool:
@@ -317,7 +321,7 @@ def late(module: ModuleType, path: str) -> Any:
     if name in vars(module):
         return vars(module)[name]
     if path.startswith(FIRST):
-        return hooks.find_v1(path.removeprefix(FIRST))
+        return sys.modules["tvtf.compat.v1"].__getattr__(path.removeprefix(FIRST))
     if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
     unsupported_class = unsupported.refused_class(path)
@@ -358,18 +362,21 @@ FIRST = "compat.v1."
 
 def all_names() -> dict[str, Any]:
     """Imports all modules; returns every public path with its value."""
-    for room in sorted(set(ROOMS.values())):
-        _import(room)
+    import_late()
     return public_names()
 
 
-def import_room(path: str) -> None:
-    """Imports the module that declares a public path."""
-    _import(ROOMS[path])
+def import_late(path: str | None = None) -> None:
+    """Imports the module that declares a public path; without a path all of them.
+
+    Raises:
+      KeyError: no module declares it.
+    """
+    for room in sorted(set(ROOMS.values())) if path is None else [ROOMS[path]]:
+        _import(room)
 
 
-hooks.import_rooms = all_names
-hooks.import_room = import_room
+hooks.import_late = import_late
 
 
 def _module(root: ModuleType, folders: list[str]) -> ModuleType:

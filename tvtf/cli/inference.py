@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from tvtf import onnx
+from tvtf.cli import arrays
 from tvtf.cli.failures import report_failures
 from tvtf.cli.models import is_of_keras, loaded_from
 from tvtf.fileio.saved_module_error import SavedModuleError
@@ -50,8 +52,6 @@ def compile_(model: Path, output: Path, target: str, arch: str) -> None:
 @report_failures
 def export(model: Path, output: Path) -> None:
     """Write MODEL, a folder such as runs/digits/model or a file of Keras's, as an ONNX model."""
-    from tvtf import onnx
-
     loaded = loaded_from(model)
     onnx.export(loaded.function, path=output)
     click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
@@ -73,8 +73,6 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
     A dash is CSV on standard input or output. Rows of CSV are flattened items of the first axis. With several inputs or
     outputs, give each with its name.
     """
-    from tvtf.cli import arrays
-
     program = opened(model)
     description = program.description
     if not outputs and len(description.outputs) > 1:

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tvtf import saved
+
 FILES_OF_KERAS = (".keras", ".h5", ".hdf5")
 
 
@@ -21,8 +23,6 @@ def loaded_from(model: Path) -> Any:
       ValueError: Keras can't load the file: it does not exist, is not a model, or its classes are missing.
       ImportError: Keras is not installed.
     """
-    from tvtf import saved
-
     if not is_of_keras(model):
         return saved.load(model)
     from tvtf import keras

@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+import tvtf
+
 BY_SIGNAL = 128 + 2
 """The exit status of a program that the user interrupted."""
 
@@ -48,8 +50,6 @@ def exec_(module: str | None, program: tuple[str, ...]) -> None:
         raise click.UsageError(
             "Missing argument 'SCRIPT': tvtf exec SCRIPT [ARGS]..., or tvtf exec -m MODULE [ARGS]..."
         )
-    import tvtf
-
     tvtf.as_tensorflow()
     if module is not None:
         spec = _module_spec(module)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import io
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from tvtf.cli.failures import report_failures
 from tvtf.fileio.atomic_file import replace
@@ -108,8 +110,6 @@ def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
 
 def _array(file: str) -> Any:
     """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``."""
-    import numpy as np
-
     path, bracket, name = file.removesuffix("]").partition("[")
     loaded = np.load(path, allow_pickle=False)
     if not hasattr(loaded, "files"):
@@ -143,10 +143,6 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
 
 
 def _write(path: Path, array: Any, overwrite: bool) -> None:
-    import io
-
-    import numpy as np
-
     if path.exists() and not overwrite:
         raise ValueError(
             f'Output file {path} already exists. Add "--overwrite" to overwrite the existing output files.'

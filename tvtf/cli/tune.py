@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from tvtf.cli import arrays
 from tvtf.cli.failures import report_failures
 from tvtf.cli.inference import MODEL
 from tvtf.cli.models import loaded_from
@@ -35,8 +36,6 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
     files that can be copied and joined. Ctrl-C ends the search and keeps what was found. Let nothing else run.
     """
     from rich.console import Console
-
-    from tvtf.cli import arrays
 
     loaded = loaded_from(model)
     description = loaded.description

@@ -30,7 +30,7 @@ class ArgumentError(Exception):
         self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
     def told_by(self, op: str) -> BaseException:
-        """Returns the exception to raise, in the name of ``op``; with symbolic sizes it may be the signal UnknownSizes."""
+        """Returns the exception to raise, in the name of ``op``; with symbolic sizes it may be the signal UnknownSize."""
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         message = self.traced.replace("{op}", op)
@@ -103,7 +103,7 @@ def instead(
 
     An error that tvtf raised deliberately, or that comes from the user's code, is returned unchanged. ``kind`` replaces a
     ValueError; None stands for :class:`ArgumentError`. In a trace with symbolic sizes the result may be the signal
-    UnknownSizes, because static sizes may avoid the error.
+    UnknownSize, because static sizes may avoid the error.
     """
     if not isinstance(error, MISTAKES) or _is_deliberate(error):
         return error

@@ -201,6 +201,25 @@ def quietly(kernel: Rule, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
     return kernel(*arrays, **attrs)
 
 
+class TracedVariables(Protocol):
+    """What tracing does with Variables."""
+
+    def check_creation(self, variable: Any) -> None:
+        """Checks that the active trace may create a Variable."""
+
+    def initial_value(self, trace: Any, tensor: Any) -> Any:
+        """Returns a traced initial value as an eager tensor."""
+
+    def assign(self, variable: Any, value: Any, read_value: bool) -> Any:
+        """Does ``Variable.assign`` in the active trace."""
+
+    def reload(self, variable: Any, trace: Any) -> Any:
+        """Reads a Variable again after a call of Python."""
+
+    def store(self, variable: Any, value: Any, trace: Any) -> None:
+        """Writes a Variable before a call of Python."""
+
+
 class Hooks:
     """Functions that upper layers assign at import, so that the core can call them without importing those layers."""
 
@@ -209,8 +228,6 @@ class Hooks:
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     """``(values, dtype) -> Tensor``: stacks a nested list that holds tensors, for ``convert_to_tensor`` and
     ``TensorArray``. Set by ``ops/concat_split.py``."""
-    cast: Rule = staticmethod(lambda *_: NotImplemented)
-    """``(tensor, dtype) -> Tensor``: casts tensors in a list given to ``convert_to_tensor``. Set by ``ops/cast.py``."""
     broadcast_operands: Rule = staticmethod(lambda inputs, matrices=False: inputs)
     """``(inputs, matrices) -> inputs``: in a trace, repeats operands along symbolic dims that may be 1, for
     ``Primitive.bind``; ``matrices`` leaves out the last two axes. Set by ``ops/broadcast_dims.py``."""
@@ -230,34 +247,11 @@ class Hooks:
     call_python: Rule = staticmethod(lambda *_: NotImplemented)
     """``(function, inputs, specs) -> outputs``: binds a call of a Python function on eager tensors, for ops whose scalar
     arguments the program computes. Set by ``frontend/host/python_call.py``."""
-    autograph: Rule = staticmethod(lambda function: function)
-    """``function -> function``: converts Python control flow, for ``tf.function`` and ``distribute``. Set by
-    ``frontend/autograph``."""
-    variable_created: Rule = staticmethod(lambda *_: None)
-    """``variable -> None``: checks that a trace may create a Variable, for ``Variable.__init__``. Set by ``frontend``."""
-    value_in_this_call: Rule = staticmethod(lambda *_: NotImplemented)
-    """``(trace, tensor) -> EagerTensor``: evaluates a traced initial value for ``Variable.__init__``. Set by ``frontend``."""
-    traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
-    """``(variable, tensor, read_value) -> Variable | None``: does ``Variable.assign`` in a trace. Set by ``frontend``."""
-    reload_variable: Rule = staticmethod(lambda *_: NotImplemented)
-    """``(variable, trace) -> SymbolicTensor``: reads a Variable again after a call of Python, for ``Trace``. Set by
-    ``frontend``."""
-    store_variable: Rule = staticmethod(lambda *_: None)
-    """``(variable, value, trace) -> None``: writes a Variable before a call of Python, for ``Trace``. Set by ``frontend``."""
-    function_of_model: Rule = staticmethod(lambda value, given: None)
-    """``(value, args) -> (function, args) | None``: the function that a Keras model computes, for the ONNX exporter. Set by
-    ``keras/exports.py``."""
-    import_rooms: Rule = staticmethod(lambda: None)
-    """``() -> None``: imports all modules of ``namespaces.LATE``, when ``table`` misses a primitive. Set by
-    ``api/namespaces.py``."""
-    import_room: Rule = staticmethod(lambda path: None)
-    """``path -> None``: imports the module that declares a public path, when ``public_names`` misses it. Set by
-    ``api/namespaces.py``."""
-    declared: Rule = staticmethod(lambda values: None)
-    """``values -> None``: receives new public functions and classes, when ``namespaces.install`` publishes them. Set by
-    ``private/tensorflow_import.py``, which renames their modules."""
-    find_v1: Rule
-    """``name -> value``: looks up a name of ``tf.compat.v1``, for ``api/namespaces.py``. Set by ``tvtf/__init__.py``."""
+    variables: TracedVariables
+    """What tracing does with Variables, for ``Variable`` and ``Trace``. Set by ``frontend``."""
+    import_late: Rule = staticmethod(lambda path=None: None)
+    """``path -> None``: imports the module of ``namespaces.LATE`` that declares a public path, when ``public_names`` misses
+    it; without a path all of them, when ``table`` misses a primitive. Set by ``api/namespaces.py``."""
 
 
 hooks = Hooks()
@@ -267,7 +261,7 @@ class Table(dict[str, "Primitive[Any]"]):
     """Primitives by name; a missing one imports the late modules (``namespaces.LATE``), which may declare it."""
 
     def __missing__(self, name: str) -> Primitive[Any]:
-        hooks.import_rooms()
+        hooks.import_late()
         if name not in self:
             raise KeyError(name)
         return self[name]
@@ -275,7 +269,7 @@ class Table(dict[str, "Primitive[Any]"]):
     def among(self, names: set[str]) -> set[str]:
         """Returns the names in ``names`` that are primitives."""
         if names - self.keys():
-            hooks.import_rooms()
+            hooks.import_late()
         return names & self.keys()
 
 
@@ -498,7 +492,7 @@ class Names(dict[str, Any]):
     """Public paths and their values; a missing path imports the module that declares it."""
 
     def __missing__(self, path: str) -> Any:
-        hooks.import_room(path)
+        hooks.import_late(path)
         return dict(public_names())[path]
 
 

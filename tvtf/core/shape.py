@@ -16,6 +16,7 @@ from tvtf import dtypes
 from tvtf.core.deferred_shape import AnyShape, NoRank
 from tvtf.core.tensorboard_protos import shape_proto
 from tvtf.core.thread_state import state
+from tvtf.core.v1_dimension import Dimension, visible_dim
 
 Dim = Any
 
@@ -232,8 +233,6 @@ class TensorShape:
 
     @property
     def dims(self) -> list[Any] | None:
-        from tvtf.core.v1_dimension import Dimension
-
         return None if self._dims is None else [Dimension(d) for d in self._dims]
 
     def as_list(self) -> list[int | None]:
@@ -375,28 +374,6 @@ def dims_of(dims: Any) -> Sequence[Any]:
     if isinstance(dims, str):
         raise TypeError(f"Dimension value must be integer or None or have an __index__ method, got value {dims!r}")
     return list(dims)
-
-
-def is_dim(value: Any) -> bool:
-    """Returns whether a value is a symbolic dim, without importing TVM."""
-    return type(value).__module__.startswith("tvm")
-
-
-def visible_dim(dim: Any) -> int | None:
-    """Returns a dim as users see it: None for a symbolic one, as in TensorFlow."""
-    if dim is None or is_dim(dim):
-        return None
-    if hasattr(dim, "merge_with"):  # a Dimension of TensorFlow 1, whose module imports this one
-        return dim.value  # type: ignore[no-any-return]
-    try:
-        value = dim.__index__()
-    except AttributeError:
-        raise TypeError(
-            f"Dimension value must be integer or None or have an __index__ method, got value '{dim!r}' with type '{type(dim)!r}'"
-        ) from None
-    if value < 0:
-        raise ValueError(f"Dimension {value} must be >= 0")
-    return value
 
 
 def as_shape(value: Any) -> TensorShape:

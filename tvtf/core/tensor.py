@@ -10,7 +10,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.core import aligned_array
 from tvtf.core.deferred_shape import AnyShape
-from tvtf.core.primitive import export, hooks
+from tvtf.core.primitive import export, hooks, table
 from tvtf.core.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
 from tvtf.core.thread_state import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
@@ -578,7 +578,7 @@ def _expected(tensor: Tensor, dtype: Any) -> Tensor:
 def _tensors_cast(value: Any, dtype: DType) -> Any:
     if isinstance(value, (list, tuple)):
         return [_tensors_cast(each, dtype) for each in value]
-    return hooks.cast(value, dtype) if is_tensor(value) and value.dtype is not dtype else value
+    return table["cast"].bind(value, dtype=dtype) if is_tensor(value) and value.dtype is not dtype else value
 
 
 def _contains_tensor(values: Sequence[Any]) -> bool:

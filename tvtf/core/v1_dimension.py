@@ -1,4 +1,4 @@
-"""TensorFlow 1's ``Dimension``: an int or unknown, with arithmetic that propagates the unknown."""
+"""The size of one axis as users see it: an int or None, and TensorFlow 1's ``Dimension``, whose arithmetic propagates None."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.core.shape import TensorShape, visible_dim
+
+def is_dim(value: Any) -> bool:
+    """Returns whether a value is a symbolic dim, without importing TVM."""
+    return type(value).__module__.startswith("tvm")
+
+
+def visible_dim(dim: Any) -> int | None:
+    """Returns a dim as users see it: None for a symbolic one, as in TensorFlow."""
+    if dim is None or is_dim(dim):
+        return None
+    if isinstance(dim, Dimension):
+        return dim.value
+    try:
+        value = dim.__index__()
+    except AttributeError:
+        raise TypeError(
+            f"Dimension value must be integer or None or have an __index__ method, got value '{dim!r}' with type '{type(dim)!r}'"
+        ) from None
+    if value < 0:
+        raise ValueError(f"Dimension {value} must be >= 0")
+    return value
 
 
 class Dimension:
@@ -108,15 +128,3 @@ def dimension_value(dimension: Any) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_value
     """
     return dimension.value if isinstance(dimension, Dimension) else dimension
-
-
-def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
-    """Returns a dim of a shape; unknown where the rank is.
-
-    >>> import tvtf as tf
-    >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)
-    Dimension(None)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_at_index
-    """
-    return Dimension(None) if shape.rank is None else Dimension(shape[index])

@@ -15,6 +15,7 @@ from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.data.argument_conversion import number
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.parallel import ComputedElements, PrefetchingIterator, UnorderedMerge, Workers, debug, warn_unused
+from tvtf.data.saved_elements import load, store
 from tvtf.data.specs import NumberedSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
@@ -534,8 +535,6 @@ class Cache(Dataset):
 
     def handles(self) -> Iterator[Any]:
         if self.cached is None and self.path:
-            from tvtf.data.saved_elements import load
-
             self.cached = load(self.path, self.element_spec)
         return self._compute_and_store() if self.cached is None else iter(self.cached)
 
@@ -546,8 +545,6 @@ class Cache(Dataset):
             yield element
         self.cached = seen
         if self.path:
-            from tvtf.data.saved_elements import store
-
             store(self.path, seen)
 
 

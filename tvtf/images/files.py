@@ -197,8 +197,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
     return _image(contents, "bmp", channels)
 
 
-@export("io.decode_jpeg", "image.decode_jpeg")
-@attributes(
+JPEG = attributes(
     fancy_upscaling=bool,
     try_recover_truncated=bool,
     channels=int,
@@ -206,6 +205,11 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
     acceptable_fraction=float,
     dct_method=_dct_method,
 )
+"""Converts the decoders' arguments that are attributes in TensorFlow."""
+
+
+@export("io.decode_jpeg", "image.decode_jpeg")
+@JPEG
 def decode_jpeg(
     contents: Any,
     channels: int = 0,
@@ -238,14 +242,7 @@ def decode_jpeg(
 
 
 @export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
-@attributes(
-    fancy_upscaling=bool,
-    try_recover_truncated=bool,
-    channels=int,
-    ratio=int,
-    acceptable_fraction=float,
-    dct_method=_dct_method,
-)
+@JPEG
 def decode_and_crop_jpeg(
     contents: Any,
     crop_window: Any,

@@ -564,7 +564,7 @@ class Trace:
         is_reloaded = self.root.python.barriers > self.barriers_at_start and not variable.is_argument
         if is_reloaded:
             self.settle()
-        value = hooks.reload_variable(variable, self) if is_reloaded else self._first_read(variable)
+        value = hooks.variables.reload(variable, self) if is_reloaded else self._first_read(variable)
         self._remember(variable, value, is_reloaded)
         return value
 
@@ -606,7 +606,7 @@ class Trace:
         """Writes the values assigned so far to the Variables' memory, so that Python called next sees them."""
         for variable, value in self.assigned():
             if not variable.is_argument:
-                hooks.store_variable(variable, value, self)
+                hooks.variables.store(variable, value, self)
                 self.root.python.settled[id(variable)] = variable
                 self.stored.add(id(variable))
 

@@ -6,8 +6,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import tvtf
-from tvtf.core.primitive import hooks
 from tvtf.keras.modules import called_on, input_specs
+from tvtf.onnx.model_functions import finders
 
 MSG_UNBUILT = (
     "{!r} can't be exported: its input specs are not known, since it was not called yet. Call it on some data, or pass "
@@ -17,17 +17,17 @@ MSG_UNBUILT = (
 
 def know_layers(module: Any) -> None:
     """For ``layers.layer``: makes exports accept a layer as a function of the inputs it was built or called on."""
-    layer, earlier = module.Layer, hooks.function_of_model
+    layer = module.Layer
 
     def function_of_model(value: Any, given: Any) -> Any:
         if not isinstance(value, layer):
-            return earlier(value, given)
+            return None
         specs = given or input_specs(value)
         if not specs:
             raise ValueError(MSG_UNBUILT.format(value.name))
         return tvtf.function(lambda *inputs: value(*inputs, training=False), autograph=False), specs
 
-    hooks.function_of_model = staticmethod(function_of_model)  # type: ignore[assignment]
+    finders.append(function_of_model)
 
 
 def prediction(model: Any) -> Any:

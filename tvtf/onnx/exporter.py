@@ -10,7 +10,6 @@ import onnx
 from onnx import ModelProto, ValueInfoProto, helper, version_converter
 
 from tvtf.core import nest
-from tvtf.core.primitive import hooks
 from tvtf.core.shape import TensorType
 from tvtf.fileio.atomic_file import replace
 from tvtf.frontend.function.concrete_function import ConcreteFunction
@@ -18,6 +17,7 @@ from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.ir.interpreter import EqualDims, reemit
 from tvtf.onnx import control, stacks  # noqa: F401 - they enter what emits control flow
 from tvtf.onnx.emitter import Emitter, Model
+from tvtf.onnx.model_functions import function_of_model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.passes.analysis.dead_code import drop_dead
@@ -80,9 +80,7 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
     if not callable(fn):
         raise TypeError(f"export takes a tf.function, a concrete function or a Python function, but got {fn!r}")
     arguments = args if input_signature is None else tuple(input_signature)
-    of_model = hooks.function_of_model(fn, arguments)
-    if of_model is not None:
-        fn, arguments = of_model
+    fn, arguments = function_of_model(fn, arguments)
     polymorphic = fn if isinstance(fn, Function) else function(fn)
     return polymorphic.get_concrete_function(*arguments)
 

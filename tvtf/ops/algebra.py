@@ -66,14 +66,18 @@ class ApproxTopK(NamedTuple):
     indices: Tensor
 
 
-@export("math.approx_max_k", "nn.approx_max_k")
-@attributes(
+APPROXIMATE = attributes(
     aggregate_to_topk=bool,
     k=at_least(0),
     reduction_dimension=int,
     recall_target=float,
     reduction_input_size_override=int,
 )
+"""Converts the arguments that are attributes in TensorFlow."""
+
+
+@export("math.approx_max_k", "nn.approx_max_k")
+@APPROXIMATE
 def approx_max_k(
     operand: Any,
     k: int,
@@ -101,13 +105,7 @@ def approx_max_k(
 
 
 @export("math.approx_min_k", "nn.approx_min_k")
-@attributes(
-    aggregate_to_topk=bool,
-    k=at_least(0),
-    reduction_dimension=int,
-    recall_target=float,
-    reduction_input_size_override=int,
-)
+@APPROXIMATE
 def approx_min_k(
     operand: Any,
     k: int,

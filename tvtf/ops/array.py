@@ -552,17 +552,19 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
 # -- the tensor itself
 
 
-@primitive(
-    type=lambda x: x,
-    numpy=lambda x: x,
-    lower=scalar(lambda t, x: x),
-    vjp=lambda ct, y, x: ct,
-    batch=lambda size, inputs, batched: bind.identity(inputs[0]),
-    onnx="Identity",
-    value=lambda x: x.known,
-    samples=lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
-    public=("identity",),
-)
+_SAME: dict[str, Any] = {
+    "type": lambda x: x,
+    "numpy": lambda x: x,
+    "lower": scalar(lambda t, x: x),
+    "vjp": lambda ct, y, x: ct,
+    "onnx": "Identity",
+    "value": lambda x: x.known,
+    "samples": lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
+}
+"""The columns of ops whose result is their input."""
+
+
+@primitive(**_SAME, batch=lambda size, inputs, batched: bind.identity(inputs[0]), public=("identity",))
 def identity(input: Any, name: str | None = None) -> Any:
     """The same value as a tensor of its own, which later updates of a Variable don't change.
 
@@ -586,16 +588,7 @@ def _identity_of_components(args: Any, kwargs: Any) -> Any:
 identity.composites.append(_identity_of_components)
 
 
-@primitive(
-    type=lambda x: x,
-    numpy=lambda x: x,
-    lower=scalar(lambda t, x: x),
-    vjp=lambda ct, y, x: ct,
-    batch=lambda size, inputs, batched: bind.apart(inputs[0]),
-    onnx="Identity",
-    value=lambda x: x.known,
-    samples=lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
-)
+@primitive(**_SAME, batch=lambda size, inputs, batched: bind.apart(inputs[0]))
 def apart(input: Any) -> Any:
     """Returns ``input`` as a value that no pass merges with it, so that computations on it are not shared.
 

@@ -16,6 +16,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.ops.assertion import called, guarded, prefix, shape_and_dtype
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 
 # -- ranks
@@ -239,8 +240,6 @@ def _require_size(each: _Constraint, place: int, expected: Dim, why: str, error_
 
 
 def _scalar_of(dim: Dim) -> Tensor:
-    from tvtf.ops.dims import scalar_of
-
     return bind.cast(scalar_of(dim), dtype=dtypes.int32)
 
 

@@ -22,7 +22,7 @@ from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.rules import bind, draw, kernel
 
 
-def met(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
+def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
     """Broadcasts the operands of an op to common symbolic dims; of ``matrices`` only the batch dims."""
     if any(isinstance(x._type.shape, AnyShape) or (matrices and x.ndim < 2) for x in inputs):
         return inputs
@@ -165,4 +165,4 @@ def sum_to(x: Tensor, shape: tuple[Dim, ...]) -> Any:
     return (x,), {"shape": shape}
 
 
-hooks.broadcast_operands = met
+hooks.broadcast_operands = broadcast_operands

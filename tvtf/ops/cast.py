@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.indexed_slices import IndexedSlices
-from tvtf.core.primitive import Sample, export, exports, hooks, primitive
+from tvtf.core.primitive import Sample, export, exports, primitive
 from tvtf.core.shape import TensorType, same_dim, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
@@ -124,9 +124,6 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
     """Casts ``x`` unless it has the dtype."""
     target = as_dtype(dtype)
     return x if x.dtype is target else bind.cast(x, dtype=target)
-
-
-hooks.cast = cast_tensor
 
 
 def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:

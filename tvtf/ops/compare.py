@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError, ArgumentValueError
-from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.primitive import Primitive, Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, broadcast_shapes
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
+from tvtf.ops.indexing import places
 from tvtf.ops.rules import (
     batch_elementwise,
     binary,
@@ -75,14 +77,13 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=REAL,
-    result=bool_,
-    numpy=np.less,
-    lower=lambda t, x, y: x < y,
-    onnx="Less",
-    public=("less", "math.less"),
-)
+def _ordering(ufunc: np.ufunc, lower: Callable[..., Any], onnx: str) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares a comparison of real numbers, public under its ufunc's name."""
+    public = (ufunc.__name__, f"math.{ufunc.__name__}")
+    return binary_op(domain=REAL, result=bool_, numpy=ufunc, lower=lower, onnx=onnx, public=public)
+
+
+@_ordering(np.less, lambda t, x, y: x < y, "Less")
 def less(x: Any, y: Any, name: str | None = None) -> Any:
     """Whether ``x < y``, elementwise, with broadcasting.
 
@@ -95,14 +96,7 @@ def less(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=REAL,
-    result=bool_,
-    numpy=np.less_equal,
-    lower=lambda t, x, y: x <= y,
-    onnx="LessOrEqual",
-    public=("less_equal", "math.less_equal"),
-)
+@_ordering(np.less_equal, lambda t, x, y: x <= y, "LessOrEqual")
 def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
     """Whether ``x <= y``, elementwise, with broadcasting.
 
@@ -115,14 +109,7 @@ def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=REAL,
-    result=bool_,
-    numpy=np.greater,
-    lower=lambda t, x, y: x > y,
-    onnx="Greater",
-    public=("greater", "math.greater"),
-)
+@_ordering(np.greater, lambda t, x, y: x > y, "Greater")
 def greater(x: Any, y: Any, name: str | None = None) -> Any:
     """Whether ``x > y``, elementwise, with broadcasting.
 
@@ -135,14 +122,7 @@ def greater(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=REAL,
-    result=bool_,
-    numpy=np.greater_equal,
-    lower=lambda t, x, y: x >= y,
-    onnx="GreaterOrEqual",
-    public=("greater_equal", "math.greater_equal"),
-)
+@_ordering(np.greater_equal, lambda t, x, y: x >= y, "GreaterOrEqual")
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
     """Whether ``x >= y``, elementwise, with broadcasting.
 
@@ -162,18 +142,18 @@ def _flags(*types: TensorType) -> TensorType:
     """The type rule of logical ops: bool inputs that broadcast."""
     for i, t in enumerate(types):
         if t.dtype is not bool_:
-            _raise_not_bool(i, t.dtype)
+            _raise_not_bool(i, t.dtype, "xy"[i])
     return TensorType(broadcast_types(*types), bool_)
 
 
-def _raise_not_bool(position: int, dtype: DType) -> None:
+def _raise_not_bool(position: int, dtype: DType, name: str) -> None:
     """Raises the error for an operand that isn't bool, in TensorFlow's words."""
     names = {"float32": "float", "float64": "double", "float16": "half"}
     raise ArgumentError(
         f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
         f"{names.get(dtype.name, dtype.name)} tensor",
         TypeError,
-        f"Input '{'xy'[position]}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
+        f"Input '{name}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
     )
 
 
@@ -181,14 +161,15 @@ def _flag_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     return like(x, bool_), like(y, bool_)
 
 
-@binary_op(
-    type=_flags,
-    domain=(bool_,),
-    numpy=np.logical_and,
-    lower=lambda t, x, y: t.both(x, y),
-    onnx="And",
-    public=("logical_and", "math.logical_and"),
-)
+def _logic(
+    declare: Callable[..., Any], ufunc: np.ufunc, lower: Callable[..., Any], onnx: str
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares an op on bools, public under its ufunc's name."""
+    public = (ufunc.__name__, f"math.{ufunc.__name__}")
+    return declare(type=_flags, domain=(bool_,), numpy=ufunc, lower=lower, onnx=onnx, public=public)  # type: ignore[no-any-return]
+
+
+@_logic(binary_op, np.logical_and, lambda t, x, y: t.both(x, y), "And")
 def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
     """``x and y`` of bool tensors, elementwise, with broadcasting.
 
@@ -204,14 +185,7 @@ def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
     return _flag_operands(x, y), {}
 
 
-@binary_op(
-    type=_flags,
-    domain=(bool_,),
-    numpy=np.logical_or,
-    lower=lambda t, x, y: t.either(x, y),
-    onnx="Or",
-    public=("logical_or", "math.logical_or"),
-)
+@_logic(binary_op, np.logical_or, lambda t, x, y: t.either(x, y), "Or")
 def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
     """``x or y`` of bool tensors, elementwise, with broadcasting.
 
@@ -224,14 +198,7 @@ def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
     return _flag_operands(x, y), {}
 
 
-@unary_op(
-    type=_flags,
-    domain=(bool_,),
-    numpy=np.logical_not,
-    lower=lambda t, x: t.negated(x),
-    onnx="Not",
-    public=("logical_not", "math.logical_not"),
-)
+@_logic(unary_op, np.logical_not, lambda t, x: t.negated(x), "Not")
 def logical_not(x: Any, name: str | None = None) -> Any:
     """``not x`` of a bool tensor, elementwise.
 
@@ -271,7 +238,7 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
 def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
     """Checks that the condition is bool, that both values have one dtype, and that all three broadcast."""
     if condition.dtype is not bool_:
-        _raise_condition(condition.dtype)
+        _raise_not_bool(0, condition.dtype, "condition")
     require_same_dtype((x, y), ("t", "e"))
     shape: tuple[Dim, ...] | None = ()
     for t in (condition, x, y):
@@ -284,17 +251,6 @@ def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorT
 def _show_select(*types: TensorType) -> str:
     condition, x, y = ("[" + ",".join(map(str, t.shape)) + "]" for t in types)
     return f"condition {condition}, then {x}, and else {y} must be broadcastable"
-
-
-def _raise_condition(dtype: DType) -> None:
-    """Raises the error for a condition that isn't bool, in TensorFlow's words."""
-    names = {"float32": "float", "float64": "double", "float16": "half"}
-    raise ArgumentError(
-        f"cannot compute {{op}} as input #0(zero-based) was expected to be a bool tensor but is a "
-        f"{names.get(dtype.name, dtype.name)} tensor",
-        TypeError,
-        f"Input 'condition' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
-    )
 
 
 _WORTH_BITS = 4096
@@ -377,8 +333,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if (x is None) != (y is None):
         raise ValueError("x and y must both be non-None or both be None.")
     if x is None:
-        from tvtf.ops.indexing import places
-
         flags = convert_to_tensor(condition)
         if not flags.ndim:
             raise ArgumentValueError("WhereOp : Unhandled input dimensions: 0")

@@ -10,11 +10,13 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.primitive import defer_unknown_rank, export
-from tvtf.core.shape import Dim, brackets, is_dim, same_shape
+from tvtf.core.shape import Dim, brackets, same_shape
 from tvtf.core.specialization import unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
+from tvtf.ops.indexing import boolean_mask, without_rows
 from tvtf.ops.operands import attributes, integers
 from tvtf.ops.rules import bind, is_computed, static_dims, static_value
 
@@ -38,7 +40,7 @@ class Taken(NamedTuple):
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
     if is_mask(key):
-        return bind_mask(x, key)
+        return boolean_mask(x, key)
     try:
         return _apply(*_cut(x, key))
     except ArgumentError as refusal:
@@ -71,8 +73,6 @@ def _rows_between(x: Tensor, bounds: builtins.slice, axis: int) -> Tensor:
 
     Bounds are clamped as Python does for the sign of the step, which is known only at run time.
     """
-    from tvtf.ops.indexing import without_rows
-
     zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
     step = one if bounds.step is None else _wide(bounds.step)
@@ -106,12 +106,6 @@ def _place(bound: Any, extent: Tensor) -> Tensor:
 def is_mask(key: Any) -> bool:
     kind = getattr(key, "dtype", None)
     return kind is not None and (kind == "bool" if not isinstance(key, np.ndarray) else kind == np.bool_)
-
-
-def bind_mask(x: Tensor, mask: Any) -> Tensor:
-    from tvtf.ops.indexing import boolean_mask
-
-    return boolean_mask(x, mask)
 
 
 def _entry(key: Any) -> Any:

@@ -16,6 +16,7 @@ from tvtf.core.shape import Dim, TensorType, size_of
 from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import FLOATING, as_dtype, float16, float32
+from tvtf.ops.aggregate import reduce_std
 from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast, saturate_cast
 from tvtf.ops.computed_arguments import computed
@@ -276,8 +277,6 @@ def per_image_standardization(image: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/per_image_standardization
     """
-    from tvtf.ops.aggregate import reduce_std
-
     x = cast(convert_to_tensor(image), float32)
     _require_image(x)
     axes, pixels = [-1, -2, -3], scalar_of(size_of(x._type.shape[-3:]))

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.primitive import Sample, export, hooks, primitive, table
+from tvtf.core.primitive import Sample, export, primitive, table
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
 from tvtf.dtypes import FLOATING, int32, int64
+from tvtf.ops.broadcast_dims import broadcast_operands
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import in_range
 from tvtf.ops.rules import bind, draw, kernel, ones_like, require_dtype, require_same_dtype, static_int, stretch
@@ -178,7 +179,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
         require_front(x, "SoftmaxCrossEntropyWithLogits")
     y = convert_to_tensor(labels, dtype_hint=x.dtype)
     y = y if y.dtype is x.dtype else table["cast"](y, x.dtype)
-    x, y = hooks.broadcast_operands((_axis_last(x, axis), _axis_last(y, axis)))
+    x, y = broadcast_operands((_axis_last(x, axis), _axis_last(y, axis)))
     shape = broadcast_shapes(x._type.shape, y._type.shape)
     if shape is not None:
         if not same_shape(shape[:-1], x._type.shape[:-1]):

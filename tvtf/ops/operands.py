@@ -10,9 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.shape import TensorShape, is_dim, show_shape
+from tvtf.core.shape import TensorShape, show_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
+from tvtf.core.v1_dimension import is_dim
 from tvtf.dtypes import DType, as_dtype, int32, int64, type_name
 from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, not_among, require_dtype, static_int
 

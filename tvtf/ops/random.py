@@ -490,17 +490,7 @@ def stateless_truncated_normal(
 ) -> Tensor:
     """Normal random numbers within two standard deviations, as a function of the seed.
 
-    TensorFlow's own but for rounding.
-
-    Args:
-      shape: the result's shape; may hold scalars computed from shapes.
-      seed: int32 or int64 of shape (2,).
-      mean: tensor that broadcasts with ``shape``.
-      stddev: tensor that broadcasts with ``shape``.
-      dtype: float16, bfloat16, float32 or float64.
-
-    Returns:
-      A tensor of ``shape`` and ``dtype``.
+    TensorFlow's own but for rounding. The arguments are those of `tf.random.stateless_normal`.
 
     >>> import tvtf as tf
     >>> bool(abs(tf.random.stateless_truncated_normal([99], seed=[1, 2]).numpy()).max() < 2)

@@ -21,7 +21,7 @@ from tvtf.core.shape import Dim, TensorType, brackets
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64
 from tvtf.ops import philox
-from tvtf.ops.broadcast_dims import met
+from tvtf.ops.broadcast_dims import broadcast_operands
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, named, one_of
@@ -178,7 +178,7 @@ def gamma_parameters(alpha: Any, beta: Any, dtype: Any) -> tuple[Tensor, Tensor]
     """Returns ``alpha`` broadcast to the shape of both, and ``beta``."""
     kind = as_dtype(dtype)
     a, b = convert_to_tensor(alpha, kind), convert_to_tensor(1 if beta is None else beta, kind)
-    equal = [x._type for x in met([a, b])]
+    equal = [x._type for x in broadcast_operands([a, b])]
     return bind.broadcast_to(a, shape=broadcast_types(*equal)), b
 
 

@@ -273,13 +273,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
     """The smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
 
-    Args:
-      input_tensor: real tensor.
-      axis: int or ints in [-rank, rank), or None for all.
-      keepdims: keep reduced axes with size 1.
-
-    Returns:
-      A tensor of the same dtype.
+    The arguments are those of `tf.reduce_max`.
 
     >>> import tvtf as tf
     >>> tf.reduce_min([[1, 2], [3, 4]], axis=1).numpy()
@@ -321,15 +315,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     ),
 )
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Product over axes; 1 where there are no elements.
-
-    Args:
-      input_tensor: numeric tensor.
-      axis: int or ints in [-rank, rank), or None for all.
-      keepdims: keep reduced axes with size 1.
-
-    Returns:
-      A tensor of the same dtype.
+    """Product over axes; 1 where there are no elements. The arguments are those of `tf.reduce_sum`.
 
     >>> import tvtf as tf
     >>> tf.reduce_prod([[1, 2], [3, 4]], axis=1).numpy()

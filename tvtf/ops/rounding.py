@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tvtf.core.primitive import export
+from tvtf.core.primitive import Primitive, export
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.elementwise import tensor_of, unary_op
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=np.floor,
-    lower=lambda t, x: t.floor(x),
-    vjp=lambda ct, y, x: None,
-    onnx="Floor",
-    gradient=False,
-    public=("floor", "math.floor"),
-)
+def _rounding(
+    ufunc: np.ufunc, lower: Callable[..., Any], **columns: Any
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    return unary_op(domain=FLOATING, numpy=ufunc, lower=lower, vjp=lambda ct, y, x: None, gradient=False, **columns)
+
+
+@_rounding(np.floor, lambda t, x: t.floor(x), onnx="Floor", public=("floor", "math.floor"))
 def floor(x: Any, name: str | None = None) -> Any:
     """The largest whole number that is not larger, elementwise.
 
@@ -33,15 +32,7 @@ def floor(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=np.ceil,
-    lower=lambda t, x: t.ceil(x),
-    vjp=lambda ct, y, x: None,
-    onnx="Ceil",
-    gradient=False,
-    public=("math.ceil",),
-)
+@_rounding(np.ceil, lambda t, x: t.ceil(x), onnx="Ceil", public=("math.ceil",))
 def ceil(x: Any, name: str | None = None) -> Any:
     """The smallest whole number that is not smaller, elementwise.
 
@@ -54,16 +45,7 @@ def ceil(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    tf_name="Rint",
-    numpy=np.rint,
-    lower=lambda t, x: t.nearbyint(x),
-    vjp=lambda ct, y, x: None,
-    onnx="Round",
-    gradient=False,
-    public=("math.rint",),
-)
+@_rounding(np.rint, lambda t, x: t.nearbyint(x), onnx="Round", public=("math.rint",))
 def rint(x: Any, name: str | None = None) -> Any:
     """The nearest whole number, elementwise; a half goes to the even one.
 

@@ -17,7 +17,6 @@ from tvtf.core.shape import (
     TensorType,
     broadcast_shapes,
     fresh_dim,
-    is_dim,
     is_static_shape,
     same_dim,
     same_shape,
@@ -26,7 +25,7 @@ from tvtf.core.shape import (
 from tvtf.core.specialization import UnknownRank, of_any_rank, unknown_rank, unknown_size
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 from tvtf.core.thread_state import state
-from tvtf.core.v1_dimension import Dimension
+from tvtf.core.v1_dimension import Dimension, is_dim
 from tvtf.dtypes import DType, from_array, int32, int64, type_name
 
 # -- binding by name: rules of any family may use primitives of any other

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.primitive import Primitive, Sample, export, primitive
 from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
@@ -155,18 +155,25 @@ def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
     return scattered if wide is dtype else e.cast(scattered, dtype)
 
 
-@primitive(
-    name="unsorted_segment_sum",
-    type=_segment_type,
-    numpy=segment_numpy(np.add, lambda t: 0),
-    lower=kernel("indexing.segment_sum"),
-    vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None),
-    batch=segment_batch("unsorted_segment_sum"),
-    onnx=_segment_nodes("add", lambda _: 0),
-    guard=segment_guard,
-    samples=segment_samples,
-    public=("math.unsorted_segment_sum",),
-)
+def _segment_op(
+    kind: str, ufunc: np.ufunc, empty: Callable[[np.dtype], Any], mode: str, **columns: Any
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares ``math.unsorted_segment_{kind}``; ``empty`` is a segment's result without elements, ``mode`` ONNX's name."""
+    name = f"unsorted_segment_{kind}"
+    columns = {"type": _segment_type, "samples": segment_samples, **columns}
+    return primitive(
+        name=name,
+        numpy=segment_numpy(ufunc, empty),
+        lower=kernel(f"indexing.segment_{kind}"),
+        batch=segment_batch(name),
+        onnx=_segment_nodes(mode, empty),
+        guard=segment_guard,
+        public=(f"math.{name}",),
+        **columns,
+    )
+
+
+@_segment_op("sum", np.add, lambda t: 0, "add", vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None))
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """The sum of the slices of ``data`` that have the same id; negative ids are left out.
 
@@ -221,17 +228,8 @@ def _extreme_samples() -> list[Sample]:
     ]
 
 
-@primitive(
-    name="unsorted_segment_max",
-    type=_real_segment_type,
-    numpy=segment_numpy(np.maximum, lowest_finite),
-    lower=kernel("indexing.segment_max"),
-    vjp=_extreme_vjp,
-    batch=segment_batch("unsorted_segment_max"),
-    onnx=_segment_nodes("max", lowest_finite),
-    guard=segment_guard,
-    samples=_extreme_samples,
-    public=("math.unsorted_segment_max",),
+@_segment_op(
+    "max", np.maximum, lowest_finite, "max", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """The largest of the slices of ``data`` that have the same id; the lowest number where there are none.
@@ -248,17 +246,8 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     return segment_front(data, segment_ids, num_segments)
 
 
-@primitive(
-    name="unsorted_segment_min",
-    type=_real_segment_type,
-    numpy=segment_numpy(np.minimum, highest_finite),
-    lower=kernel("indexing.segment_min"),
-    vjp=_extreme_vjp,
-    batch=segment_batch("unsorted_segment_min"),
-    onnx=_segment_nodes("min", highest_finite),
-    guard=segment_guard,
-    samples=_extreme_samples,
-    public=("math.unsorted_segment_min",),
+@_segment_op(
+    "min", np.minimum, highest_finite, "min", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """The smallest of the slices of ``data`` that have the same id; the highest number where there are none.
@@ -291,18 +280,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     return bind.multiply(gathered(ct, ids), bind.select(others_nonzero, product_of_others, zero)), None
 
 
-@primitive(
-    name="unsorted_segment_prod",
-    type=_segment_type,
-    numpy=segment_numpy(np.multiply, lambda t: 1),
-    lower=kernel("indexing.segment_prod"),
-    vjp=_prod_vjp,
-    batch=segment_batch("unsorted_segment_prod"),
-    onnx=_segment_nodes("mul", lambda t: 1),
-    guard=segment_guard,
-    samples=segment_samples,
-    public=("math.unsorted_segment_prod",),
-)
+@_segment_op("prod", np.multiply, lambda t: 1, "mul", vjp=_prod_vjp)
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
     """The product of the slices of ``data`` that have the same id; one where there are none.
 
@@ -449,18 +427,26 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
     return (x, places, new), {}
 
 
-@primitive(
-    name="tensor_scatter_add",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.add),
-    lower=kernel("indexing.scatter_add"),
-    batch=_scatter_batch("tensor_scatter_add"),
-    vjp=lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)),
-    onnx=_scatter_nodes("add"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(NUMERIC),
-    public=("tensor_scatter_nd_add",),
-)
+def _scatter_op(
+    kind: str, ufunc: np.ufunc, domain: Sequence[DType], vjp: Callable[..., Any]
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares ``tensor_scatter_nd_{kind}``, which combines old and new elements by ``ufunc``."""
+    name = f"tensor_scatter_{kind}"
+    return primitive(
+        name=name,
+        type=_scatter_type,
+        numpy=_scatter_numpy(ufunc),
+        lower=kernel(f"indexing.scatter_{kind}"),
+        batch=_scatter_batch(name),
+        vjp=vjp,
+        onnx=_scatter_nodes(kind),
+        guard=_scatter_guard,
+        samples=_scatter_samples(domain),
+        public=(f"tensor_scatter_nd_{kind}",),
+    )
+
+
+@_scatter_op("add", np.add, NUMERIC, lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)))
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
@@ -502,18 +488,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
     return bind.multiply(shared, old), None, bind.multiply(bind.gather_nd(shared, indices), new)
 
 
-@primitive(
-    name="tensor_scatter_max",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.maximum),
-    lower=kernel("indexing.scatter_max"),
-    batch=_scatter_batch("tensor_scatter_max"),
-    vjp=_scatter_extreme_vjp,
-    onnx=_scatter_nodes("max"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(REAL),
-    public=("tensor_scatter_nd_max",),
-)
+@_scatter_op("max", np.maximum, REAL, _scatter_extreme_vjp)
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
@@ -528,18 +503,7 @@ def tensor_scatter_nd_max(
     return _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterMax")
 
 
-@primitive(
-    name="tensor_scatter_min",
-    type=_scatter_type,
-    numpy=_scatter_numpy(np.minimum),
-    lower=kernel("indexing.scatter_min"),
-    batch=_scatter_batch("tensor_scatter_min"),
-    vjp=_scatter_extreme_vjp,
-    onnx=_scatter_nodes("min"),
-    guard=_scatter_guard,
-    samples=_scatter_samples(REAL),
-    public=("tensor_scatter_nd_min",),
-)
+@_scatter_op("min", np.minimum, REAL, _scatter_extreme_vjp)
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:

@@ -14,6 +14,7 @@ from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, size_of
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import REAL, DType, as_dtype, int16, int32, int64
 from tvtf.errors import InvalidArgumentError
+from tvtf.ops.dims import proves, scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
 from tvtf.ops.operands import attributes, one_of
@@ -229,8 +230,6 @@ def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tens
 
 
 def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, str]]:
-    from tvtf.ops.dims import proves, scalar_of
-
     extent = x._type.shape[-1]
     if proves(extent >= k, extent, k):
         return []

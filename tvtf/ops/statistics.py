@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.core.primitive import export, public_names
-from tvtf.core.shape import is_dim, size_of
+from tvtf.core.shape import size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.v1_dimension import is_dim
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of

@@ -20,9 +20,10 @@ from typing import Any
 
 import tvtf
 from tvtf import private
+from tvtf.api import namespaces
 from tvtf.api.namespaces import has_keras
 from tvtf.api.namespaces import install as _install
-from tvtf.core.primitive import export, hooks, public_names
+from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor import EagerTensor, SymbolicTensor
 from tvtf.public import keras_choice, tensorflow_view
 from tvtf.public.tensorflow_view import View
@@ -123,7 +124,7 @@ def as_tensorflow() -> ModuleType:
         )
     tensorflow_view.add(private.names(), private.BEHIND)
     sys.meta_path.insert(0, _Finder())
-    hooks.declared = _rename
+    namespaces.on_install.append(_rename)
     _rename([*vars(tvtf).values(), *public_names().values(), EagerTensor, SymbolicTensor])
     return import_module(TENSORFLOW)
 

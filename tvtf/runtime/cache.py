@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tvtf import core, ir, ops, passes
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.function_digest import digest_of, foreign_kernels
 from tvtf.runtime.store import stored
+from tvtf.version import __version__
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 """Executables in use, by key; weak references, so that dropping a function's traces unloads their code."""
@@ -41,7 +43,6 @@ def key_of(mod: Any, target: Any, *more: str) -> str:
     import tvm
 
     from tvtf.passes.schedule.tuned_choices import describe
-    from tvtf.version import __version__
 
     structure = tvm.ir.save_json(mod)
     kernels = digest_of(foreign_kernels(structure))
@@ -64,8 +65,6 @@ _digest: list[str] = []
 def sources_digest() -> str:
     """Returns a digest of tvtf's source files, so that code compiled by another version of the compiler is not used."""
     if not _digest:
-        from tvtf import core, ir, ops, passes
-
         roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]
         files = sorted(f for root in roots for f in root.rglob("*.py"))
         stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]

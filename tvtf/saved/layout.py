@@ -63,14 +63,6 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
     return data, base
 
 
-def current(folder: str | os.PathLike[str]) -> Any:
-    """Returns the unchecked description in a folder; None if it is missing or can't be parsed."""
-    try:
-        return parse((Path(folder) / FILE).read_bytes(), FILE)
-    except (OSError, SavedModuleError):
-        return None
-
-
 def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
     """Returns the content of an extra file of a saved model; None if it has no file of this name.
 

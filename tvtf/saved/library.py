@@ -28,12 +28,14 @@ from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.variable_lock import Lock
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.frontend.function.runtime_errors import raised_by
+from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
 from tvtf.runtime import finalize
 from tvtf.runtime.loading import load_library
+from tvtf.runtime.target import cuda_target, host_target
 from tvtf.saved.description import Description, parse
 
 if TYPE_CHECKING:
-    from tvtf.saved.function import SavedFunction
+    from tvtf.saved.saved_function import SavedFunction
 
 MARK = b"tvtf-library 2\n"
 LENGTH_BYTES, DIGEST_BYTES = 8, 32
@@ -58,9 +60,7 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
       UnimplementedError: an op has no native kernel.
       OSError: the file can't be written.
     """
-    from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
     from tvtf.passes.pipeline import compile_module
-    from tvtf.runtime.target import cuda_target, host_target
 
     target = cuda_target(gpu) if gpu else host_target()
     place = Path(path)

@@ -15,11 +15,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from tvtf.fileio import atomic_file
 from tvtf.fileio.folder_locks import locked
+from tvtf.fileio.saved_module_error import SavedModuleError
+from tvtf.saved.description import parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,10 +63,11 @@ class Swap:
         return os.path.join(self.folder, *PurePosixPath(name).parts)
 
     def _current(self) -> object:
-        """Returns the description that the folder holds now."""
-        from tvtf.saved.layout import current  # which imports this module's names
-
-        return current(self.folder)
+        """Returns the unchecked description that the folder holds now; None if it is missing or can't be parsed."""
+        try:
+            return parse((Path(self.folder) / self.description).read_bytes(), self.description)
+        except (OSError, SavedModuleError):
+            return None
 
     def commit(self, names: Sequence[str], stale: Iterable[str] = ()) -> None:
         """Makes the written model the valid one; when this returns, it survives a power failure.

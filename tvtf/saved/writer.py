@@ -17,9 +17,10 @@ from tvtf.fileio import atomic_file
 from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import TableRead
-from tvtf.saved import layout, objects, program
+from tvtf.saved import layout, library, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
+from tvtf.saved.saved_function import SavedFunction
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.saved.swap import Swap
 from tvtf.state.autotrackable import AutoTrackable
@@ -268,15 +269,12 @@ class _Writer:
         """Compiles the signatures for each target, and returns the libraries by file name."""
         if not targets:
             return {}
-        from tvtf.saved.function import of_signature
-        from tvtf.saved.library import write
-
         libraries: dict[str, bytes] = {}
         with tempfile.TemporaryDirectory() as folder:
             for name, signature in self.view.signatures.items():
                 for target in targets:
                     path = Path(folder) / "lib.so"
-                    write(of_signature(signature), path, None if target == "cpu" else target)
+                    library.write(SavedFunction(signature), path, None if target == "cpu" else target)
                     libraries[f"{layout.COMPILED}/{name}.{target}.so"] = path.read_bytes()
         return libraries
 

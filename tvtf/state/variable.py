@@ -114,7 +114,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
                 "`variable_def`. You provided neither."
             )
         self.synchronization, self.aggregation = checked_options(name, synchronization, aggregation, constraint)
-        hooks.variable_created(self)
+        hooks.variables.check_creation(self)
         array = _initial_array(initial_value, dtype)
         self._static_shape = None if shape is None else as_shape(shape)
         if self._static_shape is not None and not self._static_shape.is_compatible_with(array.shape):
@@ -258,7 +258,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """
         tensor = self._checked_value(value)
         if state.trace is not None:
-            return hooks.traced_assign(self, tensor, read_value)
+            return hooks.variables.assign(self, tensor, read_value)
         self._store(tensor.eager_array())
         return UnreadVariable(self) if read_value else None
 
@@ -494,7 +494,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
         value = initial_value() if callable(initial_value) else initial_value
         tensor = convert_to_tensor(value, dtype=dtype)
         if isinstance(tensor, SymbolicTensor) and trace is not None:
-            tensor = hooks.value_in_this_call(trace, tensor)
+            tensor = hooks.variables.initial_value(trace, tensor)
     finally:
         state.trace = trace
     return aligned_array.copied(tensor.eager_array())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -267,8 +269,6 @@ def print_tensor(
     limit = 3 if summarize is None else summarize
 
     def show(*arrays: Any) -> list[Any]:
-        import sys
-
         if next(count, None) is not None:
             sys.stderr.write((message or "") + "".join(f"[{_first_elements(a, limit)}]" for a in arrays) + "\n")
         return []
@@ -283,8 +283,6 @@ def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
 
     def run(*arrays: Any) -> Any:
         show(*arrays)
-        import numpy as np
-
         return np.array(True)
 
     return function(run, tensors, TensorSpec([], as_dtype("bool")))
@@ -351,17 +349,11 @@ def string_split(
     else:
         texts = convert_to_tensor(source)
         for char in delimiters[1:]:
-            texts = tf_("strings.regex_replace")(texts, _escaped(char), delimiters[0])
+            texts = tf_("strings.regex_replace")(texts, re.escape(char), delimiters[0])
         words = tf_("strings.split")(texts, delimiters[:1]) if delimiters else tf_("strings.bytes_split")(texts)
         if skip_empty:
             words = tf_("ragged.boolean_mask")(words, tf_("math.not_equal")(words, ""))
     return words if result_type == "RaggedTensor" else words.to_sparse()
-
-
-def _escaped(char: str) -> str:
-    import re
-
-    return re.escape(char)
 
 
 @v1("strings.split")
@@ -496,21 +488,6 @@ def batch_gather(params: Any, indices: Any, name: Any = None) -> Any:
     """Works as ``tf.gather`` with the batch dims of the indices."""
     indices = convert_to_tensor(indices)
     return tf_("gather")(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1)
-
-
-@v1("hessians")
-def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
-    """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
-    from tvtf.v1.names import gradients
-
-    matrices = []
-    for x in xs if isinstance(xs, (list, tuple)) else [xs]:
-        first = gradients(ys, [x])[0]
-        shape = x.shape.as_list()
-        flat = tf_("reshape")(first, [-1])
-        rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
-        matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
-    return matrices
 
 
 @v1("sparse_matmul")

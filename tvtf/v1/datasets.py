@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import tvtf
 from tvtf.core import nest
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import TensorShape
@@ -24,9 +25,9 @@ from tvtf.data.base import Dataset
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, OutOfRangeError
 from tvtf.frontend.host.python_call import numpy_function, py_function
+from tvtf.v1.default_session import running
 from tvtf.v1.graph import GraphTrace, Operation, current_graph
 from tvtf.v1.registry import v1
-from tvtf.v1.session import running
 
 _Given = Mapping[Any, Any]
 """The values of the graph's tensors from which a pipeline is built, by identity."""
@@ -167,8 +168,6 @@ def _deferring(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _declare(path: str) -> None:
-    import tvtf
-
     target: Any = tvtf
     for name in path.split("."):
         target = getattr(target, name)

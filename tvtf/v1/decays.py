@@ -8,9 +8,10 @@ from typing import Any
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.v1.graph import GraphTrace, Operation, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys, Variable, get_variable, global_variables, trainable_variables
+from tvtf.v1.variables import Variable, get_variable, global_variables, trainable_variables
 
 
 def _declare_rate(name: str, rate: Any) -> None:

@@ -30,6 +30,8 @@ from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
 from tvtf.state.module import current_scope
 from tvtf.state.seeds import seeds
 from tvtf.state.variable import ReadVariable, Variable
+from tvtf.v1.default_session import current
+from tvtf.v1.graph_variable import variable_of_graph
 
 _numbers = itertools.count()
 
@@ -66,8 +68,10 @@ class Operation(AnyOperation):
         effects: Sequence[Effect] = (),
         outputs: Sequence[Any] = (),
         inputs: Sequence[Any] = (),
+        is_unique: bool = False,
     ) -> None:
-        self.type, self.name, self.graph = kind, graph.unique_name(name or kind), graph
+        self.type, self.graph = kind, graph
+        self.name = name if name and is_unique else graph.unique_name(name or kind)
         self._effects = (*graph.trace.required, *effects)
         self.outputs, self.inputs = list(outputs), list(inputs)
         self.control_inputs: list[Any] = []
@@ -96,8 +100,6 @@ class Operation(AnyOperation):
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Runs the op in a session, by default the current one."""
-        from tvtf.v1.session import current
-
         (session or current("Cannot execute operation using `run()`")).run(self, feed_dict)
 
 
@@ -146,9 +148,7 @@ class GraphTrace(Trace):
 
     def make_variable(self, *args: Any, **kwargs: Any) -> Any:
         """Creates the graph's variable for ``tf.Variable``; its initializer assigns the initial value."""
-        from tvtf.v1.variables import variable_of_graph  # which imports this module
-
-        return variable_of_graph(*args, **kwargs)
+        return variable_of_graph(self.graph, *args, **kwargs)
 
     # -- names
 
@@ -198,8 +198,6 @@ class GraphTrace(Trace):
         return self.graph.operations[self.names[tensor._var].partition(":")[0]]
 
     def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
-        from tvtf.v1.session import current
-
         return (session or current("Cannot evaluate tensor using `eval()`")).run(tensor, feed_dict)
 
     def emit(self, prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
@@ -631,6 +629,11 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
         self.placeholders[tensor._var] = tensor
         Operation("Placeholder", base_name, self, outputs=[tensor])
         return tensor
+
+    def add_variable(self, variable: Variable, initial_value: SymbolicTensor, name: str) -> None:
+        """Adds a variable, and an op of its name, which must be unique."""
+        Operation("VarHandleOp", name, self, is_unique=True)
+        self.variables[id(variable)] = variable, initial_value
 
     def initializer(self, variables: Sequence[Variable], name: str) -> Operation:
         """Returns an op that assigns the variables' initial values."""

@@ -22,9 +22,10 @@ from tvtf.fileio.tfrecord import TFRecordOptions, records_of
 from tvtf.frontend.host.python_call import numpy_function
 from tvtf.frontend.host.queue import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from tvtf.v1.graph import current_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import v1
 from tvtf.v1.supervision import QueueRunner, add_queue_runner
-from tvtf.v1.variables import GraphKeys, Variable
+from tvtf.v1.variables import Variable
 
 
 def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.v1.graph import get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys
 
 
 @v1("losses.Reduction")

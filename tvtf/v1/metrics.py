@@ -9,9 +9,10 @@ from typing import Any
 
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.v1.graph import current_graph, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys, Variable, variable_scope
+from tvtf.v1.variables import Variable, variable_scope
 
 
 def _floats(x: Any) -> Tensor:

@@ -9,12 +9,12 @@ from typing import Any
 
 from tvtf.core import nest
 from tvtf.core.primitive import public_names
-from tvtf.core.shape import as_shape
+from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
-from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_value
+from tvtf.core.v1_dimension import Dimension, dimension_value
 from tvtf.dtypes import as_dtype
 from tvtf.fileio.protobuf import parsed
 from tvtf.fileio.tfrecord import records_of
@@ -25,6 +25,7 @@ from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.state.module import name_scope as _name_scope
 from tvtf.v1 import logging
+from tvtf.v1.default_session import get_default_session
 from tvtf.v1.graph import (
     Graph,
     GraphTrace,
@@ -34,8 +35,8 @@ from tvtf.v1.graph import (
     get_default_graph,
     reset_default_graph,
 )
-from tvtf.v1.registry import names, v1
-from tvtf.v1.session import InteractiveSession, Session, get_default_session
+from tvtf.v1.registry import names, tf_, v1
+from tvtf.v1.session import InteractiveSession, Session
 
 
 @v1("placeholder")
@@ -175,6 +176,19 @@ def gradients(
     return [public_names()["zeros_like"](x) if g is None and zeros else g for g, x in zip(found, sources)]
 
 
+@v1("hessians")
+def hessians(ys: Any, xs: Any, name: str = "hessians", **_: Any) -> list[Any]:
+    """Returns the Hessian matrices of the sum of ``ys`` with respect to each of ``xs``."""
+    matrices = []
+    for x in xs if isinstance(xs, (list, tuple)) else [xs]:
+        first = gradients(ys, [x])[0]
+        shape = x.shape.as_list()
+        flat = tf_("reshape")(first, [-1])
+        rows = [gradients(flat[i], [x])[0] for i in range(flat.shape[0])]
+        matrices.append(tf_("reshape")(tf_("stack")(rows), [*shape, *shape]))
+    return matrices
+
+
 @v1("train.summary_iterator")
 def summary_iterator(path: str) -> Iterator[Any]:
     """Yields the events in an event file, as TensorBoard reads them.
@@ -260,6 +274,18 @@ def enable_tensor_equality() -> None:
 def disable_tensor_equality() -> None:
     """``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
     equality.by_identity = True
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Returns a dim of a shape; unknown where the rank is.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)
+    Dimension(None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_at_index
+    """
+    return Dimension(None) if shape.rank is None else Dimension(shape[index])
 
 
 names |= {

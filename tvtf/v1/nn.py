@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tvtf.core.tensor import convert_to_tensor, static_value
 from tvtf.images.glimpse import glimpse
 from tvtf.v1.arguments import renamed
@@ -249,8 +251,6 @@ def _sampled(images: Any, size: list[int], name: str, align_corners: bool, half_
 
 def _resize_axis(images: Any, axis: int, new_size: int, name: str, align_corners: bool, half: bool) -> Any:
     """Interpolates images along one axis."""
-    import numpy as np
-
     old_size = images.shape.as_list()[axis]
     scale = (old_size - 1) / (new_size - 1) if align_corners and new_size > 1 else old_size / new_size
     coordinates = np.float32(scale) * (np.arange(new_size, dtype="float32") + np.float32(0.5 if half else 0))

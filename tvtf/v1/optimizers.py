@@ -16,9 +16,10 @@ from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.v1.graph import GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys, Variable, trainable_variables
+from tvtf.v1.variables import Variable, trainable_variables
 
 
 def _graph_trace() -> GraphTrace | None:

@@ -16,8 +16,8 @@ from tvtf.train import bundle
 from tvtf.train.checkpoint_state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
 from tvtf.train.reader import load_checkpoint
 from tvtf.v1.graph import GraphTrace, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys, value_in
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphKeys, value_in
 
 _graphs: dict[str, Any] = {}
 """By path of a ``.meta`` file: the graph for which this process wrote it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,44 +29,8 @@ from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.analysis.dead_code import makers_for, makers_of_dims
 from tvtf.state.variable import Variable
 from tvtf.v1.composites import fetched
+from tvtf.v1.default_session import defaults
 from tvtf.v1.graph import Effect, Graph, get_default_graph
-
-
-class _Defaults(threading.local):
-    """The thread's default sessions, the innermost last."""
-
-    def __init__(self) -> None:
-        self.sessions: list[Session] = []
-        self.running: list[Session] = []
-
-
-_defaults = _Defaults()
-
-
-def get_default_session() -> Session | None:
-    """Returns the session whose ``with`` block is active, or None."""
-    return _defaults.sessions[-1] if _defaults.sessions else None
-
-
-def current(cannot: str) -> Session:
-    """Returns the session whose ``with`` block is active.
-
-    Raises:
-      ValueError: there is no session; the text starts with ``cannot``.
-    """
-    session = get_default_session()
-    if session is None:
-        how, colon = ("eval", "") if "eval" in cannot else ("run", ":")
-        raise ValueError(
-            f"{cannot}: No default session is registered. Use `with sess.as_default(){colon}` or pass an explicit session to "
-            f"`{how}(session=sess)`"
-        )
-    return session
-
-
-def running() -> Session:
-    """Returns the session that runs in this thread."""
-    return _defaults.running[-1]
 
 
 class _Part:
@@ -252,11 +215,11 @@ class Session:
     @contextmanager
     def as_default(self) -> Iterator[Session]:
         """Makes this the default session in the ``with`` block, without closing it at the end."""
-        _defaults.sessions.append(self)
+        defaults.sessions.append(self)
         try:
             yield self
         finally:
-            _defaults.sessions.remove(self)
+            defaults.sessions.remove(self)
 
     def close(self) -> None:
         """Closes the session, which can't run anything afterwards."""
@@ -284,12 +247,12 @@ class Session:
             raise RuntimeError("Attempted to use a closed Session.")
         outer, tapes = state.trace, state.tapes
         state.trace, state.tapes = None, []
-        _defaults.running.append(self)
+        defaults.running.append(self)
         try:
             fed = [pair for key, value in (feed_dict or {}).items() for pair in self._fed_pairs(key, value)]
             return self._run(fetches, {t._var: t for t, _ in fed}, {t._var: value for t, value in fed})
         finally:
-            _defaults.running.pop()
+            defaults.running.pop()
             state.trace, state.tapes = outer, tapes
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:

@@ -18,8 +18,8 @@ from tvtf.core.tensorboard_protos import proto
 from tvtf.dtypes import string
 from tvtf.frontend.host.python_call import numpy_function
 from tvtf.v1.graph import current_graph, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import Made, names, v1
-from tvtf.v1.variables import GraphKeys
 
 
 def _messages() -> Any:

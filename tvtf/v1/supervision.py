@@ -14,17 +14,14 @@ from tvtf.fileio.atomic_file import named_failures
 from tvtf.train.checkpoint_state import latest_checkpoint
 from tvtf.train.coordinator import Coordinator
 from tvtf.v1.decays import get_global_step
+from tvtf.v1.default_session import get_default_session
 from tvtf.v1.graph import get_default_graph
+from tvtf.v1.graph_variable import GraphKeys
 from tvtf.v1.registry import v1
 from tvtf.v1.saver import Saver
-from tvtf.v1.session import Session, get_default_session
+from tvtf.v1.session import Session
 from tvtf.v1.summaries import FileWriter, merge_all
-from tvtf.v1.variables import (
-    GraphKeys,
-    global_variables,
-    global_variables_initializer,
-    local_variables_initializer,
-)
+from tvtf.v1.variables import global_variables, global_variables_initializer, local_variables_initializer
 
 
 @v1("train.QueueRunner", "train.queue_runner.QueueRunner")

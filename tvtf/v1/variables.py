@@ -2,136 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
 
 from tvtf.core.primitive import public_names
-from tvtf.core.shape import TensorShape, as_shape
-from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
-from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.dtypes import as_dtype, string
+from tvtf.dtypes import as_dtype
 from tvtf.errors import FailedPreconditionError
-from tvtf.frontend.host.python_call import numpy_function
-from tvtf.state.trackable import TensorSpecs
-from tvtf.state.variable import ResourceVariable
 from tvtf.state.variable import Variable as _Variable
-from tvtf.state.variable_options import checked_options
-from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.default_session import running
+from tvtf.v1.graph import Graph, GraphTrace, current_graph, get_default_graph
+from tvtf.v1.graph_variable import GraphKeys, computed_when_run, create, new_variable
 from tvtf.v1.initializers import GlorotUniform
 from tvtf.v1.registry import v1
-from tvtf.v1.session import current, running
-
-
-@v1("GraphKeys")
-class GraphKeys:
-    """The names of TensorFlow 1's collections.
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/GraphKeys
-    """
-
-    GLOBAL_VARIABLES = VARIABLES = "variables"
-    LOCAL_VARIABLES = "local_variables"
-    METRIC_VARIABLES = "metric_variables"
-    MODEL_VARIABLES = "model_variables"
-    TRAINABLE_VARIABLES = "trainable_variables"
-    SUMMARIES = "summaries"
-    QUEUE_RUNNERS = "queue_runners"
-    TABLE_INITIALIZERS = "table_initializer"
-    ASSET_FILEPATHS = "asset_filepaths"
-    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
-    REGULARIZATION_LOSSES = "regularization_losses"
-    CONCATENATED_VARIABLES = "concatenated_variables"
-    SAVERS = "savers"
-    WEIGHTS = "weights"
-    BIASES = "biases"
-    ACTIVATIONS = "activations"
-    UPDATE_OPS = "update_ops"
-    LOSSES = "losses"
-    SAVEABLE_OBJECTS = "saveable_objects"
-    RESOURCES = "resources"
-    LOCAL_RESOURCES = "local_resources"
-    INIT_OP = "init_op"
-    LOCAL_INIT_OP = "local_init_op"
-    READY_OP = "ready_op"
-    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
-    SUMMARY_OP = "summary_op"
-    GLOBAL_STEP = "global_step"
-    EVAL_STEP = "eval_step"
-    TRAIN_OP = "train_op"
-    COND_CONTEXT = "cond_context"
-    WHILE_CONTEXT = "while_context"
-
-
-class GraphVariable(ResourceVariable):
-    """A variable of a graph, whose value each session has separately."""
-
-    graph: Graph
-    _asked_name: str
-
-    @property
-    def initializer(self) -> Operation:  # type: ignore[override]
-        return self.graph.initializer([self], f"{self._shared_name}/Assign")
-
-    @property
-    def initial_value(self) -> SymbolicTensor:
-        return self.graph.variables[id(self)][1]
-
-    def initialized_value(self) -> Tensor:
-        return self.initial_value
-
-    @property
-    def op(self) -> Any:
-        return self.graph.operations[self._shared_name]
-
-    def eval(self, session: Any = None) -> Any:
-        return (session or current("Cannot evaluate tensor using `eval()`")).run(self)
-
-    def load(self, value: Any, session: Any = None) -> None:
-        (session or current("Cannot evaluate tensor using `eval()`")).set_value(self, value)
-
-    def is_initialized(self, name: str | None = None) -> Tensor:
-        return is_variable_initialized(self)
-
-    def value(self) -> Tensor:
-        with self.graph.trace.unnamed():
-            tensor = self._as_tensor()
-        return tensor
-
-    read_value = value
-
-    # -- in checkpoints of objects
-
-    _restored: np.ndarray | None = None
-
-    def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
-        return {"VARIABLE_VALUE": value_in(current("Cannot evaluate tensor using `eval()`"), self)}
-
-    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
-        self._restored = tensors["VARIABLE_VALUE"]
-
-    def _settle(self, session: Any) -> None:
-        if self._restored is not None:
-            self.load(self._restored, session)
-
-    def _initialize(self, session: Any) -> None:
-        (session or current("Cannot execute operation using `run()`")).run(self.initializer)
-
-    def _tensor_specs(self) -> TensorSpecs:
-        dims = None if self.shape.rank is None else tuple(self.shape.as_list())
-        return {"VARIABLE_VALUE": (dims, self.dtype.np)}
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __repr__(self) -> str:
-        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
-
-    def __iter__(self) -> Any:
-        raise TypeError("'Variable' object is not iterable.")
 
 
 @v1("Variable", "VariableV1")
@@ -156,99 +44,7 @@ def Variable(  # noqa: N802
     """
     if not isinstance(state.trace, GraphTrace):
         return _Variable(initial_value, trainable=trainable, name=name, dtype=dtype, constraint=constraint)
-    if initial_value is None:
-        raise ValueError("The `initial_value` arg to `tf.Variable` must be specified.")
-    graph = current_graph()
-    full_name = graph.unique_name(name or "Variable")
-    return _create(graph, full_name, initial_value, dtype, trainable is not False, collections, constraint)
-
-
-def variable_of_graph(
-    initial_value: Any = None,
-    trainable: bool | None = None,
-    validate_shape: bool = True,
-    caching_device: Any = None,
-    name: str | None = None,
-    variable_def: Any = None,
-    dtype: Any = None,
-    import_scope: str | None = None,
-    constraint: Any = None,
-    synchronization: Any = None,
-    aggregation: Any = None,
-    shape: Any = None,
-    experimental_enable_variable_lifting: bool = True,
-) -> Any:
-    """Creates a variable for ``tf.Variable`` in a graph.
-
-    Raises:
-      ValueError: the initial value's shape is not compatible with ``shape``.
-    """
-    variable = Variable(initial_value, trainable, name=name, dtype=dtype, constraint=constraint)
-    variable.synchronization, variable.aggregation = checked_options(name, synchronization, aggregation, constraint)
-    if shape is not None:
-        requested = as_shape(shape)
-        if not requested.is_compatible_with(variable.shape):
-            raise ValueError(
-                f"In this `tf.Variable` creation, the initial value's shape ({variable.shape}) is not compatible "
-                f"with the explicitly supplied `shape` argument ({shape})."
-            )
-        variable._static_shape = requested
-    return variable
-
-
-def _create(
-    graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
-) -> GraphVariable:
-    """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
-    with graph.trace.unnamed():
-        initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
-        symbol = graph.trace.own(initial_tensor)
-    sizes = (
-        [1 if d is None else d for d in initial_tensor.shape.as_list()] if initial_tensor.shape.rank is not None else []
-    )
-    outer, scopes = state.trace, state.name_scopes
-    state.trace, state.name_scopes = None, []
-    try:
-        placeholder = (
-            np.full(sizes, b"", object) if initial_tensor.dtype is string else np.zeros(sizes, initial_tensor.dtype.np)
-        )
-        variable = GraphVariable(
-            placeholder, trainable=trainable, name=name, dtype=initial_tensor.dtype, constraint=constraint
-        )
-    finally:
-        state.trace, state.name_scopes = outer, scopes
-    if not initial_tensor.shape.is_fully_defined():
-        variable._static_shape = initial_tensor.shape
-    variable.graph = graph
-    _register(graph, variable, symbol, name, collections)
-    return variable
-
-
-def _register(graph: Graph, variable: GraphVariable, symbol: SymbolicTensor, name: str, collections: Any) -> None:
-    """Adds a variable, its initial value and its op to the graph and to collections."""
-    graph.variables[id(variable)] = variable, symbol
-    operation = Operation("VarHandleOp", "x", cast(Any, _Detached(graph)))
-    operation.name, operation.graph = name, graph
-    graph.operations[name] = operation
-    keys = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
-    if variable.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
-        keys.append(GraphKeys.TRAINABLE_VARIABLES)
-    graph.add_to_collections(keys, variable)
-
-
-class _Detached:
-    """A substitute for a graph, with which an op is created under an existing name."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.trace = graph.trace
-        if graph.finalized:
-            raise RuntimeError("Graph is finalized and cannot be modified.")
-
-    def unique_name(self, name: str) -> str:
-        return name
-
-    def add(self, operation: Operation) -> None:
-        """Does nothing: the caller adds the op under its name."""
+    return new_variable(current_graph(), initial_value, trainable, name, dtype, collections, constraint)
 
 
 # -- get_variable and its scopes
@@ -521,7 +317,7 @@ def _get(
     initial = _initial(name, requested, dtype, initializer)
     if isinstance(state.trace, GraphTrace):
         graph._used.setdefault(name.lower(), 1)
-        variable: Any = _create(graph, name, initial, None, trainable is not False, collections, constraint)
+        variable: Any = create(graph, name, initial, None, trainable is not False, collections, constraint)
     else:
         variable = _Variable(initial, trainable=trainable, name=name, constraint=constraint)
     made_by_name(graph)[name] = variable
@@ -643,17 +439,6 @@ def local_variables_initializer() -> Any:
     return variables_initializer(local_variables(), "init_1")
 
 
-def _computed_when_run(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
-    """Returns a tensor whose value a Python function computes when the graph runs."""
-    return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
-
-
-@v1("is_variable_initialized")
-def is_variable_initialized(variable: Any) -> Tensor:
-    """Returns a bool tensor: whether the variable has a value in the session."""
-    return _computed_when_run(lambda: np.array(running().has_value(variable)), "bool", [])
-
-
 @v1("report_uninitialized_variables")
 def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
     """Returns the names of variables without a value in the session."""
@@ -662,7 +447,7 @@ def report_uninitialized_variables(var_list: Any = None, name: str = "report_uni
     def names() -> np.ndarray:
         return np.array([v._shared_name.encode() for v in chosen if not running().has_value(v)], object)
 
-    return _computed_when_run(names, "string", [None])
+    return computed_when_run(names, "string", [None])
 
 
 @v1("assert_variables_initialized")
@@ -682,7 +467,7 @@ def assert_variables_initialized(var_list: Any = None) -> Any:
                 )
         return np.array(True)
 
-    return _computed_when_run(checked, "bool", [])
+    return computed_when_run(checked, "bool", [])
 
 
 # -- assignments
@@ -757,20 +542,6 @@ for _name, _op, _by in (
     v1(f"scatter_{_name}")(_scattering(_op, False, _by))
     if _by is None:
         v1(f"scatter_nd_{_name}")(_scattering(_op, True, None))
-
-
-def value_in(session: Any, variable: Any) -> np.ndarray:
-    """Returns a variable's value in a session; without a session, its eager value.
-
-    Raises:
-      FailedPreconditionError: the variable has no value.
-    """
-    if session is None:
-        return variable.numpy()
-    if not session.has_value(variable):
-        raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
-    session_value = session._values.get(id(variable))
-    return variable.numpy() if session_value is None else session_value.numpy()
 
 
 def stored(value: Any, variable: Any) -> EagerTensor:

@@ -13,8 +13,9 @@ from tvtf.core.tensor import convert_to_tensor
 from tvtf.state.variable import Variable
 from tvtf.train.reader import load_checkpoint
 from tvtf.v1.graph import get_default_graph
+from tvtf.v1.graph_variable import GraphVariable
 from tvtf.v1.registry import v1
-from tvtf.v1.variables import GraphVariable, made_by_name
+from tvtf.v1.variables import made_by_name
 
 
 @v1("train.init_from_checkpoint")

@@ -21,6 +21,19 @@ def unary(name: str, jax: str, torch: str, low: float = -2.0, high: float = 2.0,
     )
 
 
+def binary(name: str, jax: str, torch: str, low: float = -2.0, high: float = 2.0, dtype: str = "float32") -> Primitive:
+    """A function of two arguments; the range is that of the first."""
+    own, third, fourth = attrgetter(name), attrgetter(jax), attrgetter(torch)
+    return Primitive(
+        name.rpartition(".")[2] + ("" if dtype == "float32" else f" of {dtype}"),
+        [Operand(SQUARE, low, high, dtype), Operand(SQUARE, dtype=dtype)],
+        lambda tf, x, y: own(tf)(x, y),
+        (lambda jax, x, y: third(jax)(x, y)) if dtype == "float32" else None,
+        lambda torch, x, y: fourth(torch)(x, y),
+        prod(SQUARE),
+    )
+
+
 ELEMENTWISE = [
     unary("exp", "numpy.exp", "exp"),
     unary("math.expm1", "numpy.expm1", "expm1"),
@@ -52,22 +65,8 @@ ELEMENTWISE = [
     unary("nn.gelu", "nn.gelu", "nn.functional.gelu"),
     unary("nn.silu", "nn.silu", "nn.functional.silu"),
     unary("nn.relu", "nn.relu", "relu"),
-    Primitive(
-        "pow",
-        [Operand(SQUARE, 0.1, 4), Operand(SQUARE)],
-        lambda tf, x, y: tf.pow(x, y),
-        lambda jax, x, y: jax.numpy.power(x, y),
-        lambda torch, x, y: torch.pow(x, y),
-        prod(SQUARE),
-    ),
-    Primitive(
-        "atan2",
-        [Operand(SQUARE), Operand(SQUARE)],
-        lambda tf, x, y: tf.atan2(x, y),
-        lambda jax, x, y: jax.numpy.arctan2(x, y),
-        lambda torch, x, y: torch.atan2(x, y),
-        prod(SQUARE),
-    ),
+    binary("pow", "numpy.power", "pow", 0.1, 4),
+    binary("atan2", "numpy.arctan2", "atan2"),
     Primitive(
         "add",
         [Operand(SQUARE), Operand(SQUARE)],
@@ -76,23 +75,9 @@ ELEMENTWISE = [
         lambda torch, x, y: x + y,
         prod(SQUARE),
     ),
-    Primitive(
-        "floormod",
-        [Operand(SQUARE), Operand(SQUARE)],
-        lambda tf, x, y: tf.math.floormod(x, y),
-        lambda jax, x, y: jax.numpy.mod(x, y),
-        lambda torch, x, y: torch.remainder(x, y),
-        prod(SQUARE),
-    ),
+    binary("math.floormod", "numpy.mod", "remainder"),
     *(unary(name, f"numpy.{name}", name, dtype="float64") for name in ("exp", "sin", "cos", "tanh")),
     unary("math.log", "numpy.log", "log", 0.1, 4, "float64"),
     unary("math.tan", "numpy.tan", "tan", dtype="float64"),
-    Primitive(
-        "pow of float64",
-        [Operand(SQUARE, 0.1, 4, "float64"), Operand(SQUARE, dtype="float64")],
-        lambda tf, x, y: tf.pow(x, y),
-        None,
-        lambda torch, x, y: torch.pow(x, y),
-        prod(SQUARE),
-    ),
+    binary("pow", "numpy.power", "pow", 0.1, 4, "float64"),
 ]

@@ -16,7 +16,14 @@ from tvtf.composites.linear.algebra import (
     without_last,
     zeros,
 )
-from tvtf.composites.linear.composed import added, batch_of, listed, multiplied, shared
+from tvtf.composites.linear.composed import (
+    OperatorOfOperators,
+    PartwiseOperator,
+    added,
+    batch_of,
+    listed,
+    multiplied,
+)
 from tvtf.composites.linear.dense import LinearOperatorFullMatrix
 from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
 from tvtf.composites.linear.operator import LinearOperator
@@ -53,15 +60,8 @@ def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
     raise ValueError("Input dimension does not match operator dimension.")
 
 
-class _Blocks(LinearOperator):
+class _Blocks(OperatorOfOperators):
     """The base class of block operators, whose arguments may be lists of blocks."""
-
-    _matrix_ranks: dict[str, Any] = {"operators": 0}
-    _operators: Any
-
-    @property
-    def operators(self) -> Any:
-        return self._operators
 
     def _diagonal_blocks(self) -> list[Any]:
         raise NotImplementedError
@@ -166,7 +166,7 @@ def _dense_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
 
 
 @export("linalg.LinearOperatorBlockDiag")
-class LinearOperatorBlockDiag(_Blocks):
+class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
     """The block diagonal operator of a list of operators.
 
     Args:
@@ -206,8 +206,8 @@ class LinearOperatorBlockDiag(_Blocks):
             "is_positive_definite": (is_positive_definite, "positive definite"),
         }
         message = "The direct sum of {0} operators is always {0}."
-        implied = [shared(result, k, hint, message.format(word)) for k, (hint, word) in known.items()]
         self._operators = result
+        implied = self._hint_all(message, known)
         name = name or "_ds_".join(each.name for each in result)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
         super().__init__(result[0].dtype, None, **hinted, name=name)
@@ -217,18 +217,6 @@ class LinearOperatorBlockDiag(_Blocks):
 
     def _dims(self) -> tuple[Dim, ...]:
         return (*batch_of(self.operators), simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
-
-    def _of_each(self, function: Callable[[Any], Any], **known: Any) -> LinearOperator:
-        return LinearOperatorBlockDiag([function(each) for each in self.operators], **{"is_square": True} | known)
-
-    def _linop_adjoint(self) -> LinearOperator:
-        return self._of_each(lambda each: each.adjoint(), **hints.of(self) | {"is_square": self.is_square})
-
-    def _linop_inverse(self) -> LinearOperator:
-        return self._of_each(lambda each: each.inverse(), **hints.of(self))
-
-    def _linop_cholesky(self) -> LinearOperator:
-        return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
 
     def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
         return self._paired(right, "multiply two", "matmul") or super()._linop_matmul(right)

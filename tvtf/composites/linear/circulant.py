@@ -55,9 +55,17 @@ class _Circulant(LinearOperator):
     _matrix_ranks = {"spectrum": 1}
     _depth = 1
 
-    def __init__(self, spectrum: Any, dtype: Any, known: tuple[hints.Hint, ...], name: str) -> None:
+    def __init__(
+        self,
+        spectrum: Any,
+        input_output_dtype: Any = complex64,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = True,
+        name: str | None = None,
+    ) -> None:
         self._spectrum = as_parameter(spectrum)
-        is_non_singular, is_self_adjoint, is_positive_definite, is_square = known
         if len(dims_of(self._spectrum)) < self._depth:
             message = f"Argument `spectrum` must have at least {self._depth} dimensions. Received: {self._spectrum}."
             raise ValueError(message)
@@ -68,7 +76,8 @@ class _Circulant(LinearOperator):
         is_self_adjoint = hints.implied(not self._spectrum.dtype.is_complex, is_self_adjoint, message)
         message = f"A [[nested] block] circulant operator is always square. Expected argument `is_square` to be True. Received: {is_square}."
         is_square = hints.always(is_square, True, message)
-        super().__init__(as_dtype(dtype), None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(as_dtype(input_output_dtype), None, *known, name or type(self).__name__)
 
     @property
     def spectrum(self) -> Any:
@@ -195,19 +204,6 @@ class LinearOperatorCirculant(_Circulant):
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorCirculant
     """
 
-    def __init__(
-        self,
-        spectrum: Any,
-        input_output_dtype: Any = complex64,
-        is_non_singular: hints.Hint = None,
-        is_self_adjoint: hints.Hint = None,
-        is_positive_definite: hints.Hint = None,
-        is_square: hints.Hint = True,
-        name: str = "LinearOperatorCirculant",
-    ) -> None:
-        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(spectrum, input_output_dtype, known, name)
-
 
 @export("linalg.LinearOperatorCirculant2D")
 class LinearOperatorCirculant2D(_Circulant):
@@ -224,19 +220,6 @@ class LinearOperatorCirculant2D(_Circulant):
     _matrix_ranks = {"spectrum": 2}
     _depth = 2
 
-    def __init__(
-        self,
-        spectrum: Any,
-        input_output_dtype: Any = complex64,
-        is_non_singular: hints.Hint = None,
-        is_self_adjoint: hints.Hint = None,
-        is_positive_definite: hints.Hint = None,
-        is_square: hints.Hint = True,
-        name: str = "LinearOperatorCirculant2D",
-    ) -> None:
-        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(spectrum, input_output_dtype, known, name)
-
 
 @export("linalg.LinearOperatorCirculant3D")
 class LinearOperatorCirculant3D(_Circulant):
@@ -251,19 +234,6 @@ class LinearOperatorCirculant3D(_Circulant):
 
     _matrix_ranks = {"spectrum": 3}
     _depth = 3
-
-    def __init__(
-        self,
-        spectrum: Any,
-        input_output_dtype: Any = complex64,
-        is_non_singular: hints.Hint = None,
-        is_self_adjoint: hints.Hint = None,
-        is_positive_definite: hints.Hint = None,
-        is_square: hints.Hint = True,
-        name: str = "LinearOperatorCirculant3D",
-    ) -> None:
-        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
-        super().__init__(spectrum, input_output_dtype, known, name)
 
 
 @export("linalg.LinearOperatorToeplitz")

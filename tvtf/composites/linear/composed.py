@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -66,8 +66,40 @@ def _is_times_own_adjoint(operators: list[Any]) -> bool:
     return len(operators) % 2 == 0 and all(map(_is_pair, operators[:half], operators[::-1]))
 
 
+class OperatorOfOperators(LinearOperator):
+    """The base class of operators that are made of a list of operators."""
+
+    _matrix_ranks: dict[str, Any] = {"operators": 0}
+    _operators: Any
+
+    @property
+    def operators(self) -> Any:
+        return self._operators
+
+
+class PartwiseOperator(OperatorOfOperators):
+    """The base class of those whose adjoint, inverse and Cholesky factor are made of their parts' ones."""
+
+    def _of_each(self, function: Callable[[Any], Any], **known: Any) -> LinearOperator:
+        return type(self)([function(each) for each in self.operators], **{"is_square": True} | known)
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return self._of_each(lambda each: each.adjoint(), **hints.of(self) | {"is_square": self.is_square})
+
+    def _linop_inverse(self) -> LinearOperator:
+        return self._of_each(lambda each: each.inverse(), **hints.of(self))
+
+    def _linop_cholesky(self) -> LinearOperator:
+        return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
+
+    def _hint_all(self, message: str, known: Mapping[str, tuple[hints.Hint, str]]) -> list[hints.Hint]:
+        """Returns the hints that all parts share; ``message`` is formatted with a hint's word, its name and its value."""
+        parts = self._operators
+        return [shared(parts, name, hint, message.format(word, name, hint)) for name, (hint, word) in known.items()]
+
+
 @export("linalg.LinearOperatorComposition")
-class LinearOperatorComposition(LinearOperator):
+class LinearOperatorComposition(OperatorOfOperators):
     """The product of operators; the last is applied first.
 
     Args:
@@ -87,8 +119,6 @@ class LinearOperatorComposition(LinearOperator):
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorComposition
     """
-
-    _matrix_ranks = {"operators": 0}
 
     def __init__(
         self,
@@ -113,10 +143,6 @@ class LinearOperatorComposition(LinearOperator):
         self._operators = value
         known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
         super().__init__(value[0].dtype, None, *known, name or "_o_".join(each.name for each in value))
-
-    @property
-    def operators(self) -> Any:
-        return self._operators
 
     def _dims(self) -> tuple[Dim, ...]:
         for left, right in zip(self.operators, self.operators[1:]):
@@ -168,7 +194,7 @@ class LinearOperatorComposition(LinearOperator):
 
 
 @export("linalg.LinearOperatorKronecker")
-class LinearOperatorKronecker(LinearOperator):
+class LinearOperatorKronecker(PartwiseOperator):
     """The Kronecker product of operators.
 
     Args:
@@ -190,8 +216,6 @@ class LinearOperatorKronecker(LinearOperator):
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorKronecker
     """
 
-    _matrix_ranks = {"operators": 0}
-
     def __init__(
         self,
         operators: Any,
@@ -211,31 +235,15 @@ class LinearOperatorKronecker(LinearOperator):
         message = (
             "The Kronecker product of {0} operators is always {0}. Expected argument `{1}` to be True. Received: {2}."
         )
-        implied = [shared(value, k, given, message.format(w, k, given)) for k, (given, w) in known.items()]
         self._operators = value
+        implied = self._hint_all(message, known)
         name = name or "_x_".join(each.name for each in value)
         hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
         super().__init__(value[0].dtype, None, **hinted, name=name)
 
-    @property
-    def operators(self) -> Any:
-        return self._operators
-
     def _dims(self) -> tuple[Dim, ...]:
         shapes = [each._dims() for each in self.operators]
         return (*batch_of(self.operators), size_of(s[-2] for s in shapes), size_of(s[-1] for s in shapes))
-
-    def _of_each(self, function: Callable[[Any], Any], **known: Any) -> LinearOperator:
-        return LinearOperatorKronecker([function(each) for each in self.operators], **{"is_square": True} | known)
-
-    def _linop_adjoint(self) -> LinearOperator:
-        return self._of_each(lambda each: each.adjoint(), **hints.of(self) | {"is_square": self.is_square})
-
-    def _linop_inverse(self) -> LinearOperator:
-        return self._of_each(lambda each: each.inverse(), **hints.of(self))
-
-    def _linop_cholesky(self) -> LinearOperator:
-        return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         return self._applied("matmul", maybe_adjoint(x, adjoint_arg), adjoint)

@@ -357,23 +357,6 @@ def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
     return RaggedTensor(values, cast(splits, ragged.row_splits.dtype))
 
 
-@export("ragged.stack")
-def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> RaggedTensor:
-    """Stacks tensors, ragged or dense, along a new axis.
-
-    >>> import tvtf as tf
-    >>> tf.ragged.stack([tf.constant([1, 2]), tf.constant([3])])
-    <tf.RaggedTensor [[1, 2], [3]]>
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack
-    """
-    from tvtf.composites.ragged.joining import stack_all
-
-    if not isinstance(axis, int):
-        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
-    return stack_all(list(values) if isinstance(values, (list, tuple)) else [values], axis)
-
-
 @export("ragged.map_flat_values")
 def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
     """Applies ``op`` to the innermost values of ragged arguments; the result has the rows of the first.

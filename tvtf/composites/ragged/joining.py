@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes
 from tvtf.composites.ragged.kernels import counted, dim
 from tvtf.composites.ragged.partition import splits_of_lengths
 from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.ops.cast import cast
@@ -92,6 +94,21 @@ def stack_all(values: list[Any], axis: int) -> Any:
     if axis == 1:
         return _concat([single_rows(v) for v in rows], 1)
     return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))
+
+
+@export("ragged.stack")
+def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> RaggedTensor:
+    """Stacks tensors, ragged or dense, along a new axis.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.stack([tf.constant([1, 2]), tf.constant([3])])
+    <tf.RaggedTensor [[1, 2], [3]]>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack
+    """
+    if not isinstance(axis, int):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    return stack_all(list(values) if isinstance(values, (list, tuple)) else [values], axis)
 
 
 def single_rows(value: Any) -> RaggedTensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,15 @@ class RaggedTensor(CompositeTensor):
     _is_tensor_like = True
 
     __array_priority__ = 100
+
+    if TYPE_CHECKING:  # what methods.py attaches
+        from_tensor: ClassVar[Callable[..., RaggedTensor]]
+        from_sparse: ClassVar[Callable[..., RaggedTensor]]
+        bounding_shape: Callable[..., Tensor]
+        merge_dims: Callable[..., Any]
+        to_tensor: Callable[..., Tensor]
+        to_sparse: Callable[..., Any]
+        __getitem__: Callable[..., Any]
 
     def __hash__(self) -> int:
         """Hashes a tensor of a TensorFlow 1 graph by identity, as a key of a ``feed_dict``; others are unhashable."""
@@ -139,28 +148,6 @@ class RaggedTensor(CompositeTensor):
             values = cls.from_value_rowids(values, ids, nrows, name, validate)
         return values  # type: ignore[no-any-return]
 
-    @classmethod
-    def from_tensor(
-        cls,
-        tensor: Any,
-        lengths: Any = None,
-        padding: Any = None,
-        ragged_rank: int = 1,
-        name: Any = None,
-        row_splits_dtype: Any = int64,
-    ) -> RaggedTensor:
-        """Converts a dense tensor; its rows are cut to ``lengths``, or trailing ``padding`` is removed."""
-        from tvtf.composites.ragged.build import from_tensor
-
-        return from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
-
-    @classmethod
-    def from_sparse(cls, st_input: Any, name: Any = None, row_splits_dtype: Any = int64) -> RaggedTensor:
-        """Converts a sparse matrix, whose rows must have no gaps between their values."""
-        from tvtf.composites.ragged.sparse import from_sparse
-
-        return from_sparse(st_input, row_splits_dtype)
-
     # -- properties
 
     @property
@@ -261,13 +248,6 @@ class RaggedTensor(CompositeTensor):
         rest = self._values.nested_value_rowids() if isinstance(self._values, RaggedTensor) else ()
         return (self.value_rowids(), *rest)
 
-    def bounding_shape(self, axis: Any = None, name: Any = None, out_type: Any = None) -> Tensor:
-        """Returns the shape of the smallest dense tensor that holds this one."""
-        from tvtf.composites.ragged.build import bounding_shape
-
-        result = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
-        return result if axis is None else result[axis]
-
     # -- copies and conversions
 
     def with_values(self, new_values: Any) -> RaggedTensor:
@@ -284,26 +264,6 @@ class RaggedTensor(CompositeTensor):
         """Returns a copy with row splits of another dtype."""
         inner = self._values.with_row_splits_dtype(dtype) if isinstance(self._values, RaggedTensor) else self._values
         return RaggedTensor(inner, cast(self._row_splits, as_dtype(dtype)), self._uniform_row_length)
-
-    def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
-        """Merges the dims from ``outer_axis`` to ``inner_axis``."""
-        from tvtf.composites.ragged.build import merge_dims
-
-        rank = self.shape.rank or 0
-        places = (positive_axis(a, rank, what) for a, what in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis")))
-        return merge_dims(self, *places)
-
-    def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> Tensor:
-        """Converts to a dense tensor; rows are padded with ``default_value`` (zero), and cut or padded to ``shape``."""
-        from tvtf.composites.ragged.build import to_tensor
-
-        return to_tensor(self, default_value, None if shape is None else list(as_shape(shape)))
-
-    def to_sparse(self, name: Any = None) -> Any:
-        """Converts to a sparse tensor with each row's values in its first columns."""
-        from tvtf.composites.ragged.sparse import to_sparse
-
-        return to_sparse(self)
 
     def to_list(self) -> list[Any]:
         """Converts to nested Python lists."""
@@ -332,11 +292,6 @@ class RaggedTensor(CompositeTensor):
         return all(isinstance(t, EagerTensor) for t in (self.flat_values, *self.nested_row_splits))
 
     # -- Python
-
-    def __getitem__(self, key: Any) -> Any:
-        from tvtf.composites.ragged.getitem import getitem
-
-        return getitem(self, key)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.is_eager():
@@ -492,11 +447,6 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     def _unbatch(self) -> RaggedTensorSpec:
         return RaggedTensorSpec(self._shape[1:], self._dtype, max(self._ragged_rank - 1, 0), self._row_splits_dtype)
-
-    def _stacked(self, values: Sequence[Any]) -> RaggedTensor:
-        from tvtf.composites.ragged.build import stack
-
-        return stack(values).with_row_splits_dtype(self._row_splits_dtype)  # type: ignore[no-any-return]
 
     def _rows(self, value: Any) -> list[Any]:
         return [value[i] for i in range(int(value.shape[0] if not self._ragged_rank else value.nrows()))]

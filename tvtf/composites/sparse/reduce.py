@@ -56,17 +56,7 @@ def reduce_max(
 ) -> Any:
     """Returns the maximum of the stored elements along axes; zero where there are none.
 
-    Args:
-      sp_input: SparseTensor.
-      axis: int or list of ints; default: all axes.
-      keepdims: keeps the reduced axes with size 1.
-      output_is_sparse: returns a SparseTensor.
-
-    Returns:
-      A tensor, or a SparseTensor of the results that have elements.
-
-    Raises:
-      InvalidArgumentError: an axis is out of range.
+    The arguments, the result and the errors are those of `tf.sparse.reduce_sum`.
 
     >>> import tvtf as tf
     >>> tf.sparse.reduce_max(tf.sparse.from_dense([[-1, 0, -2], [0, 0, 0]]), 1).numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,8 +39,6 @@ def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]
 
 def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], attrs: dict[str, Any]) -> te.Tensor:
     """Computes ``expression`` of this module's functions over broadcast tensors; 16-bit floats in float32."""
-    import sys
-
     shape: tuple[Any, ...] = ()
     for tensor in tensors:
         wider = broadcast_shapes(shape, dims(tensor))

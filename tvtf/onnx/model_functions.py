@@ -1,0 +1,15 @@
+"""Models that ``onnx.export`` takes beside functions: a library of models adds a function that finds a model's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+finders: list[Callable[[Any, Any], tuple[Any, Any] | None]] = []
+"""``(value, arguments) -> (function, arguments) | None``; None if the value is no model of the library."""
+
+
+def function_of_model(value: Any, arguments: Any) -> tuple[Any, Any]:
+    """Returns a model's function and the arguments to trace it with; another value and its arguments unchanged."""
+    found = (find(value, arguments) for find in finders)
+    return next((each for each in found if each is not None), (value, arguments))

@@ -1,0 +1,101 @@
+"""One signature of a saved model as a function of arrays, from which a library is compiled."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import ir
+
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import Function
+from tvtf.ir.interpreter import evaluate
+from tvtf.ir.trace import Trace, tracing
+from tvtf.ops.rules import bind
+from tvtf.saved.description import Description, Value
+from tvtf.saved.program import NotSaveable
+from tvtf.saved.signatures import SignatureFunction
+
+
+def check_reads(concrete: ConcreteFunction) -> None:
+    """Checks that a function does not update Variables."""
+    if concrete.results.updates:
+        updated = ", ".join(sorted(v.name for v, _ in concrete.results.updates))
+        raise NotSaveable(
+            f"save: {concrete.name} updates {updated}; save a function that only reads its variables, with "
+            "tf.saved_model.save one that updates, or export the step with tvtf.onnx.export"
+        )
+
+
+class SavedFunction:
+    """A signature that only reads Variables; it is called with tensors or arrays by position."""
+
+    def __init__(self, signature: SignatureFunction) -> None:
+        check_reads(signature)
+        self.signature = signature
+        self.variables = signature.variables
+        outputs = signature.results.traced
+        inputs = [_value(n, p._type) for n, p in zip(signature.arguments.names, signature.graph.params)]
+        self.description = Description(
+            signature.name.removeprefix("signature_wrapper_"),
+            tuple(inputs[position] for position in signature.positions),
+            tuple(_value(name, t._type) for name, t in outputs.items()),
+        )
+        self.function = Function(self._python(), self._specs(), autograph=False, name=self.description.name)
+
+    def _specs(self) -> list[TensorSpec]:
+        return [TensorSpec(list(v.shape), v.dtype, name=v.name) for v in self.description.inputs]
+
+    def _python(self) -> Any:
+        """Returns the function that :attr:`function` traces: the signature with arguments in the order of the description."""
+
+        def run(*args: Any) -> Any:
+            by_position = dict(zip(self.signature.positions, args))
+            results = self.signature.call_flat([by_position[position] for position in range(len(args))])
+            listed = tuple(results[value.name] for value in self.description.outputs)
+            return listed[0] if len(listed) == 1 else listed
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        params = [inspect.Parameter(value.name, kind) for value in self.description.inputs]
+        run.__signature__ = inspect.Signature(params)  # type: ignore[attr-defined]
+        return run
+
+    def __call__(self, *args: Any) -> Any:
+        """Returns the outputs: a tensor, or a tuple of tensors.
+
+        Raises:
+          SavedModuleError: an argument's dtype or shape does not match.
+        """
+        arrays = [np.asarray(a) for a in args]
+        self.description.check(arrays)
+        return self.function(*map(EagerTensor, arrays))
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Returns the outputs as arrays, in the order of the description."""
+        results = self(*arrays)
+        return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
+
+    def closed(self) -> ir.IRModule:
+        """Returns the program with the Variables' values as constants, from which a library is compiled.
+
+        Every output is a separate value, also if it is an argument, a constant, or equal to another output.
+        """
+        concrete = self.function.get_concrete_function()
+        graph = concrete.graph
+        with tracing(Trace(self.description.name)) as trace:
+            params = [trace.add_param(p._type, p._var.name) for p in graph.params]
+            values = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
+            computed = evaluate(graph.module(), "main", values)
+            pick = {"computed": computed.__getitem__, "param": values.__getitem__, "value": trace.embed}
+            outputs = [bind.identity(pick[kind](which)) for kind, which in concrete.results.leaves]
+        return trace.finish(outputs).entry()
+
+
+def _value(name: str, tensor_type: TensorType) -> Value:
+    dims = tuple(d if isinstance(d, int) else str(d) for d in tensor_type.shape)
+    return Value(name, tensor_type.dtype, dims)

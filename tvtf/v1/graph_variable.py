@@ -1,0 +1,243 @@
+"""The variable of a graph, which has a value for each session, and its creation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.dtypes import as_dtype, string
+from tvtf.errors import FailedPreconditionError
+from tvtf.frontend.host.python_call import numpy_function
+from tvtf.state.trackable import TensorSpecs
+from tvtf.state.variable import ResourceVariable
+from tvtf.state.variable_options import checked_options
+from tvtf.v1.default_session import current, running
+from tvtf.v1.registry import v1
+
+if TYPE_CHECKING:
+    from tvtf.v1.graph import Graph, Operation
+
+
+@v1("GraphKeys")
+class GraphKeys:
+    """The names of TensorFlow 1's collections.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/GraphKeys
+    """
+
+    GLOBAL_VARIABLES = VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    METRIC_VARIABLES = "metric_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    SUMMARIES = "summaries"
+    QUEUE_RUNNERS = "queue_runners"
+    TABLE_INITIALIZERS = "table_initializer"
+    ASSET_FILEPATHS = "asset_filepaths"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    CONCATENATED_VARIABLES = "concatenated_variables"
+    SAVERS = "savers"
+    WEIGHTS = "weights"
+    BIASES = "biases"
+    ACTIVATIONS = "activations"
+    UPDATE_OPS = "update_ops"
+    LOSSES = "losses"
+    SAVEABLE_OBJECTS = "saveable_objects"
+    RESOURCES = "resources"
+    LOCAL_RESOURCES = "local_resources"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
+    SUMMARY_OP = "summary_op"
+    GLOBAL_STEP = "global_step"
+    EVAL_STEP = "eval_step"
+    TRAIN_OP = "train_op"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"
+
+
+class GraphVariable(ResourceVariable):
+    """A variable of a graph, whose value each session has separately."""
+
+    graph: Graph
+    _asked_name: str
+
+    @property
+    def initializer(self) -> Operation:  # type: ignore[override]
+        return self.graph.initializer([self], f"{self._shared_name}/Assign")
+
+    @property
+    def initial_value(self) -> SymbolicTensor:
+        return self.graph.variables[id(self)][1]
+
+    def initialized_value(self) -> Tensor:
+        return self.initial_value
+
+    @property
+    def op(self) -> Any:
+        return self.graph.operations[self._shared_name]
+
+    def eval(self, session: Any = None) -> Any:
+        return (session or current("Cannot evaluate tensor using `eval()`")).run(self)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        (session or current("Cannot evaluate tensor using `eval()`")).set_value(self, value)
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        return is_variable_initialized(self)
+
+    def value(self) -> Tensor:
+        with self.graph.trace.unnamed():
+            tensor = self._as_tensor()
+        return tensor
+
+    read_value = value
+
+    # -- in checkpoints of objects
+
+    _restored: np.ndarray | None = None
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
+        return {"VARIABLE_VALUE": value_in(current("Cannot evaluate tensor using `eval()`"), self)}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self._restored = tensors["VARIABLE_VALUE"]
+
+    def _settle(self, session: Any) -> None:
+        if self._restored is not None:
+            self.load(self._restored, session)
+
+    def _initialize(self, session: Any) -> None:
+        (session or current("Cannot execute operation using `run()`")).run(self.initializer)
+
+    def _tensor_specs(self) -> TensorSpecs:
+        dims = None if self.shape.rank is None else tuple(self.shape.as_list())
+        return {"VARIABLE_VALUE": (dims, self.dtype.np)}
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __iter__(self) -> Any:
+        raise TypeError("'Variable' object is not iterable.")
+
+
+def variable_of_graph(
+    graph: Graph,
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: Any = None,
+    dtype: Any = None,
+    import_scope: str | None = None,
+    constraint: Any = None,
+    synchronization: Any = None,
+    aggregation: Any = None,
+    shape: Any = None,
+    experimental_enable_variable_lifting: bool = True,
+) -> Any:
+    """Creates a variable for ``tf.Variable`` in a graph.
+
+    Raises:
+      ValueError: the initial value's shape is not compatible with ``shape``.
+    """
+    variable = new_variable(graph, initial_value, trainable, name, dtype, None, constraint)
+    variable.synchronization, variable.aggregation = checked_options(name, synchronization, aggregation, constraint)
+    if shape is not None:
+        requested = as_shape(shape)
+        if not requested.is_compatible_with(variable.shape):
+            raise ValueError(
+                f"In this `tf.Variable` creation, the initial value's shape ({variable.shape}) is not compatible "
+                f"with the explicitly supplied `shape` argument ({shape})."
+            )
+        variable._static_shape = requested
+    return variable
+
+
+def new_variable(
+    graph: Graph,
+    initial_value: Any,
+    trainable: bool | None,
+    name: str | None,
+    dtype: Any,
+    collections: Any,
+    constraint: Any,
+) -> GraphVariable:
+    """Creates a variable of a graph under a name of its own.
+
+    Raises:
+      ValueError: there is no initial value.
+    """
+    if initial_value is None:
+        raise ValueError("The `initial_value` arg to `tf.Variable` must be specified.")
+    full_name = graph.unique_name(name or "Variable")
+    return create(graph, full_name, initial_value, dtype, trainable is not False, collections, constraint)
+
+
+def create(
+    graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
+) -> GraphVariable:
+    """Creates a graph's variable with a placeholder value, and adds it to the graph and its collections."""
+    with graph.trace.unnamed():
+        initial_tensor = convert_to_tensor(initial() if callable(initial) else initial, dtype)
+        symbol = graph.trace.own(initial_tensor)
+    sizes = (
+        [1 if d is None else d for d in initial_tensor.shape.as_list()] if initial_tensor.shape.rank is not None else []
+    )
+    outer, scopes = state.trace, state.name_scopes
+    state.trace, state.name_scopes = None, []
+    try:
+        placeholder = (
+            np.full(sizes, b"", object) if initial_tensor.dtype is string else np.zeros(sizes, initial_tensor.dtype.np)
+        )
+        variable = GraphVariable(
+            placeholder, trainable=trainable, name=name, dtype=initial_tensor.dtype, constraint=constraint
+        )
+    finally:
+        state.trace, state.name_scopes = outer, scopes
+    if not initial_tensor.shape.is_fully_defined():
+        variable._static_shape = initial_tensor.shape
+    variable.graph = graph
+    graph.add_variable(variable, symbol, name)
+    keys = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
+    if variable.trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
+        keys.append(GraphKeys.TRAINABLE_VARIABLES)
+    graph.add_to_collections(keys, variable)
+    return variable
+
+
+def computed_when_run(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
+    """Returns a tensor whose value a Python function computes when the graph runs."""
+    return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
+
+
+@v1("is_variable_initialized")
+def is_variable_initialized(variable: Any) -> Tensor:
+    """Returns a bool tensor: whether the variable has a value in the session."""
+    return computed_when_run(lambda: np.array(running().has_value(variable)), "bool", [])
+
+
+def value_in(session: Any, variable: Any) -> np.ndarray:
+    """Returns a variable's value in a session; without a session, its eager value.
+
+    Raises:
+      FailedPreconditionError: the variable has no value.
+    """
+    if session is None:
+        return variable.numpy()
+    if not session.has_value(variable):
+        raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
+    session_value = session._values.get(id(variable))
+    return variable.numpy() if session_value is None else session_value.numpy()
