@@ -1,4 +1,4 @@
-"""What ``tf.experimental.numpy`` has of NumPy's own, and which of its modes are refused."""
+"""What ``tf.experimental.numpy`` has of NumPy's own, and which mode is refused."""
 
 import subprocess
 import sys
@@ -42,12 +42,6 @@ OWN = {
 
 def test_what_is_numpys_own():
     assert all(ours is theirs or ours == theirs for ours, theirs in OWN.items())
-
-
-@pytest.mark.parametrize("mode", ["safe", "all"])
-def test_modes_of_weak_types_are_refused(mode):
-    with pytest.raises(NotImplementedError, match=f"^dtype_conversion_mode='{mode}' needs weakly typed tensors"):
-        tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode=mode)
 
 
 def test_another_mode_is_refused():

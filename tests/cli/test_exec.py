@@ -365,6 +365,7 @@ print(tf.__internal__.ops.broadcast_weights([[1.0], [2.0]], tf.ones([2, 2])).num
 
 
 ADAM = {"beta1_power": 0.5, "beta2_power": 0.75, "lr": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.0}
+FTRL = {"lr": 0.5, "l1": 0.25, "l2": 0.125, "lr_power": -0.5}
 UPDATES = [
     ("ResourceApplyGradientDescent", "", {"alpha": 0.5}, [-1.0, 0.0]),
     ("ResourceApplyKerasMomentum", "accum", {"lr": 0.5, "momentum": 0.5}, [-1.5, -0.5]),
@@ -377,6 +378,30 @@ UPDATES = [
     ),
     ("ResourceApplyAdam", "m v", ADAM, [-0.06694674, 0.9330533]),
     ("ResourceApplyAdamWithAmsgrad", "m v vhat", ADAM, [-0.06694674, 0.9330533]),
+    (
+        *("ResourceApplyAdaMax", "m v"),
+        *({"beta1_power": 0.5, "lr": 0.5, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.25}, [-0.1111111, 0.8888889]),
+    ),
+    (
+        *("ResourceApplyAdadelta", "accum accum_update"),
+        *({"lr": 0.5, "rho": 0.5, "epsilon": 0.25}, [0.2854854, 1.2854854]),
+    ),
+    ("ResourceApplyFtrl", "accum linear", FTRL, [0.073175, 1.0143515]),
+    ("ResourceApplyFtrl", "accum linear", FTRL | {"lr_power": -0.75}, [0.3719216, 1.3295978]),
+    ("ResourceApplyFtrl", "accum linear", FTRL | {"l1": 20.0}, [0.0, 0.0]),
+    ("ResourceApplyFtrlV2", "accum linear", FTRL | {"l2_shrinkage": 0.5}, [-0.1073472, 0.3943855]),
+]
+OF_ROWS = [
+    ("KerasMomentum", "accum", {"lr": 0.5, "momentum": 0.5, "use_nesterov": True}, [-0.4375, 2.0, -0.0625]),
+    ("AdagradV2", "accum", {"lr": 0.5, "epsilon": 1.0}, [0.5815421, 2.0, 2.4242258]),
+    ("RMSProp", "ms mom", {"lr": 0.5, "rho": 0.5, "momentum": 0.5, "epsilon": 0.25}, [-0.5964046, 2.0, 1.1319855]),
+    (
+        *("CenteredRMSProp", "ms mom mg"),
+        *({"lr": 0.5, "rho": 0.5, "momentum": 0.5, "epsilon": 0.25}, [-0.9076921, 2.0, 0.457446]),
+    ),
+    ("Adadelta", "accum accum_update", {"lr": 0.5, "rho": 0.5, "epsilon": 0.25}, [0.1260287, 2.0, 1.8813782]),
+    ("Ftrl", "accum linear", FTRL, [-0.3726017, 2.0, 0.9476988]),
+    ("FtrlV2", "accum linear", FTRL | {"l2_shrinkage": 0.5}, [-0.6111704, 2.0, 0.1798198]),
 ]
 
 
@@ -389,3 +414,16 @@ def test_the_updates_of_keras_2s_old_optimizers(op, slots, options, expected):
     for _ in range(2):
         update(var=var.handle, **{name: slot.handle for name, slot in held.items()}, **options, **gradient)
     assert np.allclose(var.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("op, slots, options, expected", OF_ROWS)
+def test_the_updates_of_keras_2s_old_optimizers_for_rows(op, slots, options, expected):
+    """Two updates of the last row and the first, as TensorFlow's kernels do them: the numbers are theirs."""
+    update = private.names()["raw_ops"][f"ResourceSparseApply{op}"]
+    var = tf.Variable([[1.0], [2.0], [3.0]])
+    held = {name: tf.Variable(tf.fill([3, 1], 0.0 if name == "mg" else 0.5)) for name in slots.split()}
+    arguments = {name: variable.handle for name, variable in {"var": var, **held}.items()}
+    for _ in range(2):
+        update(**arguments, indices=[2, 0], grad=tf.constant([[2.0], [1.0]]), **options)
+    assert np.allclose(var.numpy().ravel(), expected, atol=1e-5)
+    assert all(variable.numpy()[1] in (0.0, 0.5) for variable in held.values())

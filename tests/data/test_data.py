@@ -412,3 +412,19 @@ def test_sizes_of_batches(name):
     compute = tensorflow_view.find("tensorflow.python.data.experimental.ops.distribute").compute_batch_size
     make, expected = SIZES_OF_BATCHES[name]
     assert compute(make(BATCHES)).numpy() == expected
+
+
+@pytest.mark.parametrize("initial", [[0.95, 0.05], None])
+def test_resampling_pairs_each_element_with_its_own_class(initial):
+    """Also if the dataset has another order each time it is iterated."""
+    numbers = Dataset.range(4000).shuffle(4000, reshuffle_each_iteration=True)
+    elements = numbers.map(lambda n: ({"number": n}, tf.cast(n % 20 == 0, tf.int32)))
+
+    def class_of(features, label):
+        return 1 if label > 0 else 0
+
+    pairs = list(elements.rejection_resample(class_of, [0.5, 0.5], initial, seed=1).as_numpy_iterator())
+    assert all(kind == label == (features["number"] % 20 == 0) for kind, (features, label) in pairs)
+    assert 0.4 < np.mean([kind for kind, _ in pairs]) < 0.6
+    batch = next(iter(elements.rejection_resample(class_of, [0.5, 0.5], initial).batch(4)))
+    np.testing.assert_array_equal(batch[0], batch[1][1])

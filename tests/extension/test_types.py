@@ -88,6 +88,17 @@ def test_a_function_without_annotated_name_is_taken_as_it_is():
         tf.cumsum(Masked([1], [True]))
 
 
+def test_unregistering_leaves_the_rules_of_others():
+    """NumPy's promotion and Keras 2 have rules among a function's overrides, too."""
+    tf.cumsum.overrides.append(lambda args, kwargs: "another rule" if args == ("other",) else NotImplemented)
+    try:
+        tf.experimental.dispatch_for_api(tf.math.cumsum, {"x": Masked})(summed := lambda *args, **kwargs: args[1:])
+        tf.experimental.unregister_dispatch_for(summed)
+        assert tf.cumsum("other") == "another rule"
+    finally:
+        del tf.cumsum.overrides[:]
+
+
 def test_what_takes_any_number_of_arguments_is_not_replaced():
     for function in (tf.einsum, tf.meshgrid, tf.Variable, len):
         with pytest.raises(ValueError, match="does not support dispatch"):

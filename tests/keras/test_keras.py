@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -80,6 +81,19 @@ def test_files_hold_a_model_and_its_optimizer(tmp_path):
     np.testing.assert_array_equal(other.predict(X, verbose=0), made.predict(X, verbose=0))
 
 
+@pytest.mark.parametrize("op", ["nn.relu", "nn.softmax", "nn.gelu", "nn.silu", "tanh", "math.sigmoid"])
+def test_activations_that_are_ops_are_saved_as_functions(tmp_path, op):
+    """Keras's serialization knows functions by their Python class, and an op is an object of a class of tvtf."""
+    function = attrgetter(op)(tf)
+    layers = tf.keras.layers
+    made = tf.keras.Sequential([layers.Input((8,)), layers.Activation(function), layers.Dense(2, activation=function)])
+    assert made.layers[0].get_config()["activation"] == function.__name__
+    assert tf.keras.utils.serialize_keras_object(function)["class_name"] == "function"
+    made.save(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(X), made(X), rtol=1e-5, atol=1e-6)
+
+
 def test_a_pickled_model_is_the_model():
     made = model()
     made.fit(X, Y, verbose=0)
@@ -90,6 +104,7 @@ def test_a_pickled_model_is_the_model():
 def test_threads_that_name_it_first_get_the_same():
     printed = run("""
         import threading
+from operator import attrgetter
         import tvtf as tf
         found = []
         threads = [threading.Thread(target=lambda: found.append(tf.keras.layers.Dense)) for _ in range(4)]

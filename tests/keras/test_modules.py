@@ -267,6 +267,24 @@ def test_lists_of_numbers_are_tensors():
         dense("a")
 
 
+class Column:
+    """A column of a table, as pandas has them: its dtype is of a class that NumPy and TensorFlow don't know."""
+
+    def __init__(self, *values):
+        self.values = np.array(values, object if isinstance(values[0], str) else None)
+        self.shape, self.dtype = self.values.shape, object()
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.astype(dtype) if dtype else self.values
+
+
+def test_columns_of_tables_are_inputs():
+    inputs = {"word": tf.keras.Input((), name="word", dtype="string"), "number": tf.keras.Input((), name="number")}
+    outputs = [tf.keras.layers.StringLookup(vocabulary=["a", "b"])(inputs["word"]), inputs["number"]]
+    words, numbers = tf.keras.Model(inputs, outputs)({"word": Column("b", "c"), "number": Column(1, 2)})
+    assert (words.numpy().tolist(), numbers.numpy().tolist()) == ([2, 0], [1.0, 2.0])
+
+
 def test_variables_are_made_outside_of_what_is_traced():
     class Built(tf.keras.layers.Layer):
         def build(self, input_shape):

@@ -1,6 +1,8 @@
 """What people use around a model: TensorBoard, pictures of models, backups, policies of precision, quantization, profiles."""
 
 import importlib.util
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -79,12 +81,31 @@ def test_float8_training_goes_on():
     assert history[-1] < history[0]
 
 
-def test_a_picture_of_a_model_as_text_and_dot(tmp_path):
-    if importlib.util.find_spec("pydot") is None:
-        with pytest.raises(ImportError, match="pip install pydot"):
-            tf.keras.utils.plot_model(model(), str(tmp_path / "model.png"))
-    else:
-        assert "dense" in tf.keras.utils.model_to_dot(model()).to_string()
+HAS_PYDOT = importlib.util.find_spec("pydot") is not None
+
+
+@pytest.mark.skipif(HAS_PYDOT, reason="pydot is installed")
+def test_a_picture_of_a_model_needs_pydot(tmp_path):
+    with pytest.raises(ImportError, match="pip install pydot"):
+        tf.keras.utils.plot_model(model(), str(tmp_path / "model.png"))
+
+
+@pytest.mark.skipif(not HAS_PYDOT or shutil.which("dot") is None, reason="needs pydot and Graphviz's dot")
+def test_a_picture_of_a_model_by_pydot(tmp_path):
+    """The text equals the one under TensorFlow: an op that is an activation has its name there, too."""
+    layers = tf.keras.layers
+    first, second = layers.Input((8,), name="first"), layers.Input((4,), name="second")
+    joined = layers.Concatenate()([layers.Dense(4, "relu")(first), layers.Activation(tf.nn.relu, name="op")(second)])
+    made = tf.keras.Model([first, second], tf.keras.Sequential([layers.Dense(3, name="nested")])(joined))
+    options = {"show_shapes": True, "show_dtype": True, "show_layer_activations": True, "expand_nested": True}
+    text = tf.keras.utils.model_to_dot(made, show_layer_names=True, show_trainable=True, **options).to_string()
+    shown = re.findall(r"<b>(.+?)</b>", text)
+    assert [shown.count(each) for each in ("first", "second", "op", "nested", "relu", "(None, 3)", "float32")] == [
+        *(1, 1, 1, 1, 2, 1, 6),
+    ]
+    assert text.count("->") == 5
+    tf.keras.utils.plot_model(made, tmp_path / "model.png", **options)
+    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_training_steps_are_functions_to_look_into():

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays import elementwise, products, reductions, shaping
+from tvtf.arrays import elementwise, products, promotion, reductions, shaping, weak_tensor
 from tvtf.arrays.convert import preference, result_dtype, tf
 from tvtf.arrays.indexing import getitem
 from tvtf.core.primitive import export
@@ -15,8 +15,6 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.ops import operators
 
 Operator = Callable[[Any, Any], Any]
-MODES = ("off", "legacy")
-LATER_MODES = ("safe", "all")
 
 
 @export("experimental.numpy.experimental_enable_numpy_behavior")
@@ -28,10 +26,11 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
 
     Args:
       prefer_float32: whether Python's floats are float32 instead of float64.
-      dtype_conversion_mode: "legacy", or "off" for no promotion.
+      dtype_conversion_mode: "legacy" promotes as NumPy, "off" not at all. "all" promotes by a table in which numbers without
+        a given dtype, ``1.5`` or ``tf.constant(1.5)``, defer to the other operand's dtype; "safe" does too, but raises
+        where a promotion may lose precision or takes more bits than both operands.
 
     Raises:
-      NotImplementedError: the mode is "safe" or "all", which need weakly typed tensors.
       ValueError: the mode is unknown.
 
     >>> import subprocess, sys
@@ -42,21 +41,21 @@ def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conve
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/experimental_enable_numpy_behavior
     """
-    if dtype_conversion_mode in LATER_MODES:
-        raise NotImplementedError(
-            f"dtype_conversion_mode={dtype_conversion_mode!r} needs weakly typed tensors, which tvtf does not have; use "
-            "'legacy', NumPy's promotion"
-        )
-    if dtype_conversion_mode not in MODES:
+    if dtype_conversion_mode not in ("off", "legacy", *promotion.MODES):
         raise ValueError(
             f"The provided promotion mode {dtype_conversion_mode} does not exist. Make sure the provided dtype conversion "
             "mode is one of the followings: 'off', 'legacy', 'safe' or 'all'."
         )
     preference.is_float32 = prefer_float32
-    operators.install(None if dtype_conversion_mode == "off" else _promoting)
     Tensor.__getitem__ = getitem  # type: ignore[assignment, method-assign]
     for name, method in METHODS.items():
         setattr(Tensor, name, method)
+        setattr(weak_tensor.WeakTensor, name, method)
+    if dtype_conversion_mode in promotion.MODES:
+        weak_tensor.enable(dtype_conversion_mode)
+    else:
+        weak_tensor.disable()
+        operators.install(None if dtype_conversion_mode == "off" else _promoting)
 
 
 def _promoting(operate: Operator) -> Operator:

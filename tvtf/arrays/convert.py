@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.arrays.promotion import promoted, setting
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType
@@ -52,7 +53,15 @@ _DOC = """NumPy's ``{name}`` on tensors. {summary}
 
 
 def result_dtype(*values: Any) -> DType:
-    """Returns the dtype that NumPy gives the result of an operation on tensors, arrays, Python numbers and dtypes."""
+    """Returns the dtype of the result of an operation on tensors, arrays, Python numbers and dtypes.
+
+    It is NumPy's, unless the table of ``promotion.py`` applies.
+    """
+    kind = promoted(*values) if setting.mode else None
+    return _numpy_dtype(*values) if kind is None else kind.dtype
+
+
+def _numpy_dtype(*values: Any) -> DType:
     flat = tf.nest.flatten(list(values))
     return tf.as_dtype(np.result_type(*map(_typed, flat)) if flat else np.dtype("float64"))
 
@@ -112,6 +121,11 @@ def float_dtype() -> DType:
     return result_dtype(float)
 
 
+def int_dtype() -> DType:
+    """Returns the dtype of Python's ``int``."""
+    return result_dtype(int)
+
+
 def wanted(dtype: Any) -> DType | None:
     """Returns a requested dtype, or None."""
     return result_dtype(dtype) if dtype else None
@@ -146,7 +160,7 @@ def _converted(value: Any, hint: DType) -> Tensor:
 
 def together(*values: Any) -> list[Tensor]:
     """Converts values to tensors of the dtype in which NumPy computes."""
-    dtype = result_dtype(*values)
+    dtype = _numpy_dtype(*values)
     return [to_tensor(value, dtype) for value in values]
 
 

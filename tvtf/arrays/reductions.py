@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays.convert import float_dtype, in_floats, is_inexact, numpy_like, result_dtype, tf, to_tensor, wanted
+from tvtf.arrays.convert import (
+    float_dtype,
+    in_floats,
+    int_dtype,
+    is_inexact,
+    numpy_like,
+    result_dtype,
+    tf,
+    to_tensor,
+    wanted,
+)
 from tvtf.core.tensor import Tensor
 
 Reduction = Callable[..., Tensor]
@@ -15,11 +25,12 @@ A_MATRIX = "[[1, 2], [3, 4]]"
 
 
 def _wide(x: Tensor) -> Tensor:
-    """Casts bools, and integers narrower than NumPy's ``int``, to 64 bits."""
+    """Casts bools, and integers narrower than Python's ``int`` has here, to that width."""
+    wide = int_dtype()
     if x.dtype.is_bool:
-        return tf.cast(x, tf.int64)
-    if x.dtype.is_integer and x.dtype.size < tf.int64.size:
-        return tf.cast(x, tf.uint64 if x.dtype.is_unsigned else tf.int64)
+        return tf.cast(x, wide)
+    if x.dtype.is_integer and x.dtype.size < wide.size:
+        return tf.cast(x, f"u{wide.name}" if x.dtype.is_unsigned else wide)
     return x
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, numpy_like, tf, to_tensor, together
+from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, int_dtype, numpy_like, tf, to_tensor, together
 from tvtf.arrays.create import concatenate
 from tvtf.core.tensor import Tensor
 
@@ -309,9 +309,9 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
     if a.dtype.is_complex:
         raise TypeError(f"argsort does not support complex64/complex128 dtypes. Received dtype: {a.dtype}")
     if a.ndim == 0:
-        return tf.constant([0], tf.int64)
+        return tf.constant([0], int_dtype())
     a, axis = (tf.reshape(a, [-1]), 0) if axis is None else (a, axis)
-    return tf.cast(tf.argsort(a, axis, stable=kind == "stable"), tf.int64)
+    return tf.cast(tf.argsort(a, axis, stable=kind == "stable"), int_dtype())
 
 
 def _extreme(name: str, function: Callable[..., Tensor]) -> None:

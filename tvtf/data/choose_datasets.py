@@ -13,7 +13,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.batching import Batch
 from tvtf.data.element_order import Take, Zip
-from tvtf.data.mapped import Map
+from tvtf.data.mapped import Map, Traced
 from tvtf.data.sources import Random
 from tvtf.data.structure import Element, relaxed
 from tvtf.dtypes import float32, float64, int64
@@ -105,16 +105,17 @@ class Resampled(Dataset):
     def __init__(
         self, source: Dataset, class_of: Callable[..., Any], target: Any, initial: Any, seed: int | None
     ) -> None:
-        self.classes = Zip((Map(source, class_of), source))
+        self.source = source
+        self.class_of = Traced(class_of, source)
         self.draws = Random(seed, None)
         self.target = np.asarray(convert_to_tensor(target).numpy(), np.float64)
         self.initial = None if initial is None else np.asarray(convert_to_tensor(initial).numpy(), np.float64)
-        super().__init__(self.classes.element_spec, UNKNOWN)
+        super().__init__((self.class_of.spec, source.element_spec), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
         seen = np.ones_like(self.target)
-        for (kind, element), draw in zip(self.classes.elements(), self.draws.elements()):
-            place = int(kind)
+        for element, draw in zip(self.source.elements(), self.draws.elements()):
+            place = int(kind := self.class_of(element))
             seen[place] += 1
             share = seen / seen.sum() if self.initial is None else self.initial
             chance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)

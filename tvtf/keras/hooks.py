@@ -13,6 +13,7 @@ from typing import Any
 
 import tvtf
 from tvtf.core.function_types import PolymorphicFunction
+from tvtf.core.primitive import Primitive
 from tvtf.core.variable_lock import Lock
 from tvtf.keras import eager_steps, exports, folders, modules
 
@@ -56,20 +57,36 @@ def _have_functions(module: ModuleType) -> None:
             vars(module).setdefault(public, function)
 
 
-def _be_named_as_keras(module: ModuleType) -> None:
-    """Stores the modules of Keras's classes under ``keras``, not under the name of a copy, so that every Keras finds them."""
+def _name_as_keras(module: ModuleType) -> None:
+    """Stores classes and ops by the names with which every Keras finds them.
+
+    Keras's classes lie in ``keras``, not in a copy of it, and ops are functions in TensorFlow.
+    """
     package = module.__name__.removesuffix(".src.saving.serialization_lib")
     serialize = vars(module)["serialize_keras_object"]
 
     @functools.wraps(serialize)
     def serialize_keras_object(obj: Any) -> Any:
-        config = serialize(obj)
+        config = serialize(_as_function(obj))
         place = config.get("module") if isinstance(config, dict) else None
         if isinstance(place, str) and place.startswith(f"{package}."):
             config["module"] = f"keras{place.removeprefix(package)}"
         return config
 
     vars(module)["serialize_keras_object"] = serialize_keras_object
+
+
+def _serialize_ops(module: ModuleType) -> None:
+    """Lets activations be ops, which are functions in TensorFlow."""
+    serialize = vars(module)["serialize"]
+    vars(module)["serialize"] = functools.wraps(serialize)(lambda activation: serialize(_as_function(activation)))
+
+
+def _as_function(value: Any) -> Any:
+    """Returns an op as a function, because Keras's serialization looks for functions."""
+    if not isinstance(value, Primitive):
+        return value
+    return functools.update_wrapper(lambda *args, **kwargs: value(*args, **kwargs), value)
 
 
 def _change_layers(module: ModuleType) -> None:
@@ -127,7 +144,9 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.backend.config": _take_backend,
     "src.export.onnx": exports.patch_nothing,
     "src.utils.module_utils": exports.write_onnx,
-    "src.saving.serialization_lib": _be_named_as_keras,
+    "src.saving.serialization_lib": _name_as_keras,
+    # "tf.keras.layers.Activation(tf.nn.relu)"; "keras_model.save(keras_module_path+"/my_model.keras")"
+    "src.activations": _serialize_ops,
     "src.optimizers.base_optimizer": _build_once,
     "src.backend.tensorflow.trainer": _look_into_steps,
     "src.backend.tensorflow.optimizer": eager_steps.compile_steps,

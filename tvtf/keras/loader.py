@@ -15,7 +15,6 @@ import builtins
 import functools
 import importlib
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from tvtf.api.namespaces import OLDEST_PYTHON
+from tvtf.core.variable_lock import Lock
 from tvtf.keras.hooks import HOOKS
 from tvtf.public import tensorflow_view
 from tvtf.public.keras_choice import KERAS, is_free
@@ -189,5 +189,5 @@ class LazyModule(ModuleType):
 
 
 _RUNS = "_tvtf_runs"
-_running = threading.RLock()
+_running = Lock()
 """Held while a lazy module runs, so that other threads see it whole."""

@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import tvtf
+from tvtf.dtypes import DType
 from tvtf.state.containers import wrap
 from tvtf.state.module import camel_to_snake
 from tvtf.state.trackable import DEFAULT_FUNCTION, VARIABLE_VALUE
@@ -138,7 +141,9 @@ def _spec_of(x: Any) -> Any:
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         return x
     shape = tvtf.TensorShape(x.shape)
-    return tvtf.TensorSpec([None, *shape[1:]] if shape.rank else shape, x.dtype)
+    # A column of pandas may have a dtype of pandas' own.
+    dtype = x.dtype if isinstance(x.dtype, (str, np.dtype, DType)) else tvtf.convert_to_tensor(x).dtype
+    return tvtf.TensorSpec([None, *shape[1:]] if shape.rank else shape, dtype)
 
 
 def called_on(layer: Any, specs: Any) -> Any:

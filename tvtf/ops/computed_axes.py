@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
 from tvtf.core.deferred_shape import AnyShape
-from tvtf.core.primitive import Primitive, add_handler, hooks
+from tvtf.core.primitive import add_handler, hooks
 from tvtf.core.specialization import UnknownRank, unknown_size
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.text_format import HOLE
@@ -174,7 +174,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
         arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
         x, *_ = arguments.values()
         axis = arguments.pop(name, None)
-        axis = axis._as_tensor() if hasattr(axis, "_as_tensor") else axis
+        axis = convert_to_tensor(axis) if _may_be_computed(axis) else axis
         del arguments[next(iter(arguments))]
         if not is_computed(axis):
             return NotImplemented
@@ -195,9 +195,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Defers a call until ranks are known, when ``handle`` is called again; a primitive defers its own calls."""
-    if isinstance(function, Primitive):
-        return NotImplemented
+    """Defers a call until ranks are known, when ``handle`` is called again."""
 
     def again(*args: Any, **kwargs: Any) -> Any:
         result = handle(function, *args, **kwargs)
@@ -207,6 +205,8 @@ def _deferred(handle: Callable[..., Any], function: Callable[..., Any], args: An
 
 
 def _may_be_computed(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(is_computed, value))
     return is_computed(value) or hasattr(value, "_as_tensor")
 
 

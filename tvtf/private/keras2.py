@@ -21,6 +21,7 @@ from tvtf.frontend.autograph.calls import converted_call
 from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import _Table
 from tvtf.private import nest as private_nest
+from tvtf.private.keras2_updates import RAW_OPS
 from tvtf.private.ops import assign_moving_average
 from tvtf.private.platform import sticky_attribute_assignment
 from tvtf.private.util import make_decorator, unwrap
@@ -139,51 +140,6 @@ def assert_splits_match(nested_splits_lists: Iterable[Iterable[Any]]) -> list[An
 def execute_fn_for_device(device_branch_fns: dict[str, Any], default_fn: Any, name: str = "") -> Any:
     """Calls the branch for CPUs, or else the default."""
     return device_branch_fns.get("CPU", default_fn)()
-
-
-# -- updates of Variables; a Variable is its own handle
-
-
-def apply_gradient_descent(*, var: Any, alpha: Any, delta: Any, **_: Any) -> Any:
-    return var.assign_sub(alpha * delta)
-
-
-def apply_keras_momentum(
-    *, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False, **_: Any
-) -> Any:
-    step = accum.assign(accum * momentum - lr * grad)
-    return var.assign_add(step * momentum - lr * grad if use_nesterov else step)
-
-
-def apply_adam(
-    *, var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
-    grad: Any, vhat: Any = None, **_: Any,
-) -> Any:  # fmt: skip
-    """Applies Adam; with ``vhat``, the largest second moment so far, AMSGrad."""
-    rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
-    first = m.assign(beta1 * m + (1 - beta1) * grad)
-    second = v.assign(beta2 * v + (1 - beta2) * tvtf.square(grad))
-    largest = second if vhat is None else vhat.assign(tvtf.maximum(vhat, second))
-    return var.assign_sub(rate * first / (tvtf.sqrt(largest) + epsilon))
-
-
-def apply_adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, **_: Any) -> Any:
-    total = accum.assign_add(tvtf.square(grad))
-    return var.assign_sub(lr * grad / (tvtf.sqrt(total) + epsilon))
-
-
-def apply_rms_prop(
-    *, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, mg: Any = None, **_: Any
-) -> Any:
-    """Applies RMSProp; with ``mg``, the average gradient, the centered variant."""
-    squares = ms.assign(rho * ms + (1 - rho) * tvtf.square(grad))
-    if mg is not None:
-        squares = squares - tvtf.square(mg.assign(rho * mg + (1 - rho) * grad))
-    return var.assign_sub(mom.assign(momentum * mom + lr * grad / tvtf.sqrt(squares + epsilon)))
-
-
-def scatter_add(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
-    return resource.scatter_add(tvtf.IndexedSlices(updates, indices))
 
 
 # -- objects
@@ -375,16 +331,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.util.dispatch": {"add_dispatch_support": add_dispatch_support, "dispatch_for_types": dispatch_for_types},
     "python.util.tf_contextlib": {"contextmanager": contextmanager},
     "python.util.tf_export": {"get_symbol_from_name": get_symbol_from_name},
-    "raw_ops": {
-        "ResourceApplyAdagradV2": apply_adagrad,
-        "ResourceApplyAdam": apply_adam,
-        "ResourceApplyAdamWithAmsgrad": apply_adam,
-        "ResourceApplyCenteredRMSProp": apply_rms_prop,
-        "ResourceApplyGradientDescent": apply_gradient_descent,
-        "ResourceApplyKerasMomentum": apply_keras_momentum,
-        "ResourceApplyRMSProp": apply_rms_prop,
-        "ResourceScatterAdd": scatter_add,
-    },
+    "raw_ops": RAW_OPS,
     "tools.docs.doc_controls": dict.fromkeys(
         (
             "do_not_doc_inheritable",

@@ -37,6 +37,8 @@ class Match(IntEnum):
 Check = Callable[[Any], Match]
 _targets: dict[Any, list[tuple[Target, Sequence[Callable[[Sequence[Any]], bool]]]]] = {}
 """Public function -> what replaces it, with the signatures for which it does."""
+_overrides: dict[Any, Callable[..., Any]] = {}
+"""Public function -> the rule among its ``overrides`` that selects one of its targets."""
 _elementwise: dict[tuple[Any, ...], tuple[Target, list[Target]]] = {}
 """Annotations -> handler and the targets that call it."""
 
@@ -102,7 +104,8 @@ def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]
     """Registers a target for a public function; the first one also adds the override that selects among them."""
     mine = _targets.setdefault(api, [])
     if not mine:
-        api.overrides.append(functools.partial(_chosen, api, _signature_of(api)))
+        _overrides[api] = functools.partial(_chosen, api, _signature_of(api))
+        api.overrides.append(_overrides[api])
     mine.append((target, checks))
 
 
@@ -155,7 +158,7 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
     for api, each in result:
         _targets[api].remove(each)
         if not _targets[api]:
-            api.overrides.clear()
+            api.overrides.remove(_overrides.pop(api))
 
 
 # -- signatures

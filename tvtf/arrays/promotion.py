@@ -1,0 +1,144 @@
+"""Promotes dtypes by TensorFlow's table, in which the dtypes of Python's numbers and of weak tensors defer to others.
+
+Source: https://www.tensorflow.org/guide/tf_numpy_type_promotion
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.shape import TensorShape
+from tvtf.dtypes import DType, as_dtype
+
+MODES = ("safe", "all")
+"""The modes that promote by the table; "safe" raises where a promotion may lose precision or takes more bits than both."""
+
+
+class setting:  # noqa: N801 - a namespace for one setting
+    """The mode in which operations promote by the table; None if they don't."""
+
+    mode: str | None = None
+
+
+class PromotedType(NamedTuple):
+    """A dtype, and whether it defers to the other operand's."""
+
+    dtype: DType
+    is_weak: bool
+
+    def __str__(self) -> str:
+        return f"({self.dtype}, weak={self.is_weak})"
+
+
+_KINDS = {"bf": "bfloat", "u": "uint", "i": "int", "f": "float", "c": "complex"}
+
+# A row for each type: itself, then its results with the types of all rows up to its own. * marks weak types, ! what only
+# the mode "all" permits.
+_ROWS = """
+b     b
+u8    u8    u8
+u16   u16   u16   u16
+u32   u32   u32   u32   u32
+u64   u64   u64   u64   u64   u64
+i8    i8    i16!  i32!  i64!  f64*! i8
+i16   i16   i16   i32!  i64!  f64*! i16   i16
+i32   i32   i32   i32   i64!  f64*! i32   i32   i32
+i64   i64   i64   i64   i64   f64*! i64   i64   i64   i64
+bf16  bf16  bf16  bf16! bf16! bf16! bf16  bf16! bf16! bf16! bf16
+f16   f16   f16   f16!  f16!  f16!  f16   f16!  f16!  f16!  f32!  f16
+f32   f32   f32   f32   f32!  f32!  f32   f32   f32!  f32!  f32   f32   f32
+f64   f64   f64   f64   f64   f64!  f64   f64   f64   f64!  f64   f64   f64   f64
+c64   c64   c64   c64   c64!  c64!  c64   c64   c64!  c64!  c64   c64   c64   c128! c64
+c128  c128  c128  c128  c128  c128! c128  c128  c128  c128! c128  c128  c128  c128  c128  c128
+i32*  i32*  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i32*
+i64*  i64*  u8    u16   u32   u64   i8    i16   i32   i64   bf16  f16   f32   f64   c64   c128  i64*  i64*
+f32*  f32*  f64*! f64*! f64*! f64*! f64*! f64*! f64*! f64*! bf16  f16   f32   f64   c64   c128  f32*  f32*  f32*
+f64*  f64*  f64*  f64*  f64*  f64*! f64*  f64*  f64*  f64*! bf16  f16   f32   f64   c64   c128  f64*  f64*  f64*  f64*
+c128* c128* c128* c128* c128* c128*! c128* c128* c128* c128*! c64! c64! c64! c128 c64   c128  c128* c128* c128* c128* c128*
+"""
+
+
+def _promoted_type(text: str) -> PromotedType:
+    kind, bits = re.match(r"([a-z]+)(\d*)", text).groups()  # type: ignore[union-attr]
+    return PromotedType(as_dtype(f"{_KINDS[kind]}{bits}" if bits else "bool"), "*" in text)
+
+
+def _read_table() -> dict[frozenset[PromotedType], tuple[PromotedType, bool]]:
+    """Returns two types -> their result, and whether the mode "safe" permits it."""
+    rows = [row.split() for row in _ROWS.strip().splitlines()]
+    columns = [_promoted_type(row[0]) for row in rows]
+    return {
+        frozenset((columns[i], columns[j])): (_promoted_type(text), not text.endswith("!"))
+        for i, row in enumerate(rows)
+        for j, text in enumerate(row[1:])
+    }
+
+
+TABLE = _read_table()
+STRING = PromotedType(as_dtype("string"), False)
+WEAK_DTYPES = {each.dtype for pair in TABLE for each in pair if each.is_weak}
+"""The dtypes that a weak tensor may have."""
+_OF_PYTHON = {
+    bool: _promoted_type("b"),
+    int: _promoted_type("i32*"),
+    float: _promoted_type("f32*"),
+    complex: _promoted_type("c128*"),
+    TensorShape: _promoted_type("i32"),
+}
+
+
+def type_of(value: Any) -> PromotedType | None:
+    """Returns the type with which a value is promoted; None if the table has none for it.
+
+    Raises:
+      OverflowError: a Python int needs more than 32 bits.
+    """
+    if isinstance(value, CompositeTensor) and not hasattr(value, "is_weak"):
+        return None
+    dtype = getattr(value, "dtype", None)
+    if isinstance(value, DType):
+        return PromotedType(value, False)
+    if isinstance(dtype, DType):
+        return PromotedType(dtype, hasattr(value, "is_weak"))
+    if isinstance(value, (bytes, str)):
+        return STRING
+    if isinstance(dtype, np.dtype) or isinstance(value, np.dtype):
+        return PromotedType(as_dtype(value if isinstance(value, np.dtype) else dtype), False)
+    if isinstance(value, type):
+        if value in _OF_PYTHON:
+            return _OF_PYTHON[value]
+        return PromotedType(as_dtype(value), False) if issubclass(value, np.generic) else None
+    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 31) <= value < 1 << 31:
+        raise OverflowError(f"Python int {value} too large to convert to np.int32")
+    return next((result for kind, result in _OF_PYTHON.items() if isinstance(value, kind)), None)
+
+
+def promoted(*values: Any) -> PromotedType | None:
+    """Returns the type to which values and nests of values are promoted; None if the table has none for them.
+
+    Raises:
+      TypeError: the mode is "safe", which forbids the promotion.
+    """
+    types = [type_of(value) for value in nest.flatten([value for value in values if value is not None])]
+    result = types[0] if types else _OF_PYTHON[float]
+    for other in types[1:]:
+        if result is None or other is None:
+            return None
+        if result == other == STRING:
+            continue
+        if (pair := frozenset((result, other))) not in TABLE:
+            return None
+        common, is_safe = TABLE[pair]
+        if setting.mode == "safe" and not is_safe:
+            raise TypeError(
+                f"In promotion mode PromoMode.SAFE, implicit dtype promotion between {result} and {other} is disallowed. "
+                "You need to explicitly specify the dtype in your op, or relax your dtype promotion rules (such as from "
+                "SAFE mode to ALL mode)."
+            )
+        result = common
+    return result

@@ -1,0 +1,133 @@
+"""The updates of Keras 2's legacy optimizers: raw ops that assign Variables, whole or some of their rows.
+
+Sources: https://github.com/keras-team/tf-keras/tree/master/tf_keras/optimizers/legacy,
+https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/training_ops.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvtf
+
+Update = Callable[..., dict[str, Any]]
+
+
+def _gradient_descent(*, var: Any, alpha: Any, delta: Any) -> dict[str, Any]:
+    return {"var": var - alpha * delta}
+
+
+def _keras_momentum(
+    *, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
+) -> dict[str, Any]:
+    step = accum * momentum - lr * grad
+    return {"accum": step, "var": var + (step * momentum - lr * grad if use_nesterov else step)}
+
+
+def _adagrad(*, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, update_slots: bool = True) -> dict[str, Any]:
+    total = accum + tvtf.square(grad) if update_slots else accum
+    return {"accum": total, "var": var - lr * grad / (tvtf.sqrt(total) + epsilon)}
+
+
+def _adadelta(*, var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, epsilon: Any, grad: Any) -> dict[str, Any]:
+    squares = rho * accum + (1 - rho) * tvtf.square(grad)
+    step = tvtf.sqrt(accum_update + epsilon) / tvtf.sqrt(squares + epsilon) * grad
+    steps = rho * accum_update + (1 - rho) * tvtf.square(step)
+    return {"accum": squares, "accum_update": steps, "var": var - lr * step}
+
+
+def _adam(
+    *, var: Any, m: Any, v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any,
+    grad: Any, vhat: Any = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Computes Adam's update; with ``vhat``, the largest second moment so far, AMSGrad's."""
+    rate = lr * tvtf.sqrt(1 - beta2_power) / (1 - beta1_power)
+    first, second = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * tvtf.square(grad)
+    largest = {} if vhat is None else {"vhat": tvtf.maximum(vhat, second)}
+    step = rate * first / (tvtf.sqrt(largest.get("vhat", second)) + epsilon)
+    return {"m": first, "v": second, **largest, "var": var - step}
+
+
+def _adamax(
+    *, var: Any, m: Any, v: Any, beta1_power: Any, lr: Any, beta1: Any, beta2: Any, epsilon: Any, grad: Any
+) -> dict[str, Any]:
+    first, largest = beta1 * m + (1 - beta1) * grad, tvtf.maximum(beta2 * v, tvtf.abs(grad))
+    return {"m": first, "v": largest, "var": var - lr / (1 - beta1_power) * first / (largest + epsilon)}
+
+
+def _rms_prop(
+    *, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, mg: Any = None
+) -> dict[str, Any]:
+    """Computes RMSProp's update; with ``mg``, the average gradient, that of the centered variant."""
+    squares = rho * ms + (1 - rho) * tvtf.square(grad)
+    average = {} if mg is None else {"mg": rho * mg + (1 - rho) * grad}
+    variance = squares if mg is None else squares - tvtf.square(average["mg"])
+    step = momentum * mom + lr * grad / tvtf.sqrt(variance + epsilon)
+    return {"ms": squares, **average, "mom": step, "var": var - step}
+
+
+def _ftrl(
+    *, var: Any, accum: Any, linear: Any, grad: Any, lr: Any, l1: Any, l2: Any, lr_power: Any, l2_shrinkage: Any = 0.0
+) -> dict[str, Any]:
+    total = accum + tvtf.square(grad)
+    power, total_power = tvtf.pow(accum, -lr_power), tvtf.pow(total, -lr_power)
+    sums = linear + grad + 2 * l2_shrinkage * var - (total_power - power) / lr * var
+    shrunk = (l1 * tvtf.sign(sums) - sums) / (total_power / lr + 2 * l2)
+    return {"accum": total, "linear": sums, "var": tvtf.where(tvtf.abs(sums) > l1, shrunk, tvtf.zeros_like(shrunk))}
+
+
+def _dense(update: Update) -> Callable[..., None]:
+    """Returns the raw op that assigns new values to Variables. A Variable is its own handle."""
+
+    def run(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+        values = {key: value.read_value() if _is_variable(value) else value for key, value in arguments.items()}
+        for key, value in update(**values).items():
+            arguments[key].assign(value)
+
+    return run
+
+
+def _sparse(update: Update) -> Callable[..., None]:
+    """Returns the raw op that assigns new values to the rows at ``indices``, which must be unique."""
+
+    def run(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
+        values = {key: tvtf.gather(v, indices) if _is_variable(v) else v for key, v in arguments.items()}
+        for key, value in update(**values).items():
+            arguments[key].scatter_update(tvtf.IndexedSlices(value, indices))
+
+    return run
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, tvtf.Variable)
+
+
+def _scatter_add(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    return resource.scatter_add(tvtf.IndexedSlices(updates, indices))
+
+
+def _scatter_update(*, resource: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    return resource.scatter_update(tvtf.IndexedSlices(updates, indices))
+
+
+_UPDATES: dict[str, Update] = {
+    "AdaMax": _adamax,
+    "Adadelta": _adadelta,
+    "AdagradV2": _adagrad,
+    "Adam": _adam,
+    "AdamWithAmsgrad": _adam,
+    "CenteredRMSProp": _rms_prop,
+    "Ftrl": _ftrl,
+    "FtrlV2": _ftrl,
+    "GradientDescent": _gradient_descent,
+    "KerasMomentum": _keras_momentum,
+    "RMSProp": _rms_prop,
+}
+_OF_ROWS = ("Adadelta", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2", "KerasMomentum", "RMSProp")
+RAW_OPS: dict[str, Any] = {
+    **{f"ResourceApply{name}": _dense(update) for name, update in _UPDATES.items()},
+    **{f"ResourceSparseApply{name}": _sparse(_UPDATES[name]) for name in _OF_ROWS},
+    "ResourceScatterAdd": _scatter_add,
+    "ResourceScatterUpdate": _scatter_update,
+}
