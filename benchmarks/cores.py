@@ -8,7 +8,7 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 1
 RESOLUTION = 2 / _TICKS
 """Seconds by which a difference of two of these numbers may be wrong."""
-_IDLE, _WAITING = 3, 4
+_IDLE, _IO_WAIT = 3, 4
 """Fields of ``/proc/stat``'s first line. Source: https://man7.org/linux/man-pages/man5/proc_stat.5.html"""
 
 
@@ -18,7 +18,7 @@ def busy_seconds() -> float:
     if not stat.is_file():
         return 0.0
     ticks = list(map(int, stat.read_text().splitlines()[0].split()[1:9]))
-    return (sum(ticks) - ticks[_IDLE] - ticks[_WAITING]) / _TICKS
+    return (sum(ticks) - ticks[_IDLE] - ticks[_IO_WAIT]) / _TICKS
 
 
 def seconds_used_by(process: int) -> float:

@@ -37,7 +37,7 @@ class Process:
             text=True,
         )
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def call(self, **request: Any) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None or self._process.poll() is not None:
             return {"error": f"the process ended with {self._process.returncode}"}
@@ -118,7 +118,7 @@ def measure(workload: Workload, processes: Sequence[Process], rounds: int, secon
 
 
 def _built(process: Process, workload: Workload, tiny: bool) -> Timing | None:
-    answer = process.ask(build=workload.name, tiny=tiny)
+    answer = process.call(build=workload.name, tiny=tiny)
     return Timing(result=answer.get("result"), error=answer.get("error", "")) if answer.get("built", True) else None
 
 
@@ -126,7 +126,7 @@ def sample(process: Process, timing: Timing, seconds: float) -> None:
     """One turn, taken again while other programs, spinning threads of a peer's last turn among them, use the cores."""
     for _ in range(TRIES):
         started, busy, own = time.perf_counter(), busy_seconds(), process.seconds_used
-        answer = process.ask(seconds=seconds)
+        answer = process.call(seconds=seconds)
         foreign = busy_seconds() - busy - (process.seconds_used - own)
         if "error" in answer or foreign <= FOREIGN * (time.perf_counter() - started) + RESOLUTION:
             break

@@ -120,21 +120,21 @@ def peak_kernel() -> Kernel:
     lanes, chains, steps, tasks = facts.lanes(4), facts.vector_registers * 3 // 4, 4096, 4 * CORES
     factor = tirx.decl_buffer((2 * lanes,), "float32", "factor")
     result = tirx.decl_buffer((tasks, chains * lanes), "float32", "result")
-    held = emit.scratch([chains * lanes], "float32", "held", "local")
+    accumulators = emit.scratch([chains * lanes], "float32", "held", "local")
 
     def each(body: Callable) -> tirx.Stmt:
         return emit.unrolled(chains, lambda u: emit.vectorized(lanes, lambda lane: body(u * lanes + lane, lane)))
 
     def step(place, lane) -> tirx.Stmt:
-        grown = emit.load(held, [place]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
-        return emit.store(held, grown, [place])
+        grown = emit.load(accumulators, [place]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
+        return emit.store(accumulators, grown, [place])
 
     def task(number) -> tirx.Stmt:
         return emit.sequence([
-            emit.allocate(held),
-            each(lambda place, _lane: emit.store(held, emit.load(result, [number, place]), [place])),
+            emit.allocate(accumulators),
+            each(lambda place, _lane: emit.store(accumulators, emit.load(result, [number, place]), [place])),
             emit.loop(steps, lambda _step: each(step)),
-            each(lambda place, _lane: emit.store(result, emit.load(held, [place]), [number, place])),
+            each(lambda place, _lane: emit.store(result, emit.load(accumulators, [place]), [number, place])),
         ])  # fmt: skip
 
     body = emit.loop(tasks, task, tirx.ForKind.PARALLEL)

@@ -33,9 +33,9 @@ def line(row: Row, names: Sequence[str]) -> str:
     times = [row.timed(name) for name in names]
     cells = [f"{microseconds(median(t)) if t else '-':>9}" for t in times]
     rate = PRIMITIVES[row.workload.title].traffic / median(own) / 1e9 if own else 0.0
-    told = "; ".join(f"{n}: {t.error}" for n, t in row.timings.items() if t.error)
+    failures = "; ".join(f"{n}: {t.error}" for n, t in row.timings.items() if t.error)
     strange = f" differs: {', '.join(row.strangers(OWN))}" if row.strangers(OWN) else ""
-    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {told}{strange}"
+    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {failures}{strange}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

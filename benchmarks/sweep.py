@@ -173,7 +173,7 @@ class Pair:
         """Time a multiply-add, over that of the round size."""
         return best[self.product] / self.product.work / (best[self.other] / self.other.work)
 
-    def is_told(self, best: dict[Product, float]) -> bool:
+    def is_reported(self, best: dict[Product, float]) -> bool:
         """Whether one of the two takes long enough beside the call."""
         return max(best[self.product], best[self.other]) > LEAST_SECONDS
 
@@ -208,13 +208,13 @@ def measured(all_pairs: Sequence[Pair]) -> dict[Product, float]:
             for product in products:
                 own = seconds(kernels[product], product.operands()) - call
                 best[product] = max(LEAST_SECONDS, min(best.get(product, 1.0), own))
-            worst = sorted(told(all_pairs, best), key=lambda pair: -pair.ratio(best))[:REPEATED]
+            worst = sorted(reported(all_pairs, best), key=lambda pair: -pair.ratio(best))[:REPEATED]
             products = [p for pair in worst for p in (pair.product, pair.other)]
     return best
 
 
-def told(all_pairs: Sequence[Pair], best: dict[Product, float]) -> list[Pair]:
-    return [pair for pair in all_pairs if pair.is_told(best)]
+def reported(all_pairs: Sequence[Pair], best: dict[Product, float]) -> list[Pair]:
+    return [pair for pair in all_pairs if pair.is_reported(best)]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -227,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     all_pairs = pairs(options)
     best = measured(all_pairs)
-    compared = told(all_pairs, best)
+    compared = reported(all_pairs, best)
     print(f"{len(all_pairs) - len(compared)} of {len(all_pairs)} pairs take less than {LEAST_SECONDS * 1e9:.0f} ns")
     for name in dict.fromkeys(pair.line for pair in compared):
         print(line_of(name, sorted((p for p in compared if p.line == name), key=lambda p: -p.ratio(best)), best))
@@ -237,8 +237,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def line_of(name: str, ordered: Sequence[Pair], best: dict[Product, float]) -> str:
-    told = [f"{p.product.m}x{p.product.n}x{p.product.k} {p.ratio(best):.2f}" for p in ordered[:5]]
-    return f"{name:12} worst ratios to the round size: {', '.join(told)}"
+    reported = [f"{p.product.m}x{p.product.n}x{p.product.k} {p.ratio(best):.2f}" for p in ordered[:5]]
+    return f"{name:12} worst ratios to the round size: {', '.join(reported)}"
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timin
 def _cells(row: Row, names: Sequence[str], seconds: Callable[[Timing], float]) -> list[str]:
     times = [_time(row.timings.get(name), seconds) for name in names]
     ratio, best = row.ratio(OWN, seconds), row.best_peer(OWN, seconds)
-    return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.asked]
+    return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.goal]
 
 
 def _rate(row: Row, seconds: Callable[[Timing], float]) -> str:
@@ -44,8 +44,8 @@ def microseconds(seconds: float) -> str:
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """What the table doesn't show: failures, and peers whose results differ."""
-    told = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
-    return told + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
+    failures = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
+    return failures + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

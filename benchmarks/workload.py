@@ -20,7 +20,7 @@ class SelfTimed(NamedTuple):
 
 @dataclass(frozen=True)
 class Workload:
-    """A program to time; ``full`` and ``tiny`` are its sizes, ``asked`` the project's aim for it.
+    """A program to time; ``full`` and ``tiny`` are its sizes, ``goal`` the project's aim for it.
 
     ``tensorflow(tf, function, size)`` serves tvtf and TensorFlow alike, ``function`` being ``tf.function`` with the
     mode's options. The others are ``jax(jax, size)``, ``torch(torch, compiled, size)``, where ``compiled`` is
@@ -38,5 +38,5 @@ class Workload:
     torch: Callable[[Any, Callable[..., Any], Any], Any] | None = None
     onnxruntime: Callable[[Any], Any] | None = None
     is_eager: bool = False
-    asked: str = ""
+    goal: str = ""
     operations: float = 0

@@ -41,8 +41,8 @@ def jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
-        chances = jax.nn.log_softmax(logits_jax(jax, params, x))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+        log_probabilities = jax.nn.log_softmax(logits_jax(jax, params, x))
+        return -jax.numpy.mean(jax.numpy.take_along_axis(log_probabilities, y[:, None], axis=1))
 
     return adam_jax(jax, loss_of, weights(size), RATE, x, y)
 
@@ -77,7 +77,7 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     ),
     Workload(
         name="cnn-eager",
@@ -87,6 +87,6 @@ WORKLOADS = [
         tensorflow=tensorflow_eager,
         torch=torch,
         is_eager=True,
-        asked="<= 1.5x PyTorch",
+        goal="<= 1.5x PyTorch",
     ),
 ]

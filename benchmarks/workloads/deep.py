@@ -60,8 +60,8 @@ def jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(jax.nn.relu, params, x))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+        log_probabilities = jax.nn.log_softmax(logits(jax.nn.relu, params, x))
+        return -jax.numpy.mean(jax.numpy.take_along_axis(log_probabilities, y[:, None], axis=1))
 
     return adam_jax(jax, loss_of, weights(size), RATE, x, y)
 
@@ -94,6 +94,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 ]

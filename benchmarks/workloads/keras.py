@@ -130,7 +130,7 @@ def _workload(program: Program, method: str) -> Workload:
         jax=lambda jax, size: make(_on("jax", jax), size),
         torch=lambda torch, compiled, size: make(_on("torch", torch), size),
         is_eager=True,
-        asked="1.5 times the best" if method == "fit" else "",
+        goal="1.5 times the best" if method == "fit" else "",
     )
 
 

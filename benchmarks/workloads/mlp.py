@@ -100,7 +100,7 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 2x the best, then 0.67x",
+        goal="<= 2x the best, then 0.67x",
     ),
     Workload(
         name="mlp-eager",
@@ -110,6 +110,6 @@ WORKLOADS = [
         tensorflow=tensorflow_eager,
         torch=torch,
         is_eager=True,
-        asked="<= 1.5x PyTorch",
+        goal="<= 1.5x PyTorch",
     ),
 ]

@@ -150,7 +150,7 @@ WORKLOADS = [
         tiny=50,
         tensorflow=partial(drained, build),
         is_eager=True,
-        asked="<= 1 of TF",
+        goal="<= 1 of TF",
     )
     for name, (title, build) in PIPELINES.items()
 ]

@@ -96,6 +96,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="1.5x ahead",
+        goal="1.5x ahead",
     )
 ]

@@ -80,8 +80,8 @@ def train_jax(jax: Any, size: Size) -> Call:
     params, operations = [jax.numpy.asarray(w) for w in weights(size)], networks.in_jax(jax, trains=True)
 
     def loss_of(params: Any, x: Any, y: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(size, operations, params, x))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+        log_probabilities = jax.nn.log_softmax(logits(size, operations, params, x))
+        return -jax.numpy.mean(jax.numpy.take_along_axis(log_probabilities, y[:, None], axis=1))
 
     @jax.jit(donate_argnums=0)
     def step(params: Any, x: Any, y: Any) -> Any:
@@ -122,7 +122,7 @@ def inference(name: str, size: Size) -> Workload:
         jax=jax,
         torch=torch,
         onnxruntime=onnxruntime,
-        asked="ahead of ONNX Runtime, <= 0.67x the best",
+        goal="ahead of ONNX Runtime, <= 0.67x the best",
     )
 
 
@@ -135,7 +135,7 @@ def training(name: str, size: Size) -> Workload:
         tensorflow=train_tensorflow,
         jax=train_jax,
         torch=train_torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 
 

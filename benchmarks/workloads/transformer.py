@@ -110,8 +110,8 @@ def jax(jax: Any, size: Size) -> Call:
     ops, hidden = JaxOps(jax), jax.numpy.asarray(mask(size))
 
     def loss_of(params: Any, tokens: Any, targets: Any) -> Any:
-        chances = jax.nn.log_softmax(logits(ops, size, params, tokens, hidden))
-        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, targets[..., None], axis=-1))
+        log_probabilities = jax.nn.log_softmax(logits(ops, size, params, tokens, hidden))
+        return -jax.numpy.mean(jax.numpy.take_along_axis(log_probabilities, targets[..., None], axis=-1))
 
     return adam_jax(jax, loss_of, weights(size), RATE, tokens, targets)
 
@@ -146,6 +146,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 ]

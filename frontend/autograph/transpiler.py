@@ -162,7 +162,7 @@ class Transpiler(api.PyToPy):
     def transform_function(self, fn: Any, user_context: Any) -> Any:
         self._converted.file = fn.__code__.co_filename if hasattr(fn, "__code__") else None
         if not self._cache.has(fn, self.get_caching_key(user_context)):
-            refuse_unsupported(fn)
+            require_supported(fn)
         return super().transform_function(fn, user_context)
 
 
@@ -171,7 +171,7 @@ _converting = Lock()
 """CPython 3.11 counts the parser's depth over all threads, and fails if two parse at once (gh-106905)."""
 
 
-def refuse_unsupported(fn: Any) -> None:
+def require_supported(fn: Any) -> None:
     """Raises for constructs that can't be converted.
 
     Raises:

@@ -87,7 +87,7 @@ class Places:
     shapes_may_differ: bool = False
 
 
-def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
+def require_same_form(name: str, first: Any, second: Any, places: Places) -> None:
     """Checks that tensors have one dtype and shape at both places, and that objects are the same.
 
     Raises:

@@ -13,7 +13,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.errors import UnimplementedError
 from tvtf.frontend.control_flow.closure_conversion import knows_dim, lift_traces, without_unused
-from tvtf.frontend.control_flow.rematerialize import QuietWalk, walk
+from tvtf.frontend.control_flow.rematerialize import WalkWithoutEffects, walk
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, dims_of, number
@@ -24,7 +24,7 @@ MSG_EFFECTS = (
 )
 
 
-class Aside(Trace):
+class AbstractTrace(Trace):
     """A trace that is not part of the program; ``param_of`` makes a parameter for a tensor of the program."""
 
     def __init__(self, name: str = "aside") -> None:
@@ -53,7 +53,9 @@ class Aside(Trace):
         tapes, state.tapes = state.tapes, []
         try:
             values = (
-                walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], QuietWalk).start({}).run()
+                walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], WalkWithoutEffects)
+                .start({})
+                .run()
             )
         finally:
             state.tapes = tapes
@@ -75,8 +77,8 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
     They are computed by a copy of the function without its effects, which must not happen once too often. If there
     may be no row, a row of zeros is appended, so that the sizes can be computed.
     """
-    aside = Aside()
-    with tracing(aside):
+    abstract = AbstractTrace()
+    with tracing(abstract):
         types = [t._type for t in function(tensors)]
     if any(isinstance(t.shape, AnyShape) for t in types):
         return types
@@ -84,11 +86,11 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
         return types
     padded = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors]
     if of_any_rank():  # instances know the sizes of deferred calls
-        aside.require_pure(MSG_EFFECTS)
+        abstract.require_pure(MSG_EFFECTS)
         return [t._type for t in function(padded)]
-    aside = Aside()
-    with tracing(aside):
-        rows = [aside.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in padded]
+    abstract = AbstractTrace()
+    with tracing(abstract):
+        rows = [abstract.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in padded]
         types = [t._type for t in function(rows)]
-    sizes = aside.sizes(d for t in types for d in t.shape)
+    sizes = abstract.sizes(d for t in types for d in t.shape)
     return [t._replace(shape=tuple(substitute_dim(d, sizes) for d in t.shape)) for t in types]

@@ -20,11 +20,11 @@ from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.cond_while import _merged_shapes
 from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
-    Quiet,
+    WithoutEffects,
     dims_in,
     has_effect_results,
     is_computable_from,
-    tell_tapes,
+    record_on_tapes,
     used_by,
     walk,
     zeros_for,
@@ -134,7 +134,7 @@ class _RecordEffects:
         return result
 
 
-class _ReplayEffects(Quiet):
+class _ReplayEffects(WithoutEffects):
     """An evaluation without effects that takes their results from ``remaining``."""
 
     parts: Iterator[Any] | None = None  # None in nested functions
@@ -192,7 +192,7 @@ class _Cond:
         results = state.trace.emit(table["cond"], inputs, attrs)
         outputs, effects = results[: len(outputs)], results[len(outputs) :]
         if is_watched(inputs):
-            tell_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
+            record_on_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
         return outputs, effects
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
@@ -244,8 +244,8 @@ class _While:
         """Binds the loop with a counter and stacks of the effects' results."""
         start, invariants = inputs[: self.size], inputs[self.size :]
         types, fixed = self._own([x._type for x in start], self.shapes), [x._type for x in invariants]
-        with tracing(Trace("aside", state.trace)) as aside:
-            _, effect_results = self.replayed.run_with_effects([aside.add_param(t) for t in (*types, *fixed)])
+        with tracing(Trace("aside", state.trace)) as abstract:
+            _, effect_results = self.replayed.run_with_effects([abstract.add_param(t) for t in (*types, *fixed)])
         self.stacks = stacks = stacks_for(
             [x._type for x in effect_results], dims_in(x._type for x in inputs), self.most
         )
@@ -271,7 +271,7 @@ class _While:
         self.count = len(effects)
         if is_watched(inputs):
             operands, attrs = self.pure(inputs, effects)
-            tell_tapes(table["while"], operands, (count, *outputs), attrs)
+            record_on_tapes(table["while"], operands, (count, *outputs), attrs)
         return outputs, effects
 
     def _counted(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:

@@ -138,7 +138,7 @@ class TracedArray:
         array = self
         if last is not None and isinstance(room, int):
             array = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
-        elif self._is_foreseen(index):
+        elif self._is_in_bounds(index):
             array = copy.copy(self)
         else:
             array = self._with(_grown_for(self.buffer, index))  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ class TracedArray:
             array.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
         return array
 
-    def _is_foreseen(self, index: Any) -> bool:
+    def _is_in_bounds(self, index: Any) -> bool:
         """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
 
         For any other index the number of rows cannot be told before the loop, so its body extends the array.
@@ -160,9 +160,9 @@ class TracedArray:
         if loop.room_for is not None and not _reserves_nothing(loop):
             return offset <= 0 and self._has_room(loop.room_for, var, loop)
         counted = any(var is not None and p._var is var for p in loop.params)
-        foreseen = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
-        state.trace.root.array_writes.append((var if counted else None, offset) if foreseen else BEYOND)
-        return foreseen
+        in_bounds = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
+        state.trace.root.array_writes.append((var if counted else None, offset) if in_bounds else BEYOND)
+        return in_bounds
 
     def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
         """Whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""

@@ -102,7 +102,7 @@ def ctc_loss(
 def _check_frames(lengths: np.ndarray, count: int) -> None:
     for i, length in enumerate(lengths):
         if length > count:
-            raise ArgumentError(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+            raise ArgumentError(f"sequence_length({i}) <= {count}").for_op("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:

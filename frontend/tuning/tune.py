@@ -35,7 +35,7 @@ LEAST_SHARE = 0.01
 """The smallest share of a call's time for which a kernel is tuned."""
 LEAST_SECONDS_OF_A_ROUND = 3e-4
 """A kernel is repeated in a round until it has run for so long."""
-HOPELESS = 3.0
+SLOW_RATIO = 3.0
 """A candidate that is so many times slower than the fastest is timed only once."""
 ROUNDS_OF_THE_WHOLE = 11
 CALLS_FOR_SHARES = 5
@@ -48,7 +48,7 @@ class TunedKernel(NamedTuple):
     """A tuned kernel: its share of the function's time, its seconds by default and at best, and the choices.
 
     ``choices`` are those that differ from the default, none if the default was best; ``tried`` other schedules were
-    timed, ``refused`` of them were faster but computed other results.
+    timed, ``mismatched`` of them were faster but computed other results.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TunedKernel(NamedTuple):
     after: float
     choices: Mapping[str, str]
     tried: int
-    refused: int
+    mismatched: int
 
 
 class Tuning(NamedTuple):
@@ -115,7 +115,7 @@ def tune(
     tensors: Sequence[Any],
     variables: Sequence[Variable],
     budget: Budget,
-    tell: Callable[[TunedKernel], None] = lambda _: None,
+    report: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
     """Searches the kernels of compiled code on these arguments and records the best; Ctrl-C ends it early.
 
@@ -141,7 +141,7 @@ def tune(
                 kernel, record = _result(part, search.run())
                 path = tuning_records.keep([record]) if record else path
                 kernels.append(kernel)
-                tell(kernel)
+                report(kernel)
                 if search.interrupted:
                     break
     except KeyboardInterrupt:  # results are recorded already
@@ -204,8 +204,10 @@ def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Reco
     """Returns the result for the user, and a record if the best is reliably faster."""
     name, target = part.alone.name, describe(host_target())
     if not result.is_sure:
-        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.refused), None
-    kernel = TunedKernel(name, part.share, result.before, result.after, _changed(result), result.tried, result.refused)
+        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.mismatched), None
+    kernel = TunedKernel(
+        name, part.share, result.before, result.after, _changed(result), result.tried, result.mismatched
+    )
     description = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
     return kernel, tuning_records.Record(
         target, part.key, description, result.best.choices, result.before, result.after
@@ -215,7 +217,7 @@ def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Reco
 def _changed(result: Found) -> dict[str, str]:
     """Returns the choices that differ from the default's."""
     default = result.default.choices
-    return {name: q.answer for name, q in result.best.asked.items() if q.answer != default.get(name, q.default)}
+    return {name: q.answer for name, q in result.best.questions.items() if q.answer != default.get(name, q.default)}
 
 
 def _call_seconds(
@@ -251,7 +253,7 @@ class Bench:
 
     def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
         """Schedules and lowers a candidate, and starts its compilation."""
-        decisions = Decisions(choices, lenient=True)
+        decisions = Decisions(choices, ignore_unknown=True)
         try:
             scheduled = schedule(self.alone.func, self.target, decisions)
             code = tvm_ffi.structural_hash(scheduled)
@@ -260,7 +262,7 @@ class Bench:
             self.seen.add(code)
             lowered = lowered_alone(self.alone, scheduled, self.target)
         except Exception as error:
-            self._tell_failure(decisions, error)
+            self._warn_failure(decisions, error)
             return None
         path = self.folder / f"{len(self.seen)}.so"
         return decisions, path, pool.submit(compile_alone, lowered, self.target, path)
@@ -271,18 +273,18 @@ class Bench:
         try:
             job.result()
         except Exception as error:
-            self._tell_failure(decisions, error)
+            self._warn_failure(decisions, error)
             return None
         code = Executable(path)
-        candidate = Candidate(decisions.asked, code, run_alone(code, self.alone, self.real))
+        candidate = Candidate(decisions.questions, code, run_alone(code, self.alone, self.real))
         if not self.expected:
             self.expected = self._results(candidate)
         return candidate
 
-    def _tell_failure(self, decisions: Decisions, error: Exception) -> None:
+    def _warn_failure(self, decisions: Decisions, error: Exception) -> None:
         """Warns of an error in a schedule rule; tuning goes on."""
         warnings.warn(
-            f"tune: {self.alone.name} can't be compiled with {format_choices(decisions.taken)}: {error}", stacklevel=2
+            f"tune: {self.alone.name} can't be compiled with {format_choices(decisions.answers)}: {error}", stacklevel=2
         )
 
     def agrees(self, candidate: Candidate) -> bool:
@@ -342,7 +344,7 @@ def in_turns(
     times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
         for run, first_time, times in zip(runs, first_times, times_of_runs):
-            times.append(first_time if first_time > HOPELESS * least else _seconds(run, repeat, clock))
+            times.append(first_time if first_time > SLOW_RATIO * least else _seconds(run, repeat, clock))
     return times_of_runs
 
 

@@ -25,7 +25,7 @@ NOISE = 2
 BATCH = 256
 SLOPE = 0.05
 """What the slope weighs in the critic's loss: more is steadier, and slower."""
-SHOWN = 2000
+SAMPLES = 2000
 
 
 def truth(count: Any) -> Any:
@@ -69,15 +69,15 @@ def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return generator_loss, critic_loss
 
-    noise, shown = tf.random.normal([SHOWN, NOISE]), {}
+    noise, samples = tf.random.normal([SAMPLES, NOISE]), {}
     for number in range(1, steps + 1):
         step()
         if number in (max(steps // 20, 1), steps):
-            shown[f"after {number} steps"] = generator(noise).numpy()
-    shown["true"] = truth(SHOWN).numpy()
-    draw(folder / "gan.png", shown)
-    near, spots = hits(shown[f"after {steps} steps"])
-    return {"spots hit": spots, "near a spot": near, "near a spot, of true points": hits(shown["true"])[0]}
+            samples[f"after {number} steps"] = generator(noise).numpy()
+    samples["true"] = truth(SAMPLES).numpy()
+    draw(folder / "gan.png", samples)
+    near, spots = hits(samples[f"after {steps} steps"])
+    return {"spots hit": spots, "near a spot": near, "near a spot, of true points": hits(samples["true"])[0]}
 
 
 def hits(points: np.ndarray) -> tuple[float, int]:
@@ -90,8 +90,8 @@ def hits(points: np.ndarray) -> tuple[float, int]:
     return float(near.mean()), int((counts > len(points) / SPOTS / 4).sum())
 
 
-def draw(path: Path, shown: dict[str, np.ndarray]) -> None:
-    with picture(path, columns=len(shown), size=(7.5, 2.7)) as panels:
-        for panel, (title, points) in zip(panels, shown.items()):
+def draw(path: Path, samples: dict[str, np.ndarray]) -> None:
+    with picture(path, columns=len(samples), size=(7.5, 2.7)) as panels:
+        for panel, (title, points) in zip(panels, samples.items()):
             panel.plot(*points.T, ".", markersize=1.5, alpha=0.4)
             panel.set(title=title, xlim=(-3, 3), ylim=(-3, 3), aspect="equal")

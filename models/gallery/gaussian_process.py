@@ -62,7 +62,7 @@ class GaussianProcess(tf.Module):
         variance = tf.exp(2.0 * self.log_amplitude) - explained
         return mean[:, 0], tf.sqrt(variance)
 
-    def learnt(self) -> dict[str, float]:
+    def learned(self) -> dict[str, float]:
         logarithms = (self.log_length, self.log_amplitude, self.log_noise)
         return {name: math.exp(float(value)) for name, value in zip(TRUE, logarithms)}
 
@@ -88,10 +88,10 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
         return loss
 
-    way, losses = [process.learnt()], []
+    way, losses = [process.learned()], []
     for _ in range(steps):
         losses.append(float(step()))
-        way.append(process.learnt())
+        way.append(process.learned())
 
     at = tf.linspace(tf.constant(-1.0, tf.float64), 13.0, 300)
     mean, deviation = (value.numpy() for value in process.predict(x, y, at))
@@ -105,4 +105,4 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
             right.axhline(value, color=drawn.get_color(), linestyle=":")
         right.set(xlabel="step", title="learnt, and true (dotted)")
         right.legend(fontsize=7)
-    return {**process.learnt(), "first loss": losses[0], "loss": losses[-1]}
+    return {**process.learned(), "first loss": losses[0], "loss": losses[-1]}

@@ -90,9 +90,9 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         return loss
 
     losses = [float(step()) for _ in range(steps)]
-    told = tf.nn.softmax(network())[:, 1].numpy()
-    right = (told > 0.5) == (sides == 1)
-    draw(folder / "graph_network.png", told, right)
+    predicted = tf.nn.softmax(network())[:, 1].numpy()
+    right = (predicted > 0.5) == (sides == 1)
+    draw(folder / "graph_network.png", predicted, right)
     return {"accuracy": float(right.mean()), "first loss": losses[0], "loss": losses[-1]}
 
 
@@ -106,7 +106,7 @@ def layout() -> np.ndarray:
     return (vectors[:, -3:-1] * scale[:, None]).numpy()[:, ::-1]
 
 
-def draw(path: Path, told: np.ndarray, right: np.ndarray) -> None:
+def draw(path: Path, predicted: np.ndarray, right: np.ndarray) -> None:
     """Members in the colour of the side that the network tells; who took the other one has a ring."""
     places = layout()
     with picture(path, size=(5.5, 3.6)) as axes:
@@ -114,8 +114,10 @@ def draw(path: Path, told: np.ndarray, right: np.ndarray) -> None:
             for b in friends:
                 axes.plot(*places[[a, b]].T, color="0.85", linewidth=0.6, zorder=0)
         rings = ["none" if hit else "black" for hit in right]
-        shown = axes.scatter(*places.T, c=told, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5)
+        points = axes.scatter(
+            *places.T, c=predicted, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5
+        )
         for member in KNOWN:
             axes.annotate(f"  {member}", places[member])
-        axes.figure.colorbar(shown, label="with the president (33), as told")
+        axes.figure.colorbar(points, label="with the president (33), as told")
         axes.set_axis_off()

@@ -85,17 +85,17 @@ def main(folder: Path, steps: int = 500, seed: int = 0) -> dict[str, float]:
     network, looking = networks()
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(tf.keras.optimizers.Adam(4e-3, clipnorm=1.0), loss)
-    kept = slice(HELD_OUT, None)
-    batches = tf.data.Dataset.from_tensor_slices(((read[kept], shifted(written[kept])), written[kept]))
+    training = slice(HELD_OUT, None)
+    batches = tf.data.Dataset.from_tensor_slices(((read[training], shifted(written[training])), written[training]))
     batches = batches.shuffle(EXAMPLES, seed=seed).repeat().batch(BATCH).take(steps)
     losses = network.fit(batches, shuffle=False, verbose=0).history["loss"]  # the pipeline shuffles
 
-    told, looked = write(looking, read[:HELD_OUT])
-    right = (told == written[:HELD_OUT]).all(axis=1)
+    predicted, looked = write(looking, read[:HELD_OUT])
+    right = (predicted == written[:HELD_OUT]).all(axis=1)
     with picture(folder / "seq2seq_attention.png", columns=3, size=(7.5, 3.0)) as panels:
         for panel, row in zip(panels, range(3)):
             panel.imshow(looked[row].T, cmap="Greys", aspect="auto", interpolation="nearest")
-            panel.set_xticks(range(WRITTEN), [LETTERS[letter] for letter in told[row]])
+            panel.set_xticks(range(WRITTEN), [LETTERS[letter] for letter in predicted[row]])
             panel.set_yticks(range(READ), [LETTERS[letter] for letter in read[row]])
         panels[1].set_title("letters written (across) look at letters read (down)", fontsize=9)
     return {"loss": float(losses[-1]), "whole dates right": float(right.mean())}

@@ -81,8 +81,8 @@ def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:
     points = tf.stack([tf.reshape(x, [-1]), tf.reshape(y[::-1], [-1])], axis=1)
     drawn = tf.sigmoid(decoder(points))[..., 0].numpy()
     with picture(folder / "vae.png", columns=2, size=(7.5, 3.6)) as (left, right):
-        shown = left.scatter(*mean.numpy().T, c=data.labels, cmap="tab10", s=3)
-        left.figure.colorbar(shown, ticks=range(10))
+        drawn_points = left.scatter(*mean.numpy().T, c=data.labels, cmap="tab10", s=3)
+        left.figure.colorbar(drawn_points, ticks=range(10))
         left.set(title="where the digits lie")
         right.imshow(tiles(drawn, GRID), cmap="gray_r", interpolation="nearest")
         right.set(title="what the plane's points look like")

@@ -165,8 +165,8 @@ def _of_a_tensor(stmt: tirx.Stmt) -> tirx.Stmt:
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
         return stmt
     test = value.args[0]
-    is_asked = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
-    return tirx.Bind(stmt.var, value.args[1]) if is_asked else stmt
+    reads_tensor = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
+    return tirx.Bind(stmt.var, value.args[1]) if reads_tensor else stmt
 
 
 def _only_checks(stmt: tirx.Stmt) -> bool:

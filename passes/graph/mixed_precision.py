@@ -58,7 +58,7 @@ FOLLOWING = frozenset(
 )
 """Ops that lose little or nothing in 16 bits: they stay in it where all of their operands are in it."""
 
-INDIFFERENT = frozenset(("cast", "shape", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
+TYPE_PRESERVING = frozenset(("cast", "shape", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
 """Ops whose result isn't a float or whose dtype is an attribute; comparisons are exact in their operands' own dtype."""
 
 
@@ -91,7 +91,7 @@ class Mixed(Evaluation):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
-        if prim.name in INDIFFERENT and self.stays_narrow(inputs):
+        if prim.name in TYPE_PRESERVING and self.stays_narrow(inputs):
             return prim.bind(*map(self.narrowed, inputs), **attrs)
         return prim.bind(*map(self.widened, inputs), **attrs)
 

@@ -116,8 +116,8 @@ class _Guarded(Evaluation):
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
-        for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():
-            bind.guard(ok, *shown, *self._pairs(), message=message + _where(), shown=len(shown))
+        for ok, message, *printed in prim.guard(*inputs, **attrs) if prim.guard else ():
+            bind.guard(ok, *printed, *self._pairs(), message=message + _where(), shown=len(printed))
         if prim.name == "guard":
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
             attrs = attrs | {"message": attrs["message"] + _where()}

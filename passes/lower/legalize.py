@@ -311,12 +311,12 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     """Lowers ``tvtf.guard(ok, new, variable, ...)``: if not ``ok``, writes pending values, then a kernel raises."""
     ok, *operands = bound.inputs
     count = bound.attrs.get("shown", 0)
-    shown, pending = operands[:count], operands[count:]
+    printed, pending = operands[:count], operands[count:]
     if operands:
         ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps fails on one in a branch
-        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *shown], pending, bound.attrs))
+        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *printed], pending, bound.attrs))
         ok = out.emit(failed, "checked")
-    if shown:
+    if printed:
         return ok
     raising = legalizer.add_impure(
         "guard", raising_kernel(bound.attrs.get("kind", "InvalidArgumentError"), bound.attrs["message"])

@@ -329,8 +329,8 @@ class _SignalPoll:
     def poll(self, iterations: int) -> Stmt:
         """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations."""
         now = Var("now", "int64")
-        ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
-        later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
+        check = emit.sequence([emit.store(self.last, now, []), signal_check()])
+        later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), check, None)
         look = emit.sequence(
             [emit.store(self.iterations, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later]
         )

@@ -45,12 +45,12 @@ def test_what_is_numpys_own():
 
 
 @pytest.mark.parametrize("mode", ["safe", "all"])
-def test_modes_of_weak_types_are_refused(mode):
+def test_modes_of_weak_types_are_rejected(mode):
     with pytest.raises(NotImplementedError, match=f"^dtype_conversion_mode='{mode}' needs weakly typed tensors"):
         tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode=mode)
 
 
-def test_another_mode_is_refused():
+def test_another_mode_is_rejected():
     with pytest.raises(ValueError, match="^The provided promotion mode never does not exist"):
         tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode="never")
 

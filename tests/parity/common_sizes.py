@@ -4,7 +4,7 @@ PAIRS = ((2, 2), (1, 3), (3, 1), (1, 1), (0, 1), (1, 0))
 
 
 def programs(tf):
-    return _arguments(tf) | _computed(tf) | _differentiated(tf) | _flow(tf) | _refused(tf)
+    return _arguments(tf) | _computed(tf) | _differentiated(tf) | _flow(tf) | _rejected(tf)
 
 
 def _ranged(tf, *shape):
@@ -220,7 +220,7 @@ def _flow(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     v = tf.Variable(0.0)
 
     def failing(x, y):

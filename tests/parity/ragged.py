@@ -14,7 +14,7 @@ def programs(tf):
         **_computing(tf),
         **_texts(tf),
         **_traced(tf),
-        **_refused(tf),
+        **_rejected(tf),
         **_shown(tf),
     }
 
@@ -286,7 +286,7 @@ def _traced(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     R, r = tf.RaggedTensor, tf.ragged
 
     def kind(call):

@@ -25,7 +25,7 @@ def _reshapes(tf):
 
         return run(MATRIX)
 
-    def refused():
+    def rejected():
         try:
             reshaped([None, None], [4, 2])()
         except tf.errors.InvalidArgumentError as error:
@@ -36,7 +36,7 @@ def _reshapes(tf):
         "with a dim left open": reshaped([None, 2], [-1, 3]),
         "of any rank": reshaped(None, [2, 3]),
         "its gradient": gradient,
-        "of another size": refused,
+        "of another size": rejected,
     }
 
 

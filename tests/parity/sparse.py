@@ -9,7 +9,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _making(tf) | _looking(tf) | _dense(tf) | _traced(tf) | _refused(tf)
+    return _making(tf) | _looking(tf) | _dense(tf) | _traced(tf) | _rejected(tf)
 
 
 def _one(tf, values=(1.0, 2.0), indices=((0, 0), (1, 2)), shape=(3, 4)):
@@ -244,7 +244,7 @@ def _kind(program):
         return type(error).__name__
 
 
-def _refused(tf):
+def _rejected(tf):
     S, to_dense = tf.SparseTensor, tf.sparse.to_dense
     return {
         "negative shape": lambda: S([[0, 0]], [1], [3, -4]),

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _moving(tf) | _cutting(tf) | _rows(tf) | _gradients(tf) | _traced(tf) | _refused(tf)
+    return _moving(tf) | _cutting(tf) | _rows(tf) | _gradients(tf) | _traced(tf) | _rejected(tf)
 
 
 def _sparse(tf, dense):
@@ -169,7 +169,7 @@ def _static_shapes(tf):
     return shapes
 
 
-def _refused(tf):
+def _rejected(tf):
     sp, S = tf.sparse, tf.SparseTensor
     wide = _sparse(tf, WIDE)
     return {

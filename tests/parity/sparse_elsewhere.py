@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _dispatched(tf) | _ragged(tf) | _embeddings(tf) | _refused(tf)
+    return _dispatched(tf) | _ragged(tf) | _embeddings(tf) | _rejected(tf)
 
 
 def _sp(tf, values=(1.0, 0.25)):
@@ -123,7 +123,7 @@ def _kind(program):
         return type(error).__name__
 
 
-def _refused(tf):
+def _rejected(tf):
     lookup, safe = tf.nn.embedding_lookup_sparse, tf.nn.safe_embedding_lookup_sparse
     table = tf.constant(TABLE)
     return {

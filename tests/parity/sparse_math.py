@@ -5,7 +5,7 @@ import numpy as np
 
 def programs(tf):
     return (
-        _operators(tf) | _sums(tf) | _products(tf) | _reductions(tf) | _segments(tf) | _gradients(tf) | _traced(tf) | _refused(tf)
+        _operators(tf) | _sums(tf) | _products(tf) | _reductions(tf) | _segments(tf) | _gradients(tf) | _traced(tf) | _rejected(tf)
     )  # fmt: skip
 
 
@@ -261,7 +261,7 @@ def _kind(program):
         return type(error).__name__
 
 
-def _refused(tf):
+def _rejected(tf):
     sp, S = tf.sparse, tf.SparseTensor
     wide, short = _sparse(tf, WIDE), _sparse(tf, [[1.0, 2.0]])
     return {

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _sets(tf) | _distances(tf) | _counts(tf) | _refused(tf)
+    return _sets(tf) | _distances(tf) | _counts(tf) | _rejected(tf)
 
 
 def _sparse(tf, dense):
@@ -91,7 +91,7 @@ def _kind(program):
         return type(error).__name__
 
 
-def _refused(tf):
+def _rejected(tf):
     c, sparse = tf.sparse.bincount, _sparse(tf, [[1, 2]])
     return {
         "sets of floats": lambda: _kind(lambda: tf.sets.union([[1.0]], [[1.0]])),

@@ -76,7 +76,7 @@ def test_whole_products_stay(function):
     assert products(function, tf.constant(A), tf.constant(B)) == [(5, 6, 12)]
 
 
-def test_a_cell_asks_for_the_gradient_of_its_state_alone():
+def test_a_cell_needs_the_gradient_of_its_state_only():
     x, w = tf.constant(A), tf.constant(np.random.default_rng(1).normal(size=(11, 3)).astype("float32"))
 
     def gradient(x, w):

@@ -302,7 +302,7 @@ def test_an_architecture_is_checked() -> None:
         cuda_target("sm_70")
 
 
-def test_a_missing_compiler_is_told(monkeypatch) -> None:
+def test_a_missing_compiler_is_reported(monkeypatch) -> None:
     monkeypatch.setattr(cuda.shutil, "which", lambda *_, **__: None)
     cuda.nvcc.cache_clear()
     with pytest.raises(cuda.CudaError, match="nvcc, which is neither on PATH nor in .*set CUDA_HOME"):

@@ -66,7 +66,7 @@ def test_a_users_update_runs_in_every_step():
     assert len(calls) == 10
 
 
-def test_a_users_learning_rate_is_asked_in_every_step():
+def test_a_users_learning_rate_is_called_in_every_step():
     rates = []
     steps(optimizers.SGD(lambda: rates.append(0.1) or 0.1))
     assert len(rates) >= 5

@@ -11,6 +11,7 @@ from importlib import import_module
 from tvtf.api.module_aliases import ModuleAliases
 
 FOLDERS = {
+    "arrays": "arrays.chance=random",
     "composites": "extension linear",
     "composites.extension": "extension.declared extension.dispatch extension.specs extension.types",
     "composites.linear": (
@@ -42,10 +43,11 @@ FOLDERS = {
     ),
     "frontend.host": "frontend.critical=critical_section frontend.parsed=parse_tensor frontend.printing queues=queue",
     "frontend.library": "frontend.conjugate_gradient frontend.ctc frontend.ctc_decode frontend.quantized=fake_quantized",
+    "images": "images.chance=random",
     "ir": "emit=trace interpret=interpreter",
     "ops": (
         "ops.bands=matrix_diag ops.convolution=conv_api ops.draws=random_distributions ops.frames=stft "
-        "ops.sound=wav ops.tapers=window_functions"
+        "ops.shown=tensor_text ops.sound=wav ops.tapers=window_functions"
     ),
     "public": "exchange=interop frontend.xla func_graph internal raw=raw_ops recurrent=cudnn_rnn testing=test",
     "rng": (

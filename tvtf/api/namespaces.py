@@ -240,7 +240,7 @@ def install() -> None:
     add_pending_handlers()
     for space in _LATE_SPACES:
         if not _is_to_come(space):
-            refusing(_module(root, space.split(".")), space)
+            make_lazy(_module(root, space.split(".")), space)
     added = []
     for path, value in public_names().items():
         head = path.partition(".")[0]
@@ -253,7 +253,7 @@ def install() -> None:
         setattr(module, name, value)
         _make_picklable(value, module, name)
         if module is not root:
-            refusing(module, ".".join(folders))
+            make_lazy(module, ".".join(folders))
     hooks.declared(added)
 
 
@@ -282,7 +282,7 @@ def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
         value.__module__, value.__qualname__ = module.__name__, name
 
 
-def refusing(module: ModuleType, path: str) -> ModuleType:
+def make_lazy(module: ModuleType, path: str) -> ModuleType:
     """Gives module ``tf.path`` a ``__getattr__``, which imports names lazily and explains which ones tvtf does not have."""
 
     def find(name: str) -> Any:
@@ -320,7 +320,7 @@ def late(module: ModuleType, path: str) -> Any:
         return hooks.find_v1(path.removeprefix(FIRST))
     if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
-    unsupported_class = unsupported.refused_class(path)
+    unsupported_class = unsupported.class_of_unsupported(path)
     if unsupported_class:
         return unsupported_class
     raise unsupported.error(module.__name__, path)
@@ -387,4 +387,4 @@ def _new_module(parent: ModuleType, name: str) -> ModuleType:
     module.__path__ = []
     sys.modules[full] = module
     setattr(parent, name, module)
-    return refusing(module, full.partition(".")[2])
+    return make_lazy(module, full.partition(".")[2])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tvtf.api import namespaces
-from tvtf.arrays import behavior, chance, convert, create, elementwise, indexing, products, reductions, shaping
+from tvtf.arrays import behavior, convert, create, elementwise, indexing, products, random, reductions, shaping
 from tvtf.core.primitive import exports
 from tvtf.core.tensor import Tensor
 
@@ -29,4 +29,4 @@ for _name, _value in NAMES.items():
     exports[f"experimental.numpy.{_name}"] = _value
 namespaces.install()
 
-__all__ = ["behavior", "chance", "convert", "create", "elementwise", "indexing", "products", "reductions", "shaping"]
+__all__ = ["behavior", "convert", "create", "elementwise", "indexing", "products", "random", "reductions", "shaping"]

@@ -29,7 +29,7 @@ def cache(show: bool, clear: bool) -> None:
         files = bound.files_of(home / "code", home)
         size, most = sum(file.size for file in files), bound.max_cache_bytes()
         click.echo(f"{home}: {_counted(len(files))}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
-        reason = folder.refusal(home) if home.is_dir() else None
+        reason = folder.unsafe_reason(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")
 

@@ -30,19 +30,19 @@ def saved_model() -> None:
 def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
     from tvtf.saved.layout import damage_named
-    from tvtf.saved.show_cli import Shown
+    from tvtf.saved.show_cli import ModelPrinter
 
     with damage_named(folder):
-        shown = Shown(folder)
+        printer = ModelPrinter(folder)
     if everything:
-        lines = list(shown.everything())
+        lines = list(printer.everything())
     elif tag_set is None:
         hint = ["--list_ops must be paired with a tag-set or with --all."] if list_ops else []
-        lines = hint + list(shown.tag_sets())
+        lines = hint + list(printer.tag_sets())
     else:
         _check_tags(tag_set)
-        chosen = shown.keys() if signature_def is None else shown.signature(signature_def).lines()
-        lines = ([shown.ops()] if list_ops else []) + list(chosen)
+        chosen = printer.keys() if signature_def is None else printer.signature(signature_def).lines()
+        lines = ([printer.ops()] if list_ops else []) + list(chosen)
     click.echo("\n".join(lines))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-COLUMNS_APART = "  "
+COLUMN_GAP = "  "
 
 
 def on_terminal(renderable: RenderableType) -> str | None:
@@ -79,7 +79,7 @@ class Table:
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         padded = [c.rjust(w) if k.is_number else c.ljust(w) for c, w, k in zip(cells, widths, self.columns)]
-        return COLUMNS_APART.join(padded).rstrip()
+        return COLUMN_GAP.join(padded).rstrip()
 
     def rich(self) -> RenderableType:
         """The table as rich draws it."""

@@ -285,7 +285,7 @@ class Window(Dataset):
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
-                raise ArgumentError(f"Window {what} must be greater than zero.").told_by("WindowDataset")
+                raise ArgumentError(f"Window {what} must be greater than zero.").for_op("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         reach = (size - 1) * stride + 1 if drop_remainder else 1

@@ -117,8 +117,8 @@ class Resampled(Dataset):
             place = int(kind)
             seen[place] += 1
             share = seen / seen.sum() if self.initial is None else self.initial
-            chance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
-            if int(draw) < (1 << 32) * chance[place] / chance.max():
+            acceptance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
+            if int(draw) < (1 << 32) * acceptance[place] / acceptance.max():
                 yield kind, element
 
 
@@ -217,12 +217,12 @@ def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Ten
 
 
 def _logits(weights: Any) -> Tensor:
-    chances = convert_to_tensor(weights)
-    if chances.dtype not in (float32, float64):
+    probabilities = convert_to_tensor(weights)
+    if probabilities.dtype not in (float32, float64):
         raise TypeError(
-            f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {chances.dtype}."
+            f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {probabilities.dtype}."
         )
-    return bind.reshape(bind.log(chances), shape=(1, *chances.shape))
+    return bind.reshape(bind.log(probabilities), shape=(1, *probabilities.shape))
 
 
 def _draw(logits: Tensor, seeds: Tensor) -> Tensor:

@@ -337,7 +337,7 @@ class Unique(Dataset):
                     "`tf.string` are supported."
                 )
         if len(nest.flatten(source.element_spec)) != 1:
-            raise ArgumentError("UniqueDataset only supports inputs with a single component.").told_by("UniqueDataset")
+            raise ArgumentError("UniqueDataset only supports inputs with a single component.").for_op("UniqueDataset")
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:

@@ -140,7 +140,7 @@ class Map(Dataset):
         self.source = source
         self.function = Traced(user, source)
         if isinstance(self.function.spec, NoneTensorSpec):
-            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
+            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").for_op("MapDataset")
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -361,7 +361,7 @@ def interleave(
     block = 1 if block_length is None else number(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
-            raise ArgumentError(f"{what} must be greater than zero.").told_by("InterleaveDataset")
+            raise ArgumentError(f"{what} must be greater than zero.").for_op("InterleaveDataset")
     cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)

@@ -1,8 +1,7 @@
-"""``tf.image``: sizes, colours, chance, boxes, measures; and images as files."""
+"""``tf.image``: sizes, colours, random changes, boxes, measures; and images as files."""
 
 from tvtf.images import (
     boxes,
-    chance,
     codecs,
     colours,
     distorted,
@@ -10,6 +9,7 @@ from tvtf.images import (
     glimpse,
     measures,
     projective,
+    random,
     resampling,
     sizes,
     suppression,
@@ -17,7 +17,6 @@ from tvtf.images import (
 
 __all__ = [
     "boxes",
-    "chance",
     "codecs",
     "colours",
     "distorted",
@@ -25,6 +24,7 @@ __all__ = [
     "glimpse",
     "measures",
     "projective",
+    "random",
     "resampling",
     "sizes",
     "suppression",

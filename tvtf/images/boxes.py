@@ -173,7 +173,7 @@ _NOT_FINITE = "Boxes contains at least one element that is not finite"
 
 def _check_finite(corners: np.ndarray) -> None:
     if not np.isfinite(corners).all():
-        raise ArgumentError(_NOT_FINITE).told_by("CropAndResize")
+        raise ArgumentError(_NOT_FINITE).for_op("CropAndResize")
 
 
 def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:

@@ -88,14 +88,14 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         if ratio > 1:
             image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
         mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
-        require_decodable(image.width * image.height * len(mode), _shown("DecodeJpeg", image))
+        require_decodable(image.width * image.height * len(mode), _image_text("DecodeJpeg", image))
         found = np.asarray(image.convert(mode) if image.mode != mode else image)
         return found[..., None] if found.ndim == 2 else found
 
     return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
 
 
-def _shown(op: str, image: Any) -> str:
+def _image_text(op: str, image: Any) -> str:
     return f"{op}: an image of {image.width} x {image.height} pixels"
 
 
@@ -111,7 +111,7 @@ def decode_gif(data: bytes) -> np.ndarray:
 
     def read(image: Any) -> np.ndarray:
         shape = image.n_frames, image.height, image.width, 3
-        require_decodable(math.prod(shape), f"{_shown('DecodeGif', image)} and {image.n_frames} frames")
+        require_decodable(math.prod(shape), f"{_image_text('DecodeGif', image)} and {image.n_frames} frames")
         frames = np.empty(shape, np.uint8)
         for number, frame in enumerate(frames):
             image.seek(number)

@@ -21,7 +21,7 @@ def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
-        raise ArgumentError("input must be at least 1D[]").told_by(what)
+        raise ArgumentError("input must be at least 1D[]").for_op(what)
     if x.shape[-1] not in (3, None):
         raise FailedPreconditionError(
             None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"

@@ -146,8 +146,8 @@ def _dct_method(value: Any, what: str) -> str:
 
 def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
     if int(channels or 0) not in allowed:
-        told = ", ".join(map(str, allowed[:-1]))
-        message = f"channels must be {told} or {allowed[-1]}, got {channels} [Op:DecodeImage]"
+        numbers = ", ".join(map(str, allowed[:-1]))
+        message = f"channels must be {numbers} or {allowed[-1]}, got {channels} [Op:DecodeImage]"
         raise InvalidArgumentError(None, "DecodeImage", message)
 
 
@@ -392,8 +392,8 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     x = convert_to_tensor(image)
     require_dtype(x._type, (uint8, uint16), "image")
     if x.ndim >= 3 and x.shape[-1] not in (1, 2, 3, 4, None):
-        told = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
-        raise InvalidArgumentError(None, "EncodePng", told)
+        message = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
+        raise InvalidArgumentError(None, "EncodePng", message)
     return bind.png_of_image(x, compression=int(compression))  # type: ignore[no-any-return]
 
 
@@ -467,12 +467,12 @@ def encode_jpeg(
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
     if x.ndim != 3:
-        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
     if quality.ndim:
-        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").for_op("EncodeJpeg")
     if x.shape[-1] not in (1, 3, None):
-        told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
-        raise InvalidArgumentError(None, "EncodeJpeg", told)
+        message = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
+        raise InvalidArgumentError(None, "EncodeJpeg", message)
     return bind.jpeg_of_image(x, quality, options=options)  # type: ignore[no-any-return]
 
 

@@ -74,15 +74,15 @@ def glimpse(
 def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
-    told = None
+    message = None
     if x.ndim != 4:
-        told = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
+        message = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
     elif len(window) != 2:
-        told = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
+        message = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
     elif at.ndim != 2 or at._type.shape != (x._type.shape[0], 2):
-        told = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
-    if told:
-        raise ArgumentError(told).told_by("ExtractGlimpseV2")
+        message = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
+    if message:
+        raise ArgumentError(message).for_op("ExtractGlimpseV2")
 
 
 def _places(

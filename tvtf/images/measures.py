@@ -137,8 +137,8 @@ def _similarity(
     """Luminance and contrast-structure by pixel and channel."""
     for image in (x, y):
         if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
-            told = f"the images of shape {image.shape} are smaller than the filter, {size}"
-            raise InvalidArgumentError(None, None, told)
+            message = f"the images of shape {image.shape} are smaller than the filter, {size}"
+            raise InvalidArgumentError(None, None, message)
     depth = x._type.shape[-1]
     window = bind.broadcast_to(EagerTensor(_gaussian(size, sigma)[:, :, None, None]), shape=(size, size, depth, 1))
 
@@ -152,8 +152,8 @@ def _similarity(
     mean_x, mean_y = local(x), local(y)
     product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
     luminance = (product + c1) / (squares + c1)
-    together, apart = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
-    return luminance, (together - product + c2) / (apart - squares + c2)
+    product_sum, squares_sum = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
+    return luminance, (product_sum - product + c2) / (squares_sum - squares + c2)
 
 
 @export("image.ssim")

@@ -100,11 +100,11 @@ def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
 
 def _check_size(head: _Head, channels: int, compressed: int) -> None:
     """Compares what the header claims with what the data can hold and with the limit, before memory is taken for it."""
-    told = f"{head.width} x {head.height} pixels"
+    size_text = f"{head.width} x {head.height} pixels"
     if head.width * head.height * head.pixel_bits // 8 > MOST_EXPANSION * compressed + SLACK:
-        raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {told}")
+        raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {size_text}")
     size = head.width * head.height * channels * (2 if head.depth == 16 else 1)
-    require_decodable(size, f"DecodePng: an image of {told}")
+    require_decodable(size, f"DecodePng: an image of {size_text}")
 
 
 def _samples(head: _Head, body: bytes) -> np.ndarray:

@@ -182,16 +182,16 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
 def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
     """With places and shares of each batch item's own."""
     batch, to, count = shares._type.shape
-    taken = bind.gather(x, places, axis=2, batch_dims=1)
-    weighed = bind.multiply(taken, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
+    gathered = bind.gather(x, places, axis=2, batch_dims=1)
+    weighed = bind.multiply(gathered, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
     return bind.reduce_sum(weighed, axis=(3,), keepdims=False)  # type: ignore[no-any-return]
 
 
 def _blend_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     x, places, shares, *_ = inputs
     axis = e.const(np.array([2]))
-    taken = e.computed("Gather", [x, places], axis=1)
-    weighed = e.computed("Mul", [taken, e.computed("Unsqueeze", [shares, axis])])
+    gathered = e.computed("Gather", [x, places], axis=1)
+    weighed = e.computed("Mul", [gathered, e.computed("Unsqueeze", [shares, axis])])
     e.node("ReduceSum", [weighed, axis], outputs, keepdims=0)
 
 

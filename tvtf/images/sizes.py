@@ -52,7 +52,7 @@ UNLESS_SMOOTHED = (ResizeMethod.BILINEAR, ResizeMethod.BICUBIC)
 METHODS = tuple(value for name, value in vars(ResizeMethod).items() if name.isupper())
 
 
-def in_batch(image: Any, work: Callable[[Tensor], Tensor], told: str = "'image' (shape {}) must have") -> Tensor:
+def in_batch(image: Any, work: Callable[[Tensor], Tensor], expected: str = "'image' (shape {}) must have") -> Tensor:
     """``work`` of a batch of images, or of one image as a batch of one.
 
     Raises:
@@ -62,7 +62,7 @@ def in_batch(image: Any, work: Callable[[Tensor], Tensor], told: str = "'image' 
     if x.ndim == 4:
         return work(x)
     if x.ndim != 3:
-        raise ValueError(f"{told.format(x.shape)} either 3 or 4 dimensions.")
+        raise ValueError(f"{expected.format(x.shape)} either 3 or 4 dimensions.")
     return work(x[None])[0]
 
 
@@ -262,11 +262,11 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
 def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
     size = x._type.shape[axis]
-    first, kept = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
+    first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))
-    middle = (slice(None),) * axis + (slice(first, simplify_dim(first + kept)),)
+    middle = (slice(None),) * axis + (slice(first, simplify_dim(first + length)),)
     around: list[Any] = [[0, 0]] * 4
-    around[axis] = [before, simplify_dim(target - before - kept)]
+    around[axis] = [before, simplify_dim(target - before - length)]
     found = pad(x[middle], around)
     shape = found._type.shape
     return bind.reshape(found, shape=(*shape[:axis], target, *shape[axis + 1 :]))  # type: ignore[no-any-return]

@@ -45,12 +45,12 @@ def suppressed(
     scale = -0.5 / sigma if sigma > 0 else 0.0
     queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
     heapq.heapify(queue)
-    kept: list[int] = []
+    selected: list[int] = []
     found: list[float] = []
-    while queue and len(kept) < most:
+    while queue and len(selected) < most:
         score, box, seen = heapq.heappop(queue)
         now, dropped = -score, False
-        for other in reversed(kept[seen:]):
+        for other in reversed(selected[seen:]):
             close = similar(box, other)
             now *= np.exp(scale * close * close) if close <= limit or scale else 0.0
             if not scale and close > limit:
@@ -61,11 +61,11 @@ def suppressed(
         if dropped or now <= least:
             continue
         if now == -score:
-            kept.append(box)
+            selected.append(box)
             found.append(now)
         else:
-            heapq.heappush(queue, (-now, box, len(kept)))
-    return kept, found
+            heapq.heappush(queue, (-now, box, len(selected)))
+    return selected, found
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
@@ -76,7 +76,7 @@ def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
-def _kept(
+def _selected(
     boxes: np.ndarray,
     scores: np.ndarray,
     most: np.ndarray,
@@ -91,13 +91,13 @@ def _kept(
         raise ArgumentError("iou_threshold must be in [0, 1]")
     if most < 0:
         raise ArgumentError("output size must be non-negative")
-    kept, found = suppressed(
+    selected, found = suppressed(
         scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
     )
-    return np.array(kept, np.int32), np.array(found, scores.dtype)
+    return np.array(selected, np.int32), np.array(found, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_kept)
+@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_selected)
 def kept_boxes(
     boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, sigma: Tensor, count: Any
 ) -> Any:
@@ -183,14 +183,14 @@ def non_max_suppression_with_scores(
     return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
 
 
-def _kept_by_overlaps(
+def _selected_by_overlaps(
     overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    kept, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
-    return np.array(kept, np.int32), np.array(found, scores.dtype)
+    selected, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
+    return np.array(selected, np.int32), np.array(found, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_kept_by_overlaps)
+@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_selected_by_overlaps)
 def kept_by_overlaps(overlaps: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, count: Any) -> Any:
     """The numbers of what is kept by a matrix of overlaps, and their scores."""
     return (overlaps, scores, most, limit, least), {"count": count}
@@ -226,7 +226,7 @@ def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size
     return TensorType((*lead, width), int32), TensorType(lead, int32)
 
 
-def _kept_padded(
+def _selected_padded(
     boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, size: int, padded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     lead = boxes.shape[:-2]
@@ -235,12 +235,12 @@ def _kept_padded(
         for b, s in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
     ]
     wide = np.zeros((len(found), size), np.int32)
-    for row, kept in zip(wide, found):
-        row[: len(kept)] = kept
+    for row, selected in zip(wide, found):
+        row[: len(selected)] = selected
     return wide.reshape(*lead, size), np.array([len(k) for k in found], np.int32).reshape(lead)
 
 
-@host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_kept_padded)
+@host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_selected_padded)
 def kept_padded(boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, size: int, padded: bool) -> Any:
     """The numbers of the boxes of each of a batch that are kept, filled up with zeros; and how many."""
     return (boxes, scores, limit, least), {"size": size, "padded": padded}
@@ -318,8 +318,8 @@ def _combined(
         found = []
         for kind in range(scores.shape[2]):
             own, points = boxes[image, :, min(kind, boxes.shape[2] - 1)], scores[image, :, kind]
-            kept, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
-            found += [(float(points[i]), kind, own[i]) for i in kept]
+            best, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
+            found += [(float(points[i]), kind, own[i]) for i in best]
         found = sorted(found, key=lambda f: -f[0])[:total]
         valid[image] = len(found)
         for place, (score, kind, box) in enumerate(found):

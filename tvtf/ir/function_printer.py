@@ -50,11 +50,11 @@ class FunctionPrinter:
         self.depth = depth
         self.is_main = name == MAIN
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = set()
+        self.used: set[str] = set()
         self.values = ValuePrinter(page.mod, self.name_of)
         page.printed.add(name)
 
-    def write(self, shown: str) -> None:
+    def write(self, title: str) -> None:
         """The signature, the bindings and the results."""
         outputs, bindings = outputs_of(self.func)
         params = [self._param(p) for p in self.func.params]
@@ -62,7 +62,7 @@ class FunctionPrinter:
         self._bindings(bindings, self.func.body.body, self.depth + 1)
         self._print_updates(outputs)
         returned = self.returned(outputs)
-        header = signature(shown, params, [typed(r.label or r.name, r.type) for r in returned])
+        header = signature(title, params, [typed(r.label or r.name, r.type) for r in returned])
         self.page.lines[place:place] = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
         values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
         self._line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
@@ -74,12 +74,12 @@ class FunctionPrinter:
         if var not in self.names:
             is_input = self.is_main and any(var.same_as(p) for p in self.func.params)
             name = self.page.entry.inputs.get(var.name, var.name) if is_input else var.name
-            self.names[var] = unique(name, self.taken)
+            self.names[var] = unique(name, self.used)
         return self.names[var]
 
     def _param(self, param: Any) -> list[Token]:
-        shown = typed(self.name_of(param), short_type(param.ty))
-        return [*shown, Token(" donated", "keyword")] if self.is_donated(param) else shown
+        line_tokens = typed(self.name_of(param), short_type(param.ty))
+        return [*line_tokens, Token(" donated", "keyword")] if self.is_donated(param) else line_tokens
 
     def is_donated(self, param: Any) -> bool:
         """Whether the function writes its result into a parameter's memory."""
@@ -121,9 +121,9 @@ class FunctionPrinter:
         if ty == NO_RESULT:
             return []
         first = next((x for x in operands if isinstance(x, relax.Var)), None)
-        is_told = first is not None and short_type(first.ty) == ty
+        is_annotated = first is not None and short_type(first.ty) == ty
         name = self.name_of(var)
-        return [*([Token(name, "name", ty)] if is_told else typed(name, ty)), Token(" = ")]
+        return [*([Token(name, "name", ty)] if is_annotated else typed(name, ty)), Token(" = ")]
 
     def _branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
         condition = self.values.operand(value.cond)

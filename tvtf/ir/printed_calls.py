@@ -70,8 +70,8 @@ class ValuePrinter:
         bound = dialect.read(call)
         functions = [(k, v) for k, v in bound.attrs.items() if isinstance(v, ir.GlobalVar)]
         others = [(k, v) for k, v in bound.attrs.items() if not isinstance(v, ir.GlobalVar)]
-        shown = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
-        return self._written(Token(bound.primitive.name, "op"), bound.inputs, shown, functions)
+        printed_attrs = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
+        return self._written(Token(bound.primitive.name, "op"), bound.inputs, printed_attrs, functions)
 
     def _written(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
         parts = [self.operand(x) for x in operands]

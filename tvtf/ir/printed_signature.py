@@ -15,8 +15,8 @@ MOST_COLUMNS = 100
 
 
 def typed(name: str, ty: str) -> list[Token]:
-    shown = [Token(name, "name", ty)] if name else []
-    return [*shown, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
+    tokens = [Token(name, "name", ty)] if name else []
+    return [*tokens, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
 
 
 def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
@@ -46,12 +46,12 @@ def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
 
 def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
     """A kernel's name and parameters, with the memory that these point to; two may have one name."""
-    taken: set[str] = set()
-    params = [typed(unique(p.name, taken), short_buffer(p)) for p in kernel.params]
+    used: set[str] = set()
+    params = [typed(unique(p.name, used), short_buffer(p)) for p in kernel.params]
     yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
 
 
-def unique(name: str, taken: set[str]) -> str:
+def unique(name: str, used: set[str]) -> str:
     """The name, with a number where it is taken; it is taken from then on.
 
     >>> taken = {"x"}
@@ -59,6 +59,6 @@ def unique(name: str, taken: set[str]) -> str:
     ('x_1', 'x_2', 'y')
     """
     numbers = (f"{name}_{i}" for i in count(1))
-    found = name if name not in taken else next(n for n in numbers if n not in taken)
-    taken.add(found)
+    found = name if name not in used else next(n for n in numbers if n not in used)
+    used.add(found)
     return found

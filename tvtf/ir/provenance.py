@@ -30,8 +30,8 @@ def show_lines(lines: Iterable[UserLine]) -> str:
     by_file: dict[str, list[str]] = {}
     for file, line in found[:MOST_LINES]:
         by_file.setdefault(PurePath(file).name, []).append(str(line))
-    shown = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
-    return shown + (", ..." if len(found) > MOST_LINES else "")
+    places = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
+    return places + (", ..." if len(found) > MOST_LINES else "")
 
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:

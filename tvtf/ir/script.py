@@ -18,7 +18,7 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.core.variable_lock import Lock
 from tvtf.ir import dialect
 
-OURS = "tvtf."
+PREFIX = "tvtf."
 PRINTED = "relax.tvtf."
 _registering = Lock()
 _printed: dict[str, ir.Op] = {}
@@ -42,9 +42,9 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
         return func
 
     def call(node: relax.Call) -> relax.Call:
-        if not (isinstance(node.op, ir.Op) and node.op.name.startswith(OURS)):
+        if not (isinstance(node.op, ir.Op) and node.op.name.startswith(PREFIX)):
             return node
-        op = _printed_op(node.op.name.removeprefix(OURS))
+        op = _printed_op(node.op.name.removeprefix(PREFIX))
         return relax.Call(op, node.args, node.attrs, node.ty_args, node.span, ret_ty=node.ty)
 
     def var(node: relax.Var) -> relax.Var:
@@ -66,10 +66,10 @@ def _printed_op(name: str) -> ir.Op:
     """The op that stands for one of ours in a text."""
     with _registering:
         if name not in _printed:
-            shown = PRINTED + _no_keyword(name)
-            if shown not in ir.Op.list_op_names():  # where Ctrl-C came in between before
-                ir_ffi.RegisterOp(shown, f"How {OURS}{name} is printed.")
-            _printed[name] = ir.Op.get(shown)
+            op_name = PRINTED + _no_keyword(name)
+            if op_name not in ir.Op.list_op_names():  # where Ctrl-C came in between before
+                ir_ffi.RegisterOp(op_name, f"How {PREFIX}{name} is printed.")
+            _printed[name] = ir.Op.get(op_name)
         return _printed[name]
 
 

@@ -34,13 +34,13 @@ def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
         if not isinstance(value, relax.TupleGetItem):
             whole.update(() if value is None else relax.analysis.free_vars(value))
         elif before is not None and _follows(before.var, value.tuple_value, items):
-            taken = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
-            taken[value.index] = binding.var
+            extracted = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
+            extracted[value.index] = binding.var
         else:
             whole.add(value.tuple_value)
-    return {var: taken for var, taken in items.items() if var not in whole}
+    return {var: extracted for var, extracted in items.items() if var not in whole}
 
 
-def _follows(before: Any, taken_from: Any, items: dict[Any, list[Any]]) -> bool:
+def _follows(before: Any, source: Any, items: dict[Any, list[Any]]) -> bool:
     """Whether the binding before made the tuple, or took another item of it."""
-    return bool(before.same_as(taken_from)) or before in items.get(taken_from, ())
+    return bool(before.same_as(source)) or before in items.get(source, ())

@@ -168,7 +168,7 @@ class _FunctionModel:
     def __init__(self, loaded: Any) -> None:
         model: Any = super()
         model.__init__()
-        self.loaded, self.held = loaded, list(loaded.variables)
+        self.loaded, self.function_variables = loaded, list(loaded.variables)
         trainable = {id(variable) for variable in loaded.trainable_variables}
         for variable in model.variables:
             variable.trainable = id(variable.handle) in trainable

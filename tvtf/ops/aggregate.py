@@ -22,8 +22,8 @@ def _number(value: float, like: Tensor) -> Tensor:
 def _require_floating(x: Tensor, op: str) -> None:
     try:
         require_dtype(x._type, FLOATING, "input_tensor")
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 @export("reduce_logsumexp", "math.reduce_logsumexp")

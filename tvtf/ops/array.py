@@ -460,7 +460,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(input)
     index = static_int(_single(axis), "axis")
     if not -x.ndim - 1 <= index <= x.ndim:
-        raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by(
+        raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").for_op(
             "ExpandDims"
         )
     index %= x.ndim + 1
@@ -473,7 +473,7 @@ def _single(axis: Any) -> Any:
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
-            raise ArgumentError("'dim' must be a tensor with a single value").told_by("ExpandDims")
+            raise ArgumentError("'dim' must be a tensor with a single value").for_op("ExpandDims")
         return _single(value[0])
     return axis
 
@@ -533,11 +533,11 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
     removed = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):
-            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
+            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").for_op(
                 "Squeeze"
             )
         if isinstance(dims[axis], int) and dims[axis] != 1:
-            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
+            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").for_op(
                 "Squeeze"
             )
         removed.add(axis % len(dims))
@@ -683,6 +683,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         tensor.set_shape([None] * expected.rank)
     if expected.rank != tensor.ndim or not tensor.shape.is_compatible_with(expected):
         shapes = f"{brackets(tensor.shape)} is not compatible with expected shape {brackets(expected)}"
-        raise ArgumentError(f"Shape of tensor input {shapes}.").told_by("EnsureShape")
+        raise ArgumentError(f"Shape of tensor input {shapes}.").for_op("EnsureShape")
     dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, expected))
     return bind.ensure_shape(tensor, shape=dims)

@@ -234,8 +234,8 @@ def _require_size(each: _Constraint, place: int, expected: Dim, why: str, error_
         return
     sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (size, expected)]
     message = [prefix(error_format.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
-    shown = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
-    guarded(bind.equal(*sizes), error_format.data or shown, error_format.summarize)
+    assert_data = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
+    guarded(bind.equal(*sizes), error_format.data or assert_data, error_format.summarize)
 
 
 def _scalar_of(dim: Dim) -> Tensor:

@@ -258,13 +258,13 @@ def fused_batch_norm(
 def _fused_format(x: Tensor, data_format: str) -> bool:
     """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first."""
     if x.ndim not in (4, 5):
-        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").told_by(
+        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
             "FusedBatchNormV3"
         )
     try:
         require_dtype(x._type, FLOATING, "x")
-    except ArgumentError as refusal:
-        raise refusal.told_by("FusedBatchNormV3") from None
+    except ArgumentError as error:
+        raise error.for_op("FusedBatchNormV3") from None
     return is_channels_first(data_format, x.ndim - 2, "FusedBatchNormV3")
 
 
@@ -275,7 +275,7 @@ def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
         raise ArgumentError(
             f"{name} must have shape ({x._type.shape[channel]},): one value per channel, but got "
             f"{show_shape(vector._type.shape)}"
-        ).told_by("FusedBatchNormV3")
+        ).for_op("FusedBatchNormV3")
     return bind.reshape(vector, shape=tuple(x._type.shape[channel] if i == channel else 1 for i in range(x.ndim)))
 
 
@@ -357,7 +357,7 @@ def local_response_normalization(
     if x.ndim != 4:
         raise ArgumentError(
             "in must be 4-dimensional", ValueError, f"Shape must be rank 4 but is rank {x.ndim} for {{op}}"
-        ).told_by("LRN")
+        ).for_op("LRN")
     power = bind.pow(
         bind.add(number(bias, x), bind.multiply(number(alpha, x), _neighbour_squares(x, int(depth_radius)))),
         number(beta, x),

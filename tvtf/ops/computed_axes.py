@@ -179,7 +179,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
             return NotImplemented
         if axis.dtype not in _INTEGERS:
             op = getattr(function, "tf_name", function.__name__)
-            raise not_among(axis.dtype, _INTEGERS, "Tidx", name).told_by(op)
+            raise not_among(axis.dtype, _INTEGERS, "Tidx", name).for_op(op)
         if isinstance(axis._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
         arguments.pop("name", None)

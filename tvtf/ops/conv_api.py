@@ -20,7 +20,7 @@ def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
         f"{name} must be {rank}-dimensional, but got shape {shape}",
         ValueError,
         f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shape}",
-    ).told_by(op)
+    ).for_op(op)
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
@@ -59,8 +59,8 @@ def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, di
 def _groups(x: Tensor, w: Tensor, op: str) -> int:
     try:
         return group_count(x._type.shape[-1], w._type.shape[-2])
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 def _window_attrs(
@@ -254,7 +254,7 @@ def depthwise_conv2d(
             f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
             ValueError,
             f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
-        ).told_by(op)
+        ).for_op(op)
     return _convolved(
         x, bind.reshape(w, shape=(*window, 1, channels * multiplier)), strides, padding, first, dilations, op
     )

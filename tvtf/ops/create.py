@@ -38,7 +38,7 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
     dims = static_dims(shape, what)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
-            raise ArgumentError(f"Dimension {dim} must be >= 0").told_by("Fill")
+            raise ArgumentError(f"Dimension {dim} must be >= 0").for_op("Fill")
     return dims
 
 
@@ -57,7 +57,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     """
     scalar = convert_to_tensor(value)
     if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
-        raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
+        raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").for_op("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
 
 
@@ -289,7 +289,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
     """Returns a range's bound as a number or dim, rounded to the range's dtype."""
     shape = convert_to_tensor(value).shape
     if shape.rank:
-        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
+        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").for_op("Range")
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
@@ -301,7 +301,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
 def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
     """Returns the number of elements of a range, which may be a symbolic dim."""
     if delta == 0:
-        raise ArgumentError("Requires delta != 0: 0").told_by("Range")
+        raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
         return _static_size(start, limit, delta, kind)
     first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
@@ -312,7 +312,7 @@ def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
     """Returns the number of elements of a range whose ends tracing knows."""
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
-        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
+        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").for_op("Range")
     if all(isinstance(b, int) for b in (start, limit, delta)):
         return -((start - limit) // delta)
     first, last, step = map(kind.np.type, (start, limit, delta))
@@ -344,7 +344,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
     count = size_argument(num, "num")
     if isinstance(count, int) and count < 0:
-        raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")
     axis = axis % (first.ndim + 1)
     first, last = (_expanded(x, axis) for x in (first, last))
     places = bind.range(size=count, start=0, delta=1, dtype=int64)

@@ -144,7 +144,7 @@ def fake_quant_with_min_max_args(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args
     """
     if not min < max:
-        raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by(
+        raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").for_op(
             "FakeQuantWithMinMaxArgs"
         )
     limits = (convert_to_tensor(v, float32) for v in (min, max))
@@ -192,7 +192,7 @@ def fake_quant_with_min_max_vars_per_channel(
         if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
             raise ArgumentError(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
-            ).told_by("FakeQuantWithMinMaxVarsPerChannel")
+            ).for_op("FakeQuantWithMinMaxVarsPerChannel")
     return bind.fake_quant(x, low, high, bits=num_bits, narrow=narrow_range)
 
 

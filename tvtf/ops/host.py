@@ -98,7 +98,7 @@ def tell_machine() -> None:
     from tvtf.core.dlpack_view import to_array, to_handle
 
     def call_function(mode: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
-        with kept_failure():
+        with storing_failure():
             arrays = [to_array(x) for x in inputs]
             return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
@@ -109,7 +109,7 @@ def tell_machine() -> None:
         """
         dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
         arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
-        with kept_failure():
+        with storing_failure():
             return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
 
     for symbol, mode in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
@@ -384,7 +384,7 @@ MARK = "tvtf: a Python function failed"
 
 
 @contextmanager
-def kept_failure() -> Iterator[None]:
+def storing_failure() -> Iterator[None]:
     """Stores an exception raised inside for :func:`take_failure` and raises a plain RuntimeError in its place."""
     try:
         yield

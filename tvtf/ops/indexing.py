@@ -160,17 +160,17 @@ def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: i
     """
     params, indices = types[0]
     rank, count = len(params.shape), len(indices.shape) - batch_dims
-    moved, wide, lifted, taken = (e.temp() for _ in range(4))
+    moved, wide, lifted, gathered = (e.temp() for _ in range(4))
     order = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
     e.node("Transpose", [inputs[0]], [moved], perm=order)
     e.node("Cast", [inputs[1]], [wide], to=7)
     e.node("Unsqueeze", [wide, e.const(np.array([-1]))], [lifted])
-    e.node("GatherND", [moved, lifted], [taken], batch_dims=batch_dims)
+    e.node("GatherND", [moved, lifted], [gathered], batch_dims=batch_dims)
     between = axis - batch_dims
     total = rank - 1 + count
     places = [*range(batch_dims), *range(batch_dims + count, batch_dims + count + between)]
     places += [*range(batch_dims, batch_dims + count), *range(batch_dims + count + between, total)]
-    e.node("Transpose", [taken], outputs, perm=places)
+    e.node("Transpose", [gathered], outputs, perm=places)
 
 
 def _gather_samples() -> list[Sample]:
@@ -250,7 +250,7 @@ def gather(
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
     if batch < 0:
-        raise ArgumentError(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").told_by(
+        raise ArgumentError(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").for_op(
             "GatherV2"
         )
     along = batch_dims if axis is None else static_int(axis, "axis")
@@ -258,7 +258,7 @@ def gather(
         along += x.ndim
         x = x if along else without_rows(x)  # for a negative axis TensorFlow's gradient is dense, not IndexedSlices
     if batch > along and batch <= at.ndim:
-        raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
+        raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").for_op("GatherV2")
     return bind.gather(x, at, axis=along, batch_dims=batch)
 
 
@@ -331,7 +331,7 @@ def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str
     The default refuses index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").told_by(op)
+        raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)
     if policy != "IGNORE" or not index_depth(indices._type):
         return indices, None
     fits = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)

@@ -64,19 +64,19 @@ def _matmul_type(
             )
     rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
-    shown = f"{brackets(a.shape)}, {brackets(b.shape)}"
+    shapes = f"{brackets(a.shape)}, {brackets(b.shape)}"
     if not agree_dim(inner, inner_b):
         raise ArgumentError(
             f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
             ValueError,
-            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shown}.",
+            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shapes}.",
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if batch is None:
         raise ArgumentError(
             f"In[0] and In[1] must have compatible batch dimensions: {brackets(a.shape)} vs. {brackets(b.shape)}",
             ValueError,
-            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shown}.",
+            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shapes}.",
         )
     return TensorType((*batch, rows, columns), output_type or a.dtype)
 

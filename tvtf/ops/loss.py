@@ -115,9 +115,9 @@ def _row_scaled_onnx(e: Any, ct: str, rows: str, types: Any, outputs: Any) -> No
 
 
 def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    chance, rest = e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [chance], axis=-1)
-    e.node("Sub", [chance, inputs[1]], [rest])
+    probability, rest = e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [probability], axis=-1)
+    e.node("Sub", [probability, inputs[1]], [rest])
     _row_scaled_onnx(e, inputs[0], rest, types, outputs)
 
 
@@ -192,8 +192,8 @@ def require_front(x: Tensor, op: str, name: str = "features") -> None:
     """Checks that a tensor is floating; the error names TensorFlow's op."""
     try:
         require_dtype(x._type, FLOATING, name)
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 def _axis_last(x: Tensor, axis: Any) -> Tensor:
@@ -222,7 +222,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
     """Raises ValueError unless labels have the shape of the logits without its last axis."""
-    shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
+    shape_texts = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
     if labels.ndim != logits.ndim - 1:
@@ -231,7 +231,9 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
             f"{labels.ndim} and logits.shape={logits.shape} of rank {logits.ndim}"
         )
     if not all(map(agree_dim, labels._type.shape, logits._type.shape[:-1])):
-        raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shown}")
+        raise ValueError(
+            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shape_texts}"
+        )
 
 
 def label_message(classes: Any, wrong: str = "") -> str:
@@ -313,11 +315,11 @@ def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
-    chance, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [chance], axis=-1)
+    probability, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [probability], axis=-1)
     e.node("Unsqueeze", [inputs[1], e.const(np.array([-1], np.int64))], [tall])
     e.node("Equal", [tall, e.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
-    e.node("Sub", [chance, e.cast(hot, dtype)], [rest])
+    e.node("Sub", [probability, e.cast(hot, dtype)], [rest])
     _row_scaled_onnx(e, inputs[0], rest, types, outputs)
 
 

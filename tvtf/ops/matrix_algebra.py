@@ -105,11 +105,11 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     shape, half = x._type.shape, x.ndim // 2
     require_dtype(x._type, _OF_DIAGONALS, "input")
     if x.ndim % 2 or not (half or state.trace is None):
-        raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
+        raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").for_op(
             "DiagPart"
         )
     if not same_shape(shape[:half], shape[half:]):
-        raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").told_by("DiagPart")
+        raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").for_op("DiagPart")
     size = size_of(shape[:half])
     flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
     return bind.reshape(flat, shape=shape[:half])

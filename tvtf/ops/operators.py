@@ -123,7 +123,7 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
 
 # -- the fast path
 
-_UNQUIET = (ValueError, RuntimeError, OverflowError, MemoryError)
+_NUMPY_ERRORS = (ValueError, RuntimeError, OverflowError, MemoryError)
 """What NumPy raises for shapes that don't broadcast, nested quiet contexts, ints and results that don't fit.
 
 The complete operator then computes the result or raises TensorFlow's error.
@@ -156,7 +156,7 @@ def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
             if direct:
                 try:
                     result = state.quiet.run(ufunc, a, b)
-                except _UNQUIET:
+                except _NUMPY_ERRORS:
                     return complete(x, y)
                 return EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
         return complete(x, y)
@@ -174,7 +174,7 @@ def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operato
         if direct and state.trace is None and not state.tapes:
             try:
                 return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
-            except _UNQUIET:
+            except _NUMPY_ERRORS:
                 return complete(x, y)
         return complete(x, y)
 

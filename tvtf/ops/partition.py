@@ -66,7 +66,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
     if not same_shape(shape[: len(lead)], lead):
         raise ArgumentError(
             f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
-        ).told_by("DynamicPartition")
+        ).for_op("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
     message = f"partitions is not in [0, {count})"
     numbers = required(numbers, partial(_require_within, count=count), within(count), message)
@@ -80,7 +80,7 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
     if len(wrong):
         at = tuple(int(i) for i in wrong[0])
         place = f"[{','.join(map(str, at))}]" if at else ""
-        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").told_by("DynamicPartition")
+        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").for_op("DynamicPartition")
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ _BEYOND = "index is out of bound as with dims"
 
 def _require_places(places: np.ndarray, count: int) -> None:
     if np.any((places < 0) | (places >= count)):
-        raise ArgumentError(_BEYOND).told_by("UnravelIndex")
+        raise ArgumentError(_BEYOND).for_op("UnravelIndex")
 
 
 @export("unravel_index")
@@ -233,13 +233,13 @@ def reverse_sequence(
     shape = x._type.shape
     for axis, what in ((along, "seq_dim"), (batch, "batch_dim")):
         if not 0 <= axis < x.ndim:
-            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").told_by(
+            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").for_op(
                 "ReverseSequence"
             )
     if along == batch:
-        raise ArgumentError(f"batch_dim == seq_dim == {along}").told_by("ReverseSequence")
+        raise ArgumentError(f"batch_dim == seq_dim == {along}").for_op("ReverseSequence")
     if lengths.ndim != 1 or not agree_dim(lengths._type.shape[0], shape[batch]):
-        raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").told_by(
+        raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").for_op(
             "ReverseSequence"
         )
     check = partial(_require_lengths, size=shape[along], along=along)
@@ -259,7 +259,7 @@ def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
             message = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
-            raise ArgumentError(message).told_by("ReverseSequence")
+            raise ArgumentError(message).for_op("ReverseSequence")
 
 
 # -- blocks

@@ -32,7 +32,7 @@ def pooled(
             f"Input must be {rank + 2}-dimensional, but got shape {show_shape(x._type.shape)}",
             ValueError,
             f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input {show_shape(x._type.shape)}",
-        ).told_by(op)
+        ).for_op(op)
     x = channels_last(x) if first else x
     window = spatial_steps(ksize, rank, first, "ksize", op)
     hops = spatial_steps(strides, rank, first, "strides", op)

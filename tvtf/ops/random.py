@@ -580,11 +580,11 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
-        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").told_by(
+        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").for_op(
             "Multinomial"
         )
     if logits._type.shape[1] == 0:
-        raise ArgumentError("num_classes should be positive, got 0").told_by("Multinomial")
+        raise ArgumentError("num_classes should be positive, got 0").for_op("Multinomial")
     count = sample_count(num_samples)
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape

@@ -419,10 +419,10 @@ def stateless_binomial(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_binomial
     """
-    chance = convert_to_tensor(probs, dtype_hint=float32)
-    tries = cast(convert_to_tensor(counts), chance.dtype)
+    probability = convert_to_tensor(probs, dtype_hint=float32)
+    tries = cast(convert_to_tensor(counts), probability.dtype)
     return bind.stateless_random_binomial(
-        convert_to_tensor(seed), tries, chance, shape=drawn_dims(shape), dtype=as_dtype(output_dtype)
+        convert_to_tensor(seed), tries, probability, shape=drawn_dims(shape), dtype=as_dtype(output_dtype)
     )
 
 

@@ -92,7 +92,7 @@ def _raise_repeated(axes: Any, rank: int) -> None:
     """Raises the error for an axis given twice, possibly once as a negative number."""
     canonical = [int(a) % rank for a in axes]
     repeated = next(a for i, a in enumerate(canonical) if a in canonical[:i])
-    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").told_by("Reduce")
+    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").for_op("Reduce")
 
 
 _LONG_ROW = 4096
@@ -356,10 +356,10 @@ def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int
 
 def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Writes "not any absent", on top of :func:`_any_nodes`."""
-    absent, any_absent = e.temp(), e.temp()
-    e.node("Not", inputs, [absent])
-    _any_nodes(e, [absent], [any_absent], types, axis=axis, keepdims=keepdims)
-    e.node("Not", [any_absent], outputs)
+    negated, any_negated = e.temp(), e.temp()
+    e.node("Not", inputs, [negated])
+    _any_nodes(e, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
+    e.node("Not", [any_negated], outputs)
 
 
 @_reduction_op(

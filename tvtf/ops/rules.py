@@ -451,9 +451,11 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 
 def _incompatible(types: Sequence[TensorType]) -> ArgumentError:
-    shown = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+    shape_texts = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
     return ArgumentError(
-        f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}"
+        f"Incompatible shapes: {shape_texts}",
+        ValueError,
+        f"Dimensions must be equal or 1 to broadcast: input shapes {shape_texts}",
     )
 
 

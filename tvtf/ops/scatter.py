@@ -60,8 +60,8 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
     wrong = np.argwhere(ids >= num_segments)
     if len(wrong):
         place = tuple(wrong[0])
-        shown = brackets([int(p) for p in place]) if ids.ndim else ""
-        raise ArgumentError(f"segment_ids{shown} = {ids[place]} is out of range [0, {num_segments})")
+        place_text = brackets([int(p) for p in place]) if ids.ndim else ""
+        raise ArgumentError(f"segment_ids{place_text} = {ids[place]} is out of range [0, {num_segments})")
 
 
 def segment_numpy(update: Any, empty: Any) -> Any:

@@ -80,13 +80,13 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
         return x, *_sorted_at_run_time(ids)
     array = ids.eager_array()
     if array.ndim != 1 or not agree_dim(x._type.shape[0], len(array)):
-        raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").told_by(op)
+        raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").for_op(op)
     if (np.diff(array) < 0).any():
-        raise ArgumentError("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").for_op(op)
     if len(array) and array[0] < 0:
         range_text = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
         message = f"{range_text}, possibly because 'segment_ids' input is not sorted."
-        raise ArgumentError(message).told_by(op)
+        raise ArgumentError(message).for_op(op)
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 

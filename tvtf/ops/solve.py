@@ -27,7 +27,6 @@ from tvtf.ops.lapack import (
     only_diagonal,
     product,
     products,
-    refusing,
     require_matrices,
     require_same_batches,
     require_square,
@@ -37,6 +36,7 @@ from tvtf.ops.lapack import (
     square_type,
     unequal,
     upper_part,
+    with_lapack_error,
 )
 from tvtf.ops.linalg import lifted
 from tvtf.ops.operands import attributes, operands
@@ -56,7 +56,7 @@ def _inverse_type(x: TensorType) -> TensorType:
 
 @lapack_primitive(
     type=_inverse_type,
-    numpy=lambda x: refusing(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
+    numpy=lambda x: with_lapack_error(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
     vjp=lambda ct, y, x: bind.negative(products(adjoint(y), ct, adjoint(y))),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.inv",),
@@ -227,7 +227,7 @@ def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
 
 @lapack_primitive(
     type=_solve_type,
-    numpy=lambda a, b: refusing(SINGULAR, np.linalg.solve, a, b),
+    numpy=lambda a, b: with_lapack_error(SINGULAR, np.linalg.solve, a, b),
     vjp=_solve_vjp,
     samples=lambda: _pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((0, 2, 2), (0, 2, 1))),
     public=("linalg.solve",),

@@ -134,8 +134,8 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
     x = convert_to_tensor(values)
     try:
         along = canonical_axis(axis, x.ndim)
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as axis_error:
+        raise axis_error.for_op(op) from None
     if along == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
     perm = [i for i in range(x.ndim) if i != along] + [along]
@@ -423,7 +423,7 @@ def searchsorted(
     rows = size_of(shape[:-1])
     if isinstance(count, int) and isinstance(rows, int) and count != rows:
         error = ArgumentError("Leading dim_size of both tensors must match.")
-        raise error.told_by("LowerBound" if side == "left" else "UpperBound")
+        raise error.for_op("LowerBound" if side == "left" else "UpperBound")
     target_rows = bind.reshape(targets, shape=(count, shape[-1]))
     result = bind.searchsorted(flat, target_rows, side=side, out_type=as_dtype(out_type))
     return bind.reshape(result, shape=shape)
@@ -450,7 +450,7 @@ class UniqueWithCounts(NamedTuple):
 def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     vector, kind = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
-        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by(
+        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(
             "Unique"
         )
     return bind.distinct(vector, axis=0, out_idx=kind, count=unknown_dim())

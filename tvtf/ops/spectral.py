@@ -27,7 +27,6 @@ from tvtf.ops.lapack import (
     or_zeros,
     product,
     products,
-    refusing,
     require_matrices,
     samples_of,
     scaled,
@@ -35,6 +34,7 @@ from tvtf.ops.lapack import (
     singled,
     square_type,
     upper_part,
+    with_lapack_error,
 )
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, ones_like, optional_flag
@@ -168,7 +168,7 @@ def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
     LAPACK doesn't get to see them, for it may never return.
     """
     finite = np.isfinite(x).all((-2, -1), keepdims=True)
-    parts = refusing("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
+    parts = with_lapack_error("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
     return [
         np.where(finite if part.ndim == x.ndim else finite[..., 0], part, part.dtype.type(np.nan)) for part in parts
     ]
@@ -308,7 +308,7 @@ def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     text = "Self-adjoint eigen decomposition was not successful."
     if not np.isfinite(np.tril(x)).all():  # LAPACK may never return for such a matrix
         raise ArgumentError(f"{text} The input might not be valid.")
-    values, vectors = refusing(text, np.linalg.eigh, x)
+    values, vectors = with_lapack_error(text, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 
 
@@ -381,7 +381,7 @@ def _eig_types(x: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(refusing("Eigen decomposition was not successful.", np.linalg.eig, x))
+    return tuple(with_lapack_error("Eigen decomposition was not successful.", np.linalg.eig, x))
 
 
 def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def _lengths(fft_length: Any, count: int) -> list[int] | None:
         return None
     lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
     if len(lengths) != count:
-        raise ArgumentError(f"fft_length must have shape [{count}]").told_by("RFFT")
+        raise ArgumentError(f"fft_length must have shape [{count}]").for_op("RFFT")
     return lengths
 
 

@@ -269,7 +269,7 @@ def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
     if norm not in (None, "ortho"):
         raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
     if x.dtype not in FLOATING:
-        raise ArgumentError(f"input must be floating, but is {x.dtype.name}", TypeError).told_by("DCT")
+        raise ArgumentError(f"input must be floating, but is {x.dtype.name}", TypeError).for_op("DCT")
 
 
 @export("signal.idct")

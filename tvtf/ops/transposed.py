@@ -21,7 +21,7 @@ def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
         if value.ndim != rank + 2:
             raise ArgumentError(
                 f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}"
-            ).told_by(op)
+            ).for_op(op)
     return x, w
 
 
@@ -49,8 +49,8 @@ def transposed(
     pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
     try:
         groups = group_count(shape[-1], w._type.shape[-2])
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
     y = bind.conv_input_grad(x, w, shape=shape, strides=hops, padding=pads, dilations=holes, groups=groups)
     return channels_first(y) if first else y
 

@@ -21,10 +21,10 @@ from tvtf.ops.lapack import (
     each,
     lapack_primitive,
     matrix,
-    refusing,
     require_matrices,
     require_same_batches,
     unequal,
+    with_lapack_error,
 )
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.operands import attributes, operands
@@ -60,7 +60,9 @@ def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     return (
         rhs.copy()
         if 0 in rhs.shape
-        else refusing("The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs)
+        else with_lapack_error(
+            "The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs
+        )
     )
 
 
@@ -337,7 +339,7 @@ def banded_triangular_solve(
             ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
         )
     if count > size:
-        raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
+        raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").for_op(
             "BandedTriangularSolve"
         )
     return public_names()["linalg.triangular_solve"](_dense(x, count, size, lower), right, lower=lower, adjoint=adjoint)

@@ -106,7 +106,7 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     """
     length, kind = _checked(window_length, dtype)
     if not length:
-        raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
+        raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").for_op("Range")
     return _constant(np.kaiser(length, float(static_value(beta, "beta"))), kind)
 
 

@@ -189,13 +189,13 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
     classes = operand(true, int64)
     if classes.ndim != 2:
-        raise ArgumentError("true_classes must be a matrix").told_by(kind)
+        raise ArgumentError("true_classes must be a matrix").for_op(kind)
     columns = classes.shape[1]
     if columns is not None and columns != num_true:
         message = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
-        raise ArgumentError(message).told_by(kind)
+        raise ArgumentError(message).for_op(kind)
     if unique and limit < count:
-        raise ArgumentError("Sampler's range is too small.").told_by(kind)
+        raise ArgumentError("Sampler's range is too small.").for_op(kind)
     return classes  # type: ignore[no-any-return]
 
 
@@ -366,12 +366,12 @@ def fixed_unigram_candidate_sampler(
             if vocab_file
             else "Must provide either vocab_file or unigrams."
         )
-        raise ArgumentError(message).told_by(kind)
+        raise ArgumentError(message).for_op(kind)
     counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
     weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
     weights = weights[shard::num_shards]
     if len(weights) != range_max:
-        raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").told_by(kind)
+        raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").for_op(kind)
     return _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, weights)
 
 

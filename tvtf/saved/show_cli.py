@@ -71,7 +71,7 @@ def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[s
 INITIALIZER: Final = SignatureInfo({}, {INIT_OP: TensorInfo("DT_INVALID", "unknown_rank", "NoOp")}, "")
 
 
-class Shown:
+class ModelPrinter:
     """The description of a saved model, prepared for printing.
 
     Raises:

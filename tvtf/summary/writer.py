@@ -152,9 +152,9 @@ class _FileWriter(SummaryWriter):
             raise RuntimeError(MSG_CLOSED)
 
 
-def _write_all(file: IO[bytes], waiting: list[bytes]) -> None:
+def _write_all(file: IO[bytes], records: list[bytes]) -> None:
     with file:
-        file.write(b"".join(waiting))
+        file.write(b"".join(records))
 
 
 @export("summary.create_file_writer")

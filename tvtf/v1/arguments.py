@@ -225,7 +225,7 @@ def _require_selectable(truth: Any, x: Any, y: Any) -> None:
             f"Input 0: {texts[0]} != input 1: {texts[1]}"
         )
     if message:
-        raise ArgumentError(message).told_by("Select")
+        raise ArgumentError(message).for_op("Select")
 
 
 @v1("cond")

@@ -207,8 +207,8 @@ class ExponentialMovingAverage:
             [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
         )
         names = {self.average_name(v): v for v in averaged}
-        taken = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
-        return names | {v._shared_name: v for v in global_variables() if id(v) not in taken}
+        averaged_ids = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
+        return names | {v._shared_name: v for v in global_variables() if id(v) not in averaged_ids}
 
 
 def _eager_average(average: ExponentialMovingAverage) -> Any:

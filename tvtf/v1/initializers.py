@@ -50,13 +50,13 @@ class Ones(Initializer):
 class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
         super().__init__(dtype or "float32")
-        self.value, self._asked_dtype, self._verify_shape = value, dtype, verify_shape
+        self.value, self._requested_dtype, self._verify_shape = value, dtype, verify_shape
 
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
         if shape is None:
-            return convert_to_tensor(self.value, dtype or self._asked_dtype)
+            return convert_to_tensor(self.value, dtype or self._requested_dtype)
         verify = self._verify_shape if verify_shape is None else verify_shape
         return constant(self.value, dtype or self.dtype, shape, verify_shape=verify)
 

@@ -244,7 +244,7 @@ def disable_v2_behavior() -> None:
     disable_eager_execution()
 
 
-def refuse_v1() -> None:
+def raise_unsupported() -> None:
     """Raises: tvtf does not have TensorFlow 1's own Variables, control flow and shapes."""
     raise NotImplementedError(
         "tvtf has Variables, control flow and shapes as TensorFlow 2 has them: tf.compat.v1.Dimension, dimension_value and "
@@ -266,7 +266,9 @@ names |= {
     **dict.fromkeys(("enable_v2_behavior", "enable_resource_variables"), lambda: None),
     **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
-    **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
+    **dict.fromkeys(
+        ("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), raise_unsupported
+    ),
     "executing_eagerly_outside_functions": lambda: state.trace is None or not isinstance(state.trace.root, GraphTrace),
     **{
         f"to_{dtype}": _cast_function(dtype)

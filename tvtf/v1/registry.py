@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tvtf.api.unsupported import Absent
+from tvtf.api.unsupported import UnsupportedNameError
 from tvtf.core.primitive import Primitive, public_names
 from tvtf.core.thread_state import state
 from tvtf.v1.aliases import PATHS
@@ -58,10 +58,10 @@ def called(path: str, *args: Any, **kwargs: Any) -> Any:
     return tf_(path)(*args, **kwargs)
 
 
-def missing(path: str) -> Absent:
+def missing(path: str) -> UnsupportedNameError:
     """What naming ``path`` below ``tf.compat.v1`` raises."""
     space = path.partition(".")[0]
-    return Absent(f"tvtf has no tf.compat.v1.{path}: {REASONS.get(path) or REASONS.get(space) or ENOUGH}")
+    return UnsupportedNameError(f"tvtf has no tf.compat.v1.{path}: {REASONS.get(path) or REASONS.get(space) or ENOUGH}")
 
 
 class Space(ModuleType):

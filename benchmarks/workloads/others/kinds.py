@@ -63,8 +63,8 @@ def phrases(ops: Any, size: Sequences, ids: Any, y: Any) -> Any:
 def contrasted(ops: Any, size: Vectors, x: Any, noise: Any) -> Any:
     """Pairs told from all others of a batch (Chen et al. 2020)."""
     one, other = (_direction(ops, size, each) for each in (x, x + 0.1 * ops.dense(noise, size.width)))
-    chances = ops.softmax(10.0 * (one @ ops.transpose(other, (1, 0))))
-    return ops.average(chances) - ops.average(one * other)
+    log_probabilities = ops.softmax(10.0 * (one @ ops.transpose(other, (1, 0))))
+    return ops.average(log_probabilities) - ops.average(one * other)
 
 
 def _direction(ops: Any, size: Vectors, x: Any) -> Any:

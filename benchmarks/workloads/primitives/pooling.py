@@ -103,8 +103,8 @@ def gradient(pool: Pool, torch: Callable[..., Any] | None) -> Primitive:
 POOLS = [Pool(kind, *window) for kind in ("max", "avg") for window in WINDOWS]
 
 
-def counts_alike(pool: Pool) -> bool:
-    """Whether PyTorch divides by as many values: what is padded by hand counts there."""
+def same_divisor(pool: Pool) -> bool:
+    """Whether PyTorch divides by the same number of values: padding added by hand counts as values there."""
     return pool.kind == "max" or pool.around[0] == pool.around[1]
 
 
@@ -112,7 +112,7 @@ POOLING = [
     each
     for pool in POOLS
     for each in (
-        forward(pool, pool.torch if counts_alike(pool) else None),
-        gradient(pool, pool.torch_gradient if counts_alike(pool) else None),
+        forward(pool, pool.torch if same_divisor(pool) else None),
+        gradient(pool, pool.torch_gradient if same_divisor(pool) else None),
     )
 ]

@@ -33,7 +33,7 @@ VECTORS_OF_A_NARROW_ROW = 2
 MIN_DEPTH_OF_A_NARROW_PRODUCT = 256
 # Rows whose distance is a multiple of a page evict each other from the level-1 cache, which slows down by this factor.
 PAGE_BYTES = 4096
-CYCLES_OF_ROWS_A_PAGE_APART = 3
+PAGE_STRIDE_CYCLES = 3
 
 
 def default_direction(
@@ -91,7 +91,7 @@ def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], t
     other = next(term for term in terms if term is not transposed)
     far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
     waste = -(-size // lanes) * lanes / size
-    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
+    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (PAGE_STRIDE_CYCLES if far else 1)
     by_rows = results * (-(-depth // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + items
     return by_columns >= by_rows
 

@@ -114,11 +114,11 @@ def as_contraction(stage: Stage) -> Contraction | None:
     used = [_axes_in(factor, stage.axes) for factor in factors]
     batch = tuple(a for a in stage.spatial if a.var in used[0] and a.var in used[1])
     sides = [
-        tuple(a for a in stage.spatial if a.var in mine and a.var not in other) for mine, other in (used, used[::-1])
+        tuple(a for a in stage.spatial if a.var in own and a.var not in other) for own, other in (used, used[::-1])
     ]
     if any(a.var not in used[0] and a.var not in used[1] and a.size != 1 for a in stage.spatial):
         return None
-    if not all(all(a.var in mine or a.size == 1 for a in stage.reduce) for mine in used):
+    if not all(all(a.var in own or a.size == 1 for a in stage.reduce) for own in used):
         return None
     if min(size_of(side) for side in sides) < SMALLEST_SIDE or size_of(stage.reduce) < SMALLEST_SUM:
         return None

@@ -100,10 +100,10 @@ def _is_open(api: Any) -> bool:
 
 def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]], bool]]) -> None:
     """Registers a target for a public function; the first one also adds the override that selects among them."""
-    mine = _targets.setdefault(api, [])
-    if not mine:
+    registered = _targets.setdefault(api, [])
+    if not registered:
         api.overrides.append(functools.partial(_chosen, api, _signature_of(api)))
-    mine.append((target, checks))
+    registered.append((target, checks))
 
 
 def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -147,10 +147,12 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/unregister_dispatch_for
     """
-    mine = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
-    targets = [dispatch_target, *(target for key in mine for target in _elementwise.pop(key)[1])]
-    result = [(api, each) for api, mine in _targets.items() for each in mine if any(each[0] is t for t in targets)]
-    if not result and not mine:
+    registered = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
+    targets = [dispatch_target, *(target for key in registered for target in _elementwise.pop(key)[1])]
+    result = [
+        (api, each) for api, registered in _targets.items() for each in registered if any(each[0] is t for t in targets)
+    ]
+    if not result and not registered:
         raise ValueError(f"Function {dispatch_target} was not registered using a `@dispatch_for_*` decorator.")
     for api, each in result:
         _targets[api].remove(each)

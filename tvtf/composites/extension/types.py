@@ -47,7 +47,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
     """
 
     _tf_extension_type_do_not_transform_this_class = True
-    _told = "ExtensionType"
+    _kind_name = "ExtensionType"
     _spec_base = ExtensionTypeSpec
     if typing.TYPE_CHECKING:
         Spec: Any

@@ -20,7 +20,7 @@ from tvtf.composites.linear.composed import added, batch_of, listed, multiplied,
 from tvtf.composites.linear.dense import LinearOperatorFullMatrix
 from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
 from tvtf.composites.linear.operator import LinearOperator
-from tvtf.composites.linear.sums import kept_form, sum_of
+from tvtf.composites.linear.sums import has_special_sum, sum_of
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, may_be_same, simplify_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -377,7 +377,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
     """Returns the sum of products of operators."""
     result = [a.matmul(b) for a, b in zip(left, right)]
-    return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
+    return sum_of([each if has_special_sum(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
 
 
 def _check_form(rows: list[list[Any]]) -> None:

@@ -302,7 +302,7 @@ class LinearOperatorTridiag(LinearOperator):
             return [bind.broadcast_to(convert_to_tensor(each), shape=(*batch, size)) for each in self.diagonals]
         return [self.diagonals[..., i, :] for i in range(3)]
 
-    def _taken(self, adjoint: bool) -> Tensor:
+    def _compact_diagonals(self, adjoint: bool) -> Tensor:
         """Returns the diagonals for the functions of `tf.linalg`, of the matrix or its conjugate transpose."""
         if self.diagonals_format == "matrix":
             return maybe_adjoint(convert_to_tensor(self.diagonals), adjoint)
@@ -314,7 +314,7 @@ class LinearOperatorTridiag(LinearOperator):
         return public_names()["stack"]([upper, main, lower], axis=-2)  # type: ignore[no-any-return]
 
     @property
-    def _taken_format(self) -> str:
+    def _compact_format(self) -> str:
         return "matrix" if self.diagonals_format == "matrix" else "compact"
 
     def _assert_self_adjoint(self) -> Any:
@@ -328,12 +328,14 @@ class LinearOperatorTridiag(LinearOperator):
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         x = maybe_adjoint(x, adjoint_arg)
-        return tridiagonal_matmul(self._taken(adjoint), x, diagonals_format=self._taken_format)
+        return tridiagonal_matmul(self._compact_diagonals(adjoint), x, diagonals_format=self._compact_format)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._taken(adjoint)
+        rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._compact_diagonals(adjoint)
         batch = broadcast(dims_of(rhs)[:-2], dims_of(bands)[:-2])
-        return tridiagonal_solve(with_batch(bands, batch), with_batch(rhs, batch), diagonals_format=self._taken_format)
+        return tridiagonal_solve(
+            with_batch(bands, batch), with_batch(rhs, batch), diagonals_format=self._compact_format
+        )
 
     def _diag_part(self) -> Tensor:
         if self.diagonals_format == "matrix":

@@ -21,7 +21,7 @@ _FORMS = (
 """From the narrowest to the widest."""
 
 
-def kept_form(operator: LinearOperator) -> bool:
+def has_special_sum(operator: LinearOperator) -> bool:
     """Returns whether sums of two operators have a special form."""
     return any(isinstance(operator, form) for form in _FORMS)
 

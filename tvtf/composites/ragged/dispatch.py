@@ -150,8 +150,8 @@ def _fit_as_they_are(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
         return bool(dense.ndim < rows.flat_values.ndim)
-    mine, yours = a.nested_row_splits, b.nested_row_splits
-    return len(mine) == len(yours) and all(x is y for x, y in zip(mine, yours))
+    splits_a, splits_b = a.nested_row_splits, b.nested_row_splits
+    return len(splits_a) == len(splits_b) and all(x is y for x, y in zip(splits_a, splits_b))
 
 
 # -- reductions
@@ -244,8 +244,10 @@ def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
     lengths = bind.maximum(lengths, zeros_like(lengths))
     flat = _segments(name, values.values, merged, cast(count, int64) * cast(wide, int64))
     starts = cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64) * wide
-    splits, kept = ranges(starts, starts + lengths)
-    return RaggedTensor(gather(flat, kept) if not isinstance(flat, RaggedTensor) else gather_rows(flat, kept), splits)
+    splits, value_places = ranges(starts, starts + lengths)
+    return RaggedTensor(
+        gather(flat, value_places) if not isinstance(flat, RaggedTensor) else gather_rows(flat, value_places), splits
+    )
 
 
 def _add_operators() -> None:

@@ -72,8 +72,8 @@ def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: A
     dense = np.empty((len(lengths), wide, *values.shape[1:]), values.dtype)
     dense[:] = default
     for row, (first, length) in enumerate(zip(splits.tolist(), lengths.tolist())):
-        kept = min(length, wide)
-        dense[row, :kept] = values[first : first + kept]
+        count = min(length, wide)
+        dense[row, :count] = values[first : first + count]
     return dense
 
 
@@ -83,8 +83,8 @@ def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: T
         bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)
     )
     inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
-    kept = bind.select(inside, columns, zeros_like(columns))
-    result = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
+    inside_columns = bind.select(inside, columns, zeros_like(columns))
+    result = bind.gather_nd(ct, bind.stack(rows, inside_columns, axis=1))
     shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
     return bind.select(bind.reshape(inside, shape=shape), result, zeros_like(result)), None, None
 

@@ -349,8 +349,8 @@ class RaggedTensor(CompositeTensor):
     def __repr__(self) -> str:
         if not self.is_eager():
             return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
-        with np.printoptions(formatter={"all": _shown}):
-            return f"<tf.RaggedTensor {_shown(self.numpy())}>"
+        with np.printoptions(formatter={"all": _nested_text}):
+            return f"<tf.RaggedTensor {_nested_text(self.numpy())}>"
 
     # -- as a composite tensor
 
@@ -365,7 +365,7 @@ class RaggedTensor(CompositeTensor):
         return self.with_flat_values(gradients)
 
 
-def _shown(value: Any) -> str:
+def _nested_text(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return str(value)
     return np.array2string(value, separator=", ") if value.size else repr(value.tolist())

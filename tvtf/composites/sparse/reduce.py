@@ -115,7 +115,7 @@ def _axes(axis: Any, rank: int, op: str) -> set[int]:
     requested = np.ravel(axes).tolist()
     for each in requested:
         if not -rank <= each < rank:
-            raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
+            raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").for_op(op)
     return {each % rank for each in requested}
 
 
@@ -239,20 +239,20 @@ def segment_count(ids: Tensor) -> Dim:
 def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
     op += "" if count is None else "WithNumSegments"
     if at.shape != ids.shape:
-        raise ArgumentError("segment_ids and indices should have same size.").told_by(op)
+        raise ArgumentError("segment_ids and indices should have same size.").for_op(op)
     if not len(ids):
         return
     if isinstance(count, int) and ids[-1] >= count:
-        raise ArgumentError("segment ids must be < num_segments").told_by(op)
+        raise ArgumentError("segment ids must be < num_segments").for_op(op)
     if (np.diff(ids) < 0).any():
-        raise ArgumentError("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").for_op(op)
     if ids[0] < 0:
         limit = int(ids[-1]) + 1 if count is None else count
         message = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
-        raise ArgumentError(message).told_by(op)
+        raise ArgumentError(message).for_op(op)
     extent = x._type.shape[0]
     for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
-        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
+        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").for_op(op)
 
 
 # -- products at some places

@@ -94,9 +94,9 @@ class Builder:
         for param, output in self.printer.updates(outputs):
             self._add(Node("variable", _fit(self.printer.name_of(param)), ["new value"]), [output])
         for result in self.printer.returned(outputs):
-            shown = result.label or result.name or result.value[0].text
+            caption = result.label or result.name or result.value[0].text
             self._add(
-                Node("result", _fit(shown), [result.type] if result.type else []),
+                Node("result", _fit(caption), [result.type] if result.type else []),
                 [] if result.var is None else [result.var],
             )
 

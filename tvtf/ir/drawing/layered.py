@@ -92,8 +92,8 @@ class _Layers:
     ) -> list[float]:
         found: list[float] = []
         for k, (i, want) in enumerate(zip(row, wanted)):
-            apart = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0
-            found.append(further(want, found[-1] + sign * apart) if k else want)
+            distance = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0
+            found.append(further(want, found[-1] + sign * distance) if k else want)
         return found
 
     def _height(self, row: int) -> float:

@@ -353,9 +353,9 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                 with T.serial(long(0), count) as i:
                     step = tirx.truncmod(drawn[i >> long(2), i & long(3)].astype("int64"), count - i)
                     with T.serial(long(0), long(1)):
-                        kept = T.Bind(order[i])
+                        swapped = T.Bind(order[i])
                         order[i] = order[i + step]
-                        order[i + step] = kept
+                        order[i + step] = swapped
             return builder.get()
 
     return te.extern([[count]], [words], body, name="permutation", dtype="int64")

@@ -15,8 +15,8 @@ from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
 from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
-from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
+from tvtf.ops.tensor_text import filled, tensor_text
 
 UNITS = ("BYTE", "UTF8_CHAR")
 UTF8_TAIL = 0x80
@@ -33,7 +33,7 @@ def _unit(unit: str, op: str) -> str:
         allowed = ", ".join(f'"{u}"' for u in UNITS)
         raise ArgumentError(
             f"Value for attr 'unit' of \"{unit}\" is not in the list of allowed values: {allowed}\n\t; NodeDef: {{{{node {op}}}}}"
-        ).told_by(op)
+        ).for_op(op)
     return unit
 
 
@@ -191,8 +191,8 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
         require_dtype(t, (string,), "inputs")
         if t.shape and shape and len(t.shape) == len(shape) and all(isinstance(d, int) for d in (*t.shape, *shape)):
             if t.shape != shape:
-                shown = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
-                raise ArgumentError(f"Input shapes do not match: {shown[0]} vs. {shown[1]}")
+                shapes = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
+                raise ArgumentError(f"Input shapes do not match: {shapes[0]} vs. {shapes[1]}")
         elif t.shape and shape and len(t.shape) != len(shape):
             raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
         shape = shape or t.shape
@@ -227,7 +227,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
     """
     tensors = tuple(text(each) for each in listed(inputs, "inputs", "string_join"))
     if not tensors:
-        raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
+        raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").for_op("StringJoin")
     return tensors, {"separator": separator}
 
 
@@ -338,7 +338,7 @@ def unsorted_segment_join(
     tf_name="StringFormat",
     type=lambda *_, pieces, summarize: TensorType((), string),
     numpy=lambda *arrays, pieces, summarize: np.array(
-        filled(pieces, [shown(a, summarize) for a in arrays]).encode(), object
+        filled(pieces, [tensor_text(a, summarize) for a in arrays]).encode(), object
     ),
 )
 def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> Any:

@@ -79,7 +79,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
     if kind not in (float32, float64, int32, int64):
         raise ArgumentError(
             f"Value for attr 'out_type' of {kind.name} is not in the list of allowed values: float, double, int32, int64"
-        ).told_by("StringToNumber")
+        ).for_op("StringToNumber")
     return (text(input),), {"out_type": kind}
 
 
@@ -169,4 +169,4 @@ def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width:
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise ArgumentValueError(message).told_by("AsString")
+        raise ArgumentValueError(message).for_op("AsString")

@@ -91,7 +91,7 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
 def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
     """Checks and returns the attributes that all decoding ops share."""
     if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
-        raise ArgumentError("replacement_char out of unicode codepoint range").told_by(op)
+        raise ArgumentError("replacement_char out of unicode codepoint range").for_op(op)
     return {"errors": errors, "replacement": replacement_char, "controls": replace_control_characters}
 
 
@@ -172,7 +172,7 @@ def output_codec(encoding: str, op: str) -> str:
         allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
         raise ArgumentError(
             f"Value for attr 'output_encoding' of \"{encoding}\" is not in the list of allowed values: {allowed}"
-        ).told_by(op)
+        ).for_op(op)
     return OUTPUTS[encoding]
 
 

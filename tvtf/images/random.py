@@ -119,8 +119,8 @@ def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
     wanted = convert_to_tensor(size, int32)
     shape = bind.shape(x, dtype=int32)
     if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
-        told = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
-        raise ArgumentError(told, ValueError)
+        message = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
+        raise ArgumentError(message, ValueError)
     wanted = required(wanted, _check_size, bind.less_equal, _TOO_SMALL, shape)
     limit = shape - wanted + number(1, wanted)
     drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)
