@@ -1,6 +1,6 @@
-"""The sweep over single primitives: ``python -m benchmarks.primitives [PART OF A NAME ...] [--peers tvtf,JAX]``.
+"""Compares single primitives: ``python -m benchmarks.primitives [PART OF A NAME ...] [--peers tvtf,JAX]``.
 
-A line for each: the best time of tvtf and of each peer in microseconds, the GB/s that tvtf moves, the ratio to the best
+It prints a line for each: the best time of tvtf and of each peer in microseconds, the GB/s that tvtf moves, the ratio to the best
 peer (below 1: tvtf is ahead), worst first at the end.
 """
 

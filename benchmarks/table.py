@@ -1,4 +1,4 @@
-"""The results as a Markdown table of microseconds and ratios, and as JSON."""
+"""Formats results as a Markdown table of microseconds and ratios, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OWN = "tvtf"
 
 
 def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timing], float]) -> str:
-    """Microseconds a call for each peer, and the ratio of tvtf to the best other (below 1: tvtf is ahead)."""
+    """Returns a table of microseconds per call of each peer, and the ratio of tvtf to the best other (below 1: tvtf is faster)."""
     header = ["workload", *names, "ratio", "best peer", "asked of tvtf"]
     lines = [header, ["---", *("---:" for _ in names), "---:", "---", "---"]]
     lines += [_cells(row, names, seconds) for row in rows]
@@ -43,7 +43,7 @@ def microseconds(seconds: float) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What the table doesn't show: failures, and peers whose results differ."""
+    """Returns the failures, and the peers whose results differ, as lines of text."""
     failures = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
     return failures + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
 

@@ -1,4 +1,4 @@
-"""What a call costs when there is next to nothing to compute: a traced function, an eager op, an eager tape."""
+"""The overhead of a call that computes next to nothing: a traced function, an eager op, an eager tape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TVM is imported late, and without what nobody asked for."""
+"""Lazy imports: TVM and optional packages are imported only when they are used."""
 
 import subprocess
 import sys

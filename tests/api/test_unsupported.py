@@ -1,4 +1,4 @@
-"""TensorFlow's names that tvtf lacks are refused with a reason; docs/symbols.md is what the code says."""
+"""Unsupported names of TensorFlow raise errors with a reason; docs/symbols.md lists them."""
 
 import importlib.util
 from pathlib import Path

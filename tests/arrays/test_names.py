@@ -1,4 +1,4 @@
-"""What ``tf.experimental.numpy`` has of NumPy's own, and which of its modes are refused."""
+"""``tf.experimental.numpy``: the names that are NumPy's own, and the modes that are rejected."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The benchmarks run: every workload in tvtf at tiny sizes, and the table of what is and is not there."""
+"""The benchmarks: every workload runs in tvtf at tiny sizes, and the table with missing peers."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What is refused is told in the op's name and leaves everything as it was; users' own errors stay theirs."""
+"""Errors for wrong arguments name the op and change no state; users' own errors are not converted."""
 
 import numpy as np
 import pytest

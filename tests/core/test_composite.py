@@ -1,4 +1,4 @@
-"""Composite tensors: a class of the user's own goes wherever TensorFlow's do."""
+"""Composite tensors: users' own classes are accepted wherever TensorFlow's are."""
 
 import pytest
 

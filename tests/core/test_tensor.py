@@ -1,4 +1,4 @@
-"""Tensors: made, printed and refused as in TensorFlow; their memory is nobody else's."""
+"""Tensors: creation, printing and errors as in TensorFlow; their memory is not shared with the caller's arrays."""
 
 import gc
 

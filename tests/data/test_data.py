@@ -1,4 +1,4 @@
-"""Input pipelines beyond what TensorFlow's answers (tests/parity/data.py) tell."""
+"""Input pipelines: what TensorFlow's answers (tests/parity/data.py) don't cover."""
 
 import gzip
 import itertools

@@ -1,4 +1,4 @@
-"""Extension types where tvtf tells more than TensorFlow does, and what no golden holds."""
+"""Extension types: error messages that differ from TensorFlow's, and what no golden covers."""
 
 import copy
 import typing

@@ -1,4 +1,4 @@
-"""Branches that can't be traced for the shapes of one call, which the call doesn't take; and sizes that are chosen."""
+"""Branches that can't be traced for a call's shapes but don't run in that call; and sizes that depend on conditions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What composed functions refuse of values eagerly, they refuse compiled: as arguments, constants, in branches, loops, gradients."""
+"""Composed functions raise the same errors for values eagerly and compiled: arguments, constants, in branches, loops, gradients."""
 
 import numpy as np
 import pytest

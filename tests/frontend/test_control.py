@@ -1,4 +1,4 @@
-"""tf.cond, tf.while_loop and their kin: eager == traced, gradients == finite differences, errors in full."""
+"""tf.cond, tf.while_loop and similar functions: eager == traced, gradients == finite differences, complete error messages."""
 
 import numpy as np
 import pytest

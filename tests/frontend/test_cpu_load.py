@@ -1,4 +1,4 @@
-"""What other programs take of the cores, as the system tells it."""
+"""Measurements of the CPU time that other programs use."""
 
 from tvtf.frontend.tuning import cpu_load
 

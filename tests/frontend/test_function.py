@@ -1,4 +1,4 @@
-"""The call path of functions: traces, refusals, Variables, threads, processes."""
+"""The call path of functions: traces, errors, Variables, threads, processes."""
 
 import copy
 import gc

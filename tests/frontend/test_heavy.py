@@ -1,4 +1,4 @@
-"""Eager ops that run compiled: which, from when on, and that nobody can tell."""
+"""Eager ops that are compiled: which ones, after how many calls, and that results don't change."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Loops whose values have sizes that only running tells: the same numbers and gradients as eager code, effects once."""
+"""Loops over values with sizes known only at run time: numbers and gradients of eager code, effects once."""
 
 import numpy as np
 import pytest

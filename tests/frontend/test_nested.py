@@ -1,4 +1,4 @@
-"""A ``tf.function`` called in another's trace: what it closes over of that, it captures."""
+"""A ``tf.function`` called in another's trace captures the tensors of that trace that it closes over."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions of strings, which run without compiled code; what they give is compared with what it gives."""
+"""Functions of strings, which run without compiled code, compared with compiled code."""
 
 import numpy as np
 import pytest

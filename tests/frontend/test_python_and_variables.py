@@ -1,4 +1,4 @@
-"""Variables that Python assigns which a function calls: the function sees it, as TensorFlow's do, or it is refused; never lost."""
+"""Variables assigned in Python called by a function: the function sees the new value, as in TensorFlow, or an error is raised."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""The search for a kernel's choices, on kernels that are numbers: what it tries, keeps and refuses."""
+"""The search for a kernel's choices, on simulated kernels: what it tries, selects and rejects."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""GradientTape against finite differences and where its messages matter; TensorFlow's answers are in test_parity."""
+"""GradientTape against finite differences, and its messages; TensorFlow's answers are in test_parity."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Image files: what Pillow writes is read the same; 16 bits stay 16; damage is refused."""
+"""Image files: decoding equals Pillow's, 16 bits are preserved, damaged files are rejected."""
 
 import io
 import struct

@@ -1,4 +1,4 @@
-"""The IR as people read it: its exact text for a few programs, and what terminals and notebooks are shown."""
+"""The printed IR: its exact text for a few programs, and its forms for terminals and notebooks."""
 
 import io
 import re

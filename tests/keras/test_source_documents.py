@@ -1,4 +1,4 @@
-"""The source documents' programs that use Keras, as they stand there, and what the documents say of them.
+"""The source documents' programs that use Keras, unchanged, and the outputs that the documents show.
 
 What Keras 3 names or prints differently is as Keras 3 has it: names of variables, lines of summaries.
 """

@@ -1,4 +1,4 @@
-"""The gallery's programs learn what they say, in fewer steps than they take for their pictures, and the command runs them."""
+"""The gallery's programs learn their tasks, in fewer steps than for their pictures, and the command runs them."""
 
 import datetime
 import re

@@ -1,4 +1,4 @@
-"""``tvtf train keras``: it learns, stops and goes on, keeps its best model, and says what is missing."""
+"""``tvtf train keras``: learning, stopping and resuming, the best model, and errors for missing packages."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Export of whole functions: signatures, training steps, control flow, files and refusals."""
+"""Export of whole functions: signatures, training steps, control flow, files and errors."""
 
 import numpy as np
 import onnx

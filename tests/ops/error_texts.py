@@ -1,4 +1,4 @@
-"""Asks an op to refuse, eagerly and while traced."""
+"""The error messages of calls, eagerly and while tracing."""
 
 import pytest
 

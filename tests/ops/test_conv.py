@@ -1,4 +1,4 @@
-"""Convolutions: layouts, padding, transposes, second derivatives, and what they refuse."""
+"""Convolutions: layouts, padding, transposes, second derivatives, errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a few bytes claim is compared with the limit before anything is allocated."""
+"""Sizes claimed by a file's header are compared with the limit before memory is allocated."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""tensor[...], slices, gather and scatter: NumPy's values, TensorFlow's words."""
+"""tensor[...], slices, gather and scatter: NumPy's values, TensorFlow's error messages."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Matrix products and einsum against NumPy, and what they refuse."""
+"""Matrix products and einsum against NumPy, and their errors."""
 
 import numpy as np
 import pytest

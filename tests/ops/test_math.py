@@ -1,4 +1,4 @@
-"""Edges of elementwise functions that samples don't reach: NaN, zeros, limits of integers, refusals."""
+"""Edge cases of elementwise functions that samples don't cover: NaN, zeros, limits of integers, errors."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Normalisation: statistics, both modes of batch normalisation, and what it refuses."""
+"""Normalisation: statistics, both modes of batch normalisation, errors."""
 
 import numpy as np
 import pytest

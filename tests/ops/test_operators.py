@@ -1,4 +1,4 @@
-"""Operators on tensors and Variables: TensorFlow's rules and texts, and the short way equal to the complete one."""
+"""Operators on tensors and Variables: TensorFlow's rules and messages; the fast path equals the complete one."""
 
 import operator
 

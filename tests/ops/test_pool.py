@@ -1,4 +1,4 @@
-"""Pooling: ties, padding, NaN, dilated windows, second derivatives, and what it refuses."""
+"""Pooling: ties, padding, NaN, dilated windows, second derivatives, errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reductions: nothing to reduce, NaN, long sums, ties and zeros in gradients."""
+"""Reductions: empty inputs, NaN, long sums, ties and zeros in gradients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Values that a primitive's numpy column refuses are refused by compiled code, too, with the same class of error."""
+"""Compiled code rejects the values that a primitive's numpy column rejects, with the same class of error."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Dims that a vector tells when the program runs."""
+"""Dims given by a vector at run time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is known of integers while tracing (the ``value`` column) against the numpy column."""
+"""Values of integers known while tracing (the ``value`` column) against the numpy column."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The committed answers are TensorFlow's own."""
+"""The committed answers equal those of TensorFlow."""
 
 import golden_writer
 import goldens

@@ -1,4 +1,4 @@
-"""Gradients by Variables that the differentiated function itself assigns: what is read of them is theirs, old or new."""
+"""Gradients with respect to Variables that the differentiated function assigns, for reads before and after."""
 
 
 def programs(tf):

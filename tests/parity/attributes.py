@@ -1,4 +1,4 @@
-"""Arguments that TensorFlow keeps as attributes of its ops: what they refuse, eagerly and while traced, and what None means."""
+"""Arguments that are attributes of TensorFlow's ops: their errors, eagerly and while traced, and the meaning of None."""
 
 import numpy as np
 

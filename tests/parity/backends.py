@@ -1,4 +1,4 @@
-"""What libraries with a backend for TensorFlow ask of it, found by running their tests."""
+"""Functions that libraries with a TensorFlow backend use, found by running their tests."""
 
 import numpy as np
 

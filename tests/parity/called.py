@@ -1,4 +1,4 @@
-"""Python called by traced functions, whose results' ranks only calling it tells; and loops over what has an unknown rank."""
+"""Python called by traced functions, with results of unknown rank; and loops over tensors of unknown rank."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Classes drawn by chance and the losses over them; and other functions of tf.nn, tf.quantization and tf.linalg.experimental."""
+"""Candidate samplers and the losses over sampled classes; other functions of tf.nn, tf.quantization, tf.linalg.experimental."""
 
 import numpy as np
 from parity_numbers import calls

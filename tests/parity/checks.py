@@ -1,4 +1,4 @@
-"""Assertions: what they refuse, when, and how they tell it."""
+"""Assertions: when they fail, and their messages."""
 
 NAN, INF = float("nan"), float("inf")
 

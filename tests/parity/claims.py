@@ -1,4 +1,4 @@
-"""Shapes that a program claims of values whose sizes only running tells; dims of TensorFlow 1; equality by identity."""
+"""Shapes that programs set on values of run-time size; dims of TensorFlow 1; equality by identity."""
 
 
 def programs(tf):

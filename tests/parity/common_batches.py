@@ -1,4 +1,4 @@
-"""Batches of unknown size that meet in products of matrices and systems of equations: one may be 1."""
+"""Batch dims of unknown size that broadcast in matrix products and linear systems."""
 
 PAIRS = ((2, 2), (1, 3), (3, 1), (1, 1))
 

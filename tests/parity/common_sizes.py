@@ -1,4 +1,4 @@
-"""Sizes that only a call, or running the program, tells, where they meet in elementwise functions: one may be 1."""
+"""Sizes known only at a call or at run time that broadcast in elementwise functions."""
 
 PAIRS = ((2, 2), (1, 3), (3, 1), (1, 1), (0, 1), (1, 0))
 

@@ -1,4 +1,4 @@
-"""Devices, dials, codes of errors, and the helpers of ``tf.compat``."""
+"""Devices, settings, error codes, and the helpers of ``tf.compat``."""
 
 import pathlib
 

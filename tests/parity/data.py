@@ -1,4 +1,4 @@
-"""Input pipelines: elements, specs, cardinalities, orders and refusals."""
+"""Input pipelines: elements, specs, cardinalities, orders and errors."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What examples in TensorFlow's docstrings show, and what lies beside them."""
+"""Examples in TensorFlow's docstrings, and variations of them."""
 
 import collections
 import tempfile

@@ -1,4 +1,4 @@
-"""Random numbers drawn by rejection: the same ones."""
+"""Random numbers drawn by rejection sampling, which equal TensorFlow's."""
 
 from parity_numbers import calls
 

@@ -1,4 +1,4 @@
-"""Dtypes that ops refuse before they look at any shape: the type of the exception eagerly, with unknown dims, with unknown ranks."""
+"""Dtypes that ops reject before they check shapes: the type of the exception eagerly, with unknown dims and ranks."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Lookups by sparse ids, and pooling whose windows are drawn by chance."""
+"""Embedding lookups by sparse ids, and pooling over random windows."""
 
 import numpy as np
 from parity_numbers import calls

@@ -1,4 +1,4 @@
-"""What TensorFlow says of arguments that no op works with: the whole text, eagerly."""
+"""TensorFlow's complete error messages for arguments that no op accepts, eagerly."""
 
 import golden_filters
 

@@ -1,4 +1,4 @@
-"""Extension types: declared, made, printed, compared; in functions, control flow, datasets, saved modules; dispatch."""
+"""Extension types: declaration, creation, printing, comparison; in functions, control flow, datasets, saved modules; dispatch."""
 
 import pickle
 import tempfile

@@ -1,4 +1,4 @@
-"""Objects whose classes tell their parts: those of attrs, and dataclasses that flatten themselves."""
+"""Nests of objects: classes of attrs, and dataclasses with methods for flattening."""
 
 import dataclasses
 from types import SimpleNamespace

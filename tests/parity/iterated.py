@@ -1,4 +1,4 @@
-"""Datasets and iterators that functions take, begin and go through."""
+"""Datasets and iterators as arguments of functions, created and iterated in them."""
 
 
 def programs(tf):

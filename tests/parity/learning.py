@@ -1,4 +1,4 @@
-"""tf.nn's and tf.quantization's smaller parts."""
+"""Small functions of tf.nn and tf.quantization."""
 
 import numpy as np
 from parity_numbers import calls

@@ -1,4 +1,4 @@
-"""What libraries written on TensorFlow do beside calling its functions."""
+"""How libraries written on TensorFlow use it, besides calling its functions."""
 
 import pickle
 import threading

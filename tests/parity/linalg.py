@@ -1,4 +1,4 @@
-"""tf.linalg: values, gradients and refusals, eager and traced."""
+"""tf.linalg: values, gradients and errors, eager and traced."""
 
 import numpy as np
 from parity_numbers import calls

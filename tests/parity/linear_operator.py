@@ -1,4 +1,4 @@
-"""Linear operators: what each of them gives, what their algebra makes of them, and what they refuse."""
+"""Linear operators: the methods of each, their algebra, and their errors."""
 
 import numpy as np
 from parity_numbers import _digits

@@ -1,4 +1,4 @@
-"""Datasets that functions make of their tensors, each time that they run."""
+"""Datasets that functions create from their tensors in each run."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""What is asked of tapes, scalars and pipelines that they don't give: told at once, and nothing is used up."""
+"""Misuse of tapes, scalars and pipelines raises at once, and consumes nothing."""
 
 
 def programs(tf):

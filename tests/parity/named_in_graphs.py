@@ -1,4 +1,4 @@
-"""Names of ops in TensorFlow 1's graphs, and what its functions do otherwise; shapes and loops that traces don't allow."""
+"""Names of ops in TensorFlow 1's graphs, and differences of its functions; shapes and loops that traces reject."""
 
 import numpy as np
 

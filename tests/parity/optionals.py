@@ -1,4 +1,4 @@
-"""Elements that may not be there: from iterators, in functions, branches, loops and datasets."""
+"""Optionals: from iterators, in functions, branches, loops and datasets."""
 
 
 def programs(tf):

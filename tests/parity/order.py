@@ -1,4 +1,4 @@
-"""What keeps an order, and where a program says it is."""
+"""Control dependencies, and the devices and names that a program sets."""
 
 
 def programs(tf):

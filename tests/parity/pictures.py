@@ -1,4 +1,4 @@
-"""Images resized, coloured, changed by chance, measured, cut into boxes, read and written."""
+"""Images: resizing, colours, random changes, measures, boxes, reading and writing."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Ragged tensors: making, showing, indexing, computing with them, in functions and under tapes."""
+"""Ragged tensors: creation, printing, indexing and arithmetic, in functions and under tapes."""
 
 import os
 import tempfile

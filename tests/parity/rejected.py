@@ -1,4 +1,4 @@
-"""Arguments that no op works with: the type of the exception, eagerly and while traced."""
+"""Arguments that no op accepts: the type of the exception, eagerly and while traced."""
 
 import golden_filters
 import numpy as np

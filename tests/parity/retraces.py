@@ -1,4 +1,4 @@
-"""After which calls TensorFlow warns of traces, and of how many in how many."""
+"""The calls after which TensorFlow warns about retracing, and the counts in the warning."""
 
 import logging
 import re

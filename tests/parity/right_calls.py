@@ -1,4 +1,4 @@
-"""Right calls that random arguments found (tests/oracle/random_calls.py): eager, of unknown dims, and of unknown rank."""
+"""Valid calls found with random arguments (tests/oracle/random_calls.py): eager, with unknown dims, and with unknown rank."""
 
 import numpy as np
 

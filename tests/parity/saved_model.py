@@ -1,4 +1,4 @@
-"""What a saved model gives back, prints and refuses."""
+"""Saved models: results, printed forms and errors."""
 
 import os
 import tempfile

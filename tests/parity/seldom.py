@@ -1,4 +1,4 @@
-"""Names that few programs use: windows of images, shuffled places, rows filled, views of checkpoints."""
+"""Rarely used functions: windows of images, index shuffles, filled rows, views of checkpoints."""
 
 import tempfile
 

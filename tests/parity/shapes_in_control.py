@@ -1,4 +1,4 @@
-"""Branches that give, and loops that carry, tensors of several sizes."""
+"""Branches that return, and loops that carry, tensors of several sizes."""
 
 
 def programs(tf):

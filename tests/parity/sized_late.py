@@ -1,4 +1,4 @@
-"""Shapes that only a call tells, in traces: what TensorFlow checks when it runs."""
+"""Shapes known only at a call: what TensorFlow checks at run time."""
 
 MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 

@@ -1,4 +1,4 @@
-"""Sparse tensors: making, showing, densifying them; in functions, branches, loops, nests and under tapes."""
+"""Sparse tensors: creation, printing, conversion to dense; in functions, branches, loops, nests and under tapes."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""tf.sparse: arranging, cutting and joining; with gradients by the values, and in functions of unknown shapes."""
+"""tf.sparse: reordering, slicing and concatenation; with gradients of the values, and in functions of unknown shapes."""
 
 import numpy as np
 

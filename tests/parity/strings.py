@@ -1,4 +1,4 @@
-"""String ops: what they give, eagerly and in a function, and refuse."""
+"""String ops: results and errors, eagerly and in a function."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What the suites of other people's libraries do: second derivatives, references in order, test cases in graphs."""
+"""What the test suites of libraries use: second derivatives, order of references, test cases in graphs."""
 
 import inspect
 from collections import OrderedDict, defaultdict, namedtuple

@@ -1,4 +1,4 @@
-"""``tf.TensorArray``: eagerly, traced, in loops, with gradients, and what it refuses."""
+"""``tf.TensorArray``: eagerly, traced, in loops, with gradients, and its errors."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""Writing into parts of Variables, and what Variables may be told when they are made."""
+"""Assignments to parts of Variables, and the arguments of their constructor."""
 
 
 def programs(tf):

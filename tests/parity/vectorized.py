@@ -1,4 +1,4 @@
-"""``tf.vectorized_map`` of what a program may do with a row: values, shapes and dtypes, eager and in a trace."""
+"""``tf.vectorized_map`` over many kinds of functions of a row: values, shapes and dtypes, eager and traced."""
 
 import numpy as np
 

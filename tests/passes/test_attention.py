@@ -1,4 +1,4 @@
-"""Attention becomes one kernel each way where nobody else asks for its scores, with NumPy's values and gradients."""
+"""Attention is fused to one kernel, forward and backward, if its scores have no other use; NumPy's values and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions that feed each other run band by band of rows, and those around a depthwise one are one kernel."""
+"""Chains of convolutions are computed in bands of rows, and those around a depthwise one are fused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices: rules hear what was decided, whatever is decided computes the same, and records reach the kernels they name."""
+"""Choices: decisions reach the rules, every decision computes the same, and records apply to the kernels they name."""
 
 from __future__ import annotations
 

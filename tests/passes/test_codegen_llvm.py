@@ -1,4 +1,4 @@
-"""Native code made in parts, and the library that holds it together with its bytecode and constants."""
+"""Native code compiled in parts, and the library that links it with bytecode and constants."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Loops in bytecode, through the stock passes that plan memory and kill what is dead."""
+"""Loops in bytecode, through TVM's passes that plan memory and free dead values."""
 
 import os
 import re

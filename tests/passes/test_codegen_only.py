@@ -1,4 +1,4 @@
-"""Passes run on the functions that they have something to do in, and on no others."""
+"""Passes run only on functions that they can change."""
 
 import numpy as np
 import pytest

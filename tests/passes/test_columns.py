@@ -1,4 +1,4 @@
-"""Products of which only a part is read: what is left out, and that the values stay the same."""
+"""Matrix products of which only a part is read: the rest is not computed, and values stay the same."""
 
 import numpy as np
 import pytest

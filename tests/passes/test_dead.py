@@ -1,4 +1,4 @@
-"""What nobody needs is dropped; what only dims need stays."""
+"""Dead code is removed, except for what symbolic dims need."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What fails inside a branch or a loop leaves what was assigned before it, and nothing that comes after."""
+"""A failure in a branch or loop leaves the assignments before it, and none after it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""GPU schedules, emulated thread by thread on the CPU: NumPy's values for every rule; and what a GPU allows, kept."""
+"""GPU schedules, emulated thread by thread on the CPU: NumPy's values for every rule, within the GPU's limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that reuse nothing they read: straight from the image, whatever of them lies outside."""
+"""Windows without reuse are read directly from the image, also at its borders."""
 
 from __future__ import annotations
 

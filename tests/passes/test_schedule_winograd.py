@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's method: where it is chosen, and how near its results are to exact ones."""
+"""Convolutions by Winograd's method: when it is chosen, and its rounding errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that no machine has end in numbers or errors of ours, never in a signal: nothing is computed for its shape alone."""
+"""Impossible sizes end in numbers or tvtf's errors, never in a signal; values used only for their shape aren't computed."""
 
 import os
 import subprocess

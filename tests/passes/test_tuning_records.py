@@ -1,4 +1,4 @@
-"""Records of tuning as files: what is read, joined and refused."""
+"""Tuning records in files: reading, merging and errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""An optimizer's update is one kernel with its gradient, reads what it should, and comes as soon as it can."""
+"""Optimizer updates are fused with the gradient's kernel, read the right values, and run as early as possible."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Eager steps of an optimizer, done again and again: compiled from the third on, and that nobody can tell."""
+"""Repeated eager steps of an optimizer are compiled from the third on, with the same results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Saved functions: what comes back, what a damaged folder or library says, and running without the compiler."""
+"""Saved functions: loading, errors for damaged folders and libraries, and running without the compiler."""
 
 import gc
 import hashlib

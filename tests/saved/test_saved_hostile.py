@@ -1,4 +1,4 @@
-"""Saved models of strangers: what they may name, and damage of any kind, which ends in an error that names the file."""
+"""Untrusted saved models: the names they may contain, and damage of any kind, which raises an error that names the file."""
 
 import ast
 import contextlib

@@ -1,4 +1,4 @@
-"""Saved models: what TensorFlow has no word for, damaged and hostile folders, saves that fail, and what is shown.
+"""Saved models: what TensorFlow's format can't express, damaged and hostile folders, failing saves, and `show`.
 
 What they share with TensorFlow's is in tests/parity/saved_model.py.
 """

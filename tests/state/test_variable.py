@@ -1,4 +1,4 @@
-"""Variables: what was taken of them before an update stays, and updates take no memory they need not take."""
+"""Variables: values read before an update don't change, and updates allocate only if memory is shared."""
 
 import copy
 import threading

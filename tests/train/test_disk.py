@@ -1,4 +1,4 @@
-"""Full disks, kills and folders that can't be written: the former checkpoint stays, and no temporary file does."""
+"""Full disks, kills and unwritable folders: the former checkpoint remains, and temporary files don't."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Whatever stands in the files, with right checksums or wrong ones: refused in tvtf's words, or restored in full."""
+"""Files with arbitrary contents and right or wrong checksums: tvtf's error, or a complete restore."""
 
 import checkpoint_programs as programs
 import numpy as np

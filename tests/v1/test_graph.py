@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow 1 beyond what TensorFlow's answers (tests/parity/v1.py) tell."""
+"""Graphs of TensorFlow 1: what TensorFlow's answers (tests/parity/v1.py) don't cover."""
 
 import threading
 from operator import attrgetter

@@ -1,4 +1,4 @@
-"""Windows of images that may reach beyond their borders.
+"""Windows of images that may extend beyond the borders.
 
 Source: ``tensorflow/core/kernels/eigen_attention.h``, version 2
 """
@@ -34,7 +34,7 @@ def extract_glimpse(
     noise: str = "uniform",
     name: str | None = None,
 ) -> Tensor:
-    """A window of each image, noise where it reaches beyond the image.
+    """Extracts a window of each image; parts outside the image are noise.
 
     Args:
       input: float32 images, shape (batch, height, width, channels).
@@ -61,7 +61,7 @@ def extract_glimpse(
 def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
-    """As ``extract_glimpse``; where it leads ``to_middle``, the offsets are always those of the window's middle."""
+    """Works as ``extract_glimpse``; with ``to_middle`` the offsets are always those of the window's center."""
     x, at, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check(x, at, window, noise)
     rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
@@ -88,7 +88,7 @@ def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
 def _places(
     at: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
 ) -> tuple[Tensor, Tensor]:
-    """The rows (or columns) of each image's window, inside the image, and whether they were inside."""
+    """Returns the rows (or columns) of each image's window, clipped to the image, and whether they were inside."""
     if normalized:
         at = at * float(size)
     if to_middle:

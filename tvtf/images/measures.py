@@ -1,4 +1,4 @@
-"""How images differ from one another, and pixels from their neighbours."""
+"""Measures of the difference between images, and between neighbouring pixels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tvtf.ops.reduce import reduce_mean, reduce_sum
 from tvtf.ops.rules import bind, number, zeros_like
 
 SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-"""How much each scale weighs, by Wang et al."""
+"""The weights of the scales in Wang et al."""
 
 
 @export("image.total_variation")
 def total_variation(images: Any, name: str | None = None) -> Tensor:
-    """The sum of the differences of neighbouring pixels, of an image or of each of a batch.
+    """Returns the sum of the differences of neighbouring pixels, for an image or each image of a batch.
 
     >>> import tvtf as tf
     >>> tf.image.total_variation(tf.constant([[[0.], [3.]], [[1.], [1.]]])).numpy()
@@ -50,7 +50,7 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.image_gradients")
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
-    """The differences to the next pixel below, and to the right; zeros at the ends.
+    """Returns the differences to the next pixel below, and to the right; zeros at the ends.
 
     >>> import tvtf as tf
     >>> dy, dx = tf.image.image_gradients(tf.reshape(tf.range(4.), [1, 2, 2, 1]))
@@ -71,7 +71,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
 @export("image.sobel_edges")
 def sobel_edges(image: Any) -> Tensor:
-    """Sobel's filters of each channel: shape (batch, height, width, channels, 2), vertical and horizontal.
+    """Applies Sobel's filters to each channel; returns shape (batch, height, width, channels, 2), vertical and horizontal.
 
     >>> import tvtf as tf
     >>> tf.image.sobel_edges(tf.reshape(tf.range(9.), [1, 3, 3, 1]))[0, 1, 1, 0].numpy()
@@ -106,7 +106,7 @@ def _in_floats(x: Tensor, y: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tens
 
 @export("image.psnr")
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
-    """The peak signal-to-noise ratio of two images, or of each pair of two batches, in decibels.
+    """Returns the peak signal-to-noise ratio of two images, or of each pair of two batches, in decibels.
 
     Args:
       a, b: shapes (..., height, width, channels).
@@ -134,7 +134,7 @@ def _gaussian(size: int, sigma: float) -> np.ndarray:
 def _similarity(
     x: Tensor, y: Tensor, max_val: Tensor, size: int, sigma: float, k1: float, k2: float
 ) -> tuple[Tensor, Tensor]:
-    """Luminance and contrast-structure by pixel and channel."""
+    """Returns luminance and contrast-structure for each pixel and channel."""
     for image in (x, y):
         if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
             message = f"the images of shape {image.shape} are smaller than the filter, {size}"
@@ -167,14 +167,14 @@ def ssim(
     k2: float = 0.03,
     return_index_map: bool = False,
 ) -> Tensor:
-    """The structural similarity of two images, or of each pair of two batches.
+    """Returns the structural similarity of two images, or of each pair of two batches.
 
     Args:
       img1, img2: shapes (..., height, width, channels).
       max_val: the difference between the largest and the least value that there can be.
       filter_size, filter_sigma: of the Gaussian window.
       k1, k2: as in the paper.
-      return_index_map: give the similarity around each pixel, not its mean.
+      return_index_map: returns the similarity around each pixel, not its mean.
 
     >>> import tvtf as tf
     >>> tf.image.ssim(tf.ones([11, 11, 1]), tf.ones([11, 11, 1]), 1.0).numpy().round(3)
@@ -202,7 +202,7 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity of images at several scales, each half of the one before.
+    """Returns the structural similarity of images at several scales, each half of the one before.
 
     Args:
       img1, img2: shapes (..., height, width, channels).

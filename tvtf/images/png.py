@@ -20,15 +20,15 @@ from tvtf.images.pillow import pillow
 
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""By PNG's colour type."""
+"""The number of channels of each colour type of PNG."""
 DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-"""Bits of a sample, by the same."""
+"""The bits per sample that each colour type allows."""
 MOST_EXPANSION: Final = 1032
-"""How many bytes one byte of DEFLATE can stand for. Source: https://zlib.net/zlib_tech.html"""
+"""The largest ratio of uncompressed to compressed bytes of DEFLATE. Source: https://zlib.net/zlib_tech.html"""
 SLACK: Final = 1024
-"""Bytes of an image that are let pass whatever its file holds, since the last byte of DEFLATE is not used up."""
+"""Images of up to so many bytes pass the check of the ratio, because the last byte of DEFLATE is used only in part."""
 WIDEST: Final = 1_000_000
-"""Pixels of a row, by libpng's own limit: a row is decoded at once."""
+"""The maximum number of pixels in a row, as in libpng: a row is decoded at a time."""
 LAYOUTS: Final = {
     **{bits: ("P", [f"P;{bits}"]) for bits in (1, 2, 4)},
     **{8 * len(mode): (mode, [mode]) for mode in ("L", "LA", "RGB", "RGBA")},
@@ -54,7 +54,7 @@ class _Head(NamedTuple):
 
 
 def decode_png(data: bytes) -> np.ndarray:
-    """A PNG file as an array of shape (height, width, channels), uint8 or uint16.
+    """Decodes a PNG file to an array of shape (height, width, channels), uint8 or uint16.
 
     Raises:
       ArgumentError: no PNG file, a damaged one, or no Pillow.
@@ -71,7 +71,7 @@ def decode_png(data: bytes) -> np.ndarray:
 
 
 def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
-    """The first chunk of each kind, and the image's, put together."""
+    """Returns the first chunk of each kind, and the concatenated image data."""
     found: dict[bytes, bytes] = {}
     parts, place = [], len(PNG)
     while place + 12 <= len(data) and b"IEND" not in found:
@@ -108,7 +108,7 @@ def _check_size(head: _Head, channels: int, compressed: int) -> None:
 
 
 def _samples(head: _Head, body: bytes) -> np.ndarray:
-    """The numbers that the file stores, in its own depth: shape (height, width, channels), uint8 or uint16.
+    """Returns the samples in the file's own depth: shape (height, width, channels), uint8 or uint16.
 
     Pillow's image and its bytes lie beside the result: three to four times its memory, as for JPEG.
     """
@@ -125,7 +125,7 @@ def _samples(head: _Head, body: bytes) -> np.ndarray:
 
 
 def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
-    """The colours of all numbers of so many bits; those that the file has no colour for are black, as libpng has it."""
+    """Returns the colour of every index of so many bits; indices outside the palette are black, as in libpng."""
     given, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
     if not given or len(given) % 3 or len(given) > 3 << depth or len(opacity or b"") > len(given) // 3:
         raise ArgumentError(f"Invalid PNG data: a palette of {len(given)} bytes")
@@ -139,7 +139,7 @@ def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray, compression: int) -> bytes:
-    """An array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
+    """Encodes an array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
     height, width, channels = image.shape
     colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     wide = image.astype(">u2") if image.dtype == np.uint16 else image
@@ -151,5 +151,5 @@ def encode_png(image: np.ndarray, compression: int) -> bytes:
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:
-    """A chunk of a PNG file, with its checksum."""
+    """Returns a chunk of a PNG file, with its checksum."""
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

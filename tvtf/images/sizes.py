@@ -1,4 +1,4 @@
-"""Images in other sizes: resized, cropped, padded, cut into patches."""
+"""Functions that change the size of images: resizing, cropping, padding, extraction of patches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, bind, 
 
 @export("image.ResizeMethod")
 class ResizeMethod:
-    """The names of the methods of ``tf.image.resize``.
+    """The methods of ``tf.image.resize``.
 
     >>> import tvtf as tf
     >>> tf.image.ResizeMethod.NEAREST_NEIGHBOR
@@ -53,7 +53,7 @@ METHODS = tuple(value for name, value in vars(ResizeMethod).items() if name.isup
 
 
 def in_batch(image: Any, work: Callable[[Tensor], Tensor], expected: str = "'image' (shape {}) must have") -> Tensor:
-    """``work`` of a batch of images, or of one image as a batch of one.
+    """Applies ``work`` to a batch of images, or to one image as a batch of one.
 
     Raises:
       ValueError: neither 3 nor 4 dims.
@@ -75,14 +75,14 @@ def resize(
     antialias: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images in another size.
+    """Resizes images.
 
     Args:
       images: shape (height, width, channels), or a batch of such.
       size: the new height and width.
       method: one of ``tf.image.ResizeMethod``.
-      preserve_aspect_ratio: as large as fits into ``size`` with both sides scaled by one number.
-      antialias: whether a smaller image is smoothed first ("area" and "nearest" ignore it).
+      preserve_aspect_ratio: scales both sides by one factor, to the largest image that fits into ``size``.
+      antialias: whether an image is smoothed before it is scaled down ("area" and "nearest" ignore it).
 
     Returns:
       float32; the dtype of ``images`` for "nearest".
@@ -108,7 +108,7 @@ def resize(
 
 
 def _smoothed(method: str, antialias: Any) -> bool:
-    """Whether a smaller image is smoothed: two methods are other ops of TensorFlow's where it is not."""
+    """Returns whether an image is smoothed; without smoothing, TensorFlow uses other ops for two methods."""
     if method == ResizeMethod.AREA or (method in UNLESS_SMOOTHED and not antialias):
         return False
     return antialias is None or attribute_bool(antialias, "antialias")
@@ -153,7 +153,7 @@ def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> T
 
 
 def _along(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
-    """The middle one of three axes resized."""
+    """Resizes the middle one of three axes."""
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
         return _product(bind.resize_weights(_pixels(x, 1), to=to, method=method, antialias=antialias), x)
@@ -193,7 +193,7 @@ def resize_with_pad(
     method: str = ResizeMethod.BILINEAR,
     antialias: bool = False,
 ) -> Tensor:
-    """Images resized in proportion, with zeros around them.
+    """Resizes images with their aspect ratio, and pads them with zeros.
 
     >>> import tvtf as tf
     >>> tf.image.resize_with_pad(tf.ones([1, 2, 1]), 2, 2).numpy()[..., 0]
@@ -237,7 +237,7 @@ def _positive(target_height: int, target_width: int) -> None:
 @export("image.resize_with_crop_or_pad")
 @computed("target_height", "target_width", gives=resized_specs)
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
-    """The middle of an image, with zeros around it where it is too small.
+    """Crops an image around its center, or pads it with zeros if it is too small.
 
     >>> import tvtf as tf
     >>> tf.image.resize_with_crop_or_pad(tf.reshape(tf.range(9), [3, 3, 1]), 1, 5).numpy()[..., 0]
@@ -275,11 +275,11 @@ def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
 @export("image.central_crop")
 @computed("central_fraction", gives=resized_specs)
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle part of an image, or of each of a batch.
+    """Returns the central part of an image, or of each image of a batch.
 
     Args:
       image: shape (height, width, channels), or a batch of such.
-      central_fraction: in (0, 1]: how much of each side is kept.
+      central_fraction: in (0, 1]: the fraction of each side that remains.
 
     >>> import tvtf as tf
     >>> tf.image.central_crop(tf.reshape(tf.range(16), [4, 4, 1]), 0.5).numpy()[..., 0]
@@ -314,7 +314,7 @@ def extract_patches(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """Patches of a batch of images, each as a vector in the last axis.
+    """Extracts patches of a batch of images, each as a vector in the last axis.
 
     Args:
       images: shape (batch, height, width, channels).

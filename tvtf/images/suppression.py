@@ -1,4 +1,4 @@
-"""Boxes without those that overlap better ones.
+"""Non-maximum suppression: removes boxes that overlap boxes with higher scores.
 
 Source: ``tensorflow/core/kernels/image/non_max_suppression_op.cc``
 """
@@ -27,7 +27,7 @@ LOWEST = float("-inf")
 
 
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
-    """The intersection of two boxes by their union; corners in any order."""
+    """Returns the intersection of two boxes over their union; corners may be in any order."""
     a, b = boxes[i], boxes[j]
     top, left = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
     bottom, right = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
@@ -41,7 +41,7 @@ def overlap(boxes: np.ndarray, i: int, j: int) -> float:
 def suppressed(
     scores: np.ndarray, similar: Callable[[int, int], float], most: int, limit: float, least: float, sigma: float
 ) -> tuple[list[int], list[float]]:
-    """Which boxes are kept, the best first, and their scores as lowered by overlaps (``sigma`` > 0)."""
+    """Returns the indices of the selected boxes, best first, and their scores, which overlaps lower if ``sigma`` > 0."""
     scale = -0.5 / sigma if sigma > 0 else 0.0
     queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
     heapq.heapify(queue)
@@ -101,7 +101,7 @@ def _selected(
 def kept_boxes(
     boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, sigma: Tensor, count: Any
 ) -> Any:
-    """The numbers of the boxes that are kept, and their scores."""
+    """Returns the indices of the selected boxes, and their scores."""
     return (boxes, scores, most, limit, least, sigma), {"count": count}
 
 
@@ -138,14 +138,14 @@ def non_max_suppression(
     score_threshold: Any = LOWEST,
     name: str | None = None,
 ) -> Tensor:
-    """The numbers of boxes, the best first, without those that overlap a better one too much.
+    """Returns the indices of boxes, best first, without those that overlap a better one too much.
 
     Args:
       boxes: shape (count, 4): two opposite corners.
       scores: shape (count,).
-      max_output_size: how many at most.
-      iou_threshold: the intersection by the union that is too much.
-      score_threshold: which scores are too low.
+      max_output_size: the maximum number of boxes.
+      iou_threshold: the intersection over union above which a box is removed.
+      score_threshold: the score that a box must exceed.
 
     >>> import tvtf as tf
     >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
@@ -170,7 +170,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As ``tf.image.non_max_suppression``, with the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
+    """Works as ``tf.image.non_max_suppression``, also returns the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
 
     >>> import tvtf as tf
     >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
@@ -192,7 +192,7 @@ def _selected_by_overlaps(
 
 @host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_selected_by_overlaps)
 def kept_by_overlaps(overlaps: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, count: Any) -> Any:
-    """The numbers of what is kept by a matrix of overlaps, and their scores."""
+    """Returns the indices that are selected by a matrix of overlaps, and their scores."""
     return (overlaps, scores, most, limit, least), {"count": count}
 
 
@@ -205,7 +205,7 @@ def non_max_suppression_overlaps(
     score_threshold: Any = LOWEST,
     name: str | None = None,
 ) -> Tensor:
-    """As ``tf.image.non_max_suppression``, by a matrix of how much each overlaps each other.
+    """Works as ``tf.image.non_max_suppression``, with a matrix of the overlaps of boxes.
 
     >>> import tvtf as tf
     >>> tf.image.non_max_suppression_overlaps([[1., 0.9], [0.9, 1.]], [0.3, 0.7], 10).numpy()
@@ -242,7 +242,7 @@ def _selected_padded(
 
 @host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_selected_padded)
 def kept_padded(boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, size: int, padded: bool) -> Any:
-    """The numbers of the boxes of each of a batch that are kept, filled up with zeros; and how many."""
+    """Returns the indices of the selected boxes of each batch item, padded with zeros, and their number."""
     return (boxes, scores, limit, least), {"size": size, "padded": padded}
 
 
@@ -265,7 +265,7 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """As ``tf.image.non_max_suppression`` for one image or a batch, filled up to one length, and how many are valid.
+    """Works as ``tf.image.non_max_suppression`` for an image or a batch; returns padded indices and the number of valid ones.
 
     Args:
       boxes: shape (..., count, 4).
@@ -288,7 +288,7 @@ def non_max_suppression_padded(
 
 
 class CombinedNonMaxSuppression(NamedTuple):
-    """What ``tf.image.combined_non_max_suppression`` gives."""
+    """The result of ``tf.image.combined_non_max_suppression``."""
 
     nmsed_boxes: Tensor
     nmsed_scores: Tensor
@@ -332,7 +332,7 @@ def _combined(
 def kept_by_class(
     boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, each: int, total: int, clip: bool
 ) -> Any:
-    """The best boxes of all classes of each image: boxes, scores, classes and how many are valid."""
+    """Returns the best boxes of all classes of each image: boxes, scores, classes and the number of valid ones."""
     return (boxes, scores, limit, least), {"each": each, "total": total, "clip": clip}
 
 
@@ -356,15 +356,15 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> CombinedNonMaxSuppression:
-    """The best boxes of all classes of each image: boxes, scores, classes, and how many are valid.
+    """Returns the best boxes of all classes of each image: boxes, scores, classes, and the number of valid ones.
 
     Args:
       boxes: shape (batch, count, classes or 1, 4).
       scores: shape (batch, count, classes).
-      max_output_size_per_class, max_total_size: how many at most.
+      max_output_size_per_class, max_total_size: the maximum numbers of boxes.
       iou_threshold, score_threshold: as for ``tf.image.non_max_suppression``.
-      pad_per_class: as long as all classes fill, not ``max_total_size``, where that is less.
-      clip_boxes: clip boxes to [0, 1].
+      pad_per_class: pads to ``max_output_size_per_class`` times the classes if that is less than ``max_total_size``.
+      clip_boxes: clips boxes to [0, 1].
 
     >>> import tvtf as tf
     >>> boxes = [[[[0., 0., 1., 1.]], [[0., 0., 0.5, 0.5]]]]

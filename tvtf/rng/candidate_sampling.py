@@ -443,8 +443,8 @@ def compute_accidental_hits(
       num_true: the number of true classes of each example.
 
     Returns:
-      int32 numbers of examples, int64 places among the drawn, and float32 weights that take logits out of a softmax, one of each
-      for each hit.
+      For each hit the int32 index of the example, the int64 position among the sampled classes, and a float32 weight that,
+      added to a logit, excludes it from a softmax.
 
     >>> import tvtf as tf
     >>> found = tf.nn.compute_accidental_hits([[1, 2], [0, 3]], [2, 3, 0], 2)
@@ -526,8 +526,8 @@ def nce_loss(
       labels: int64 tensor of shape (batch, num_true).
       inputs: tensor of shape (batch, dim).
       num_sampled, num_classes, num_true: the numbers of sampled, of all, and of true classes.
-      sampled_values: what a sampler of `tf.random` gave; `tf.random.log_uniform_candidate_sampler` is asked where None.
-      remove_accidental_hits: whether drawn classes that are true don't count.
+      sampled_values: a result of a sampler of `tf.random`; None for one of `tf.random.log_uniform_candidate_sampler`.
+      remove_accidental_hits: whether sampled classes that are true are excluded.
 
     Returns:
       A tensor of shape (batch,).

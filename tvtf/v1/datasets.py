@@ -223,7 +223,7 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 class GraphIterator:
-    """An iterator whose position each session has separately; ops ask it for elements.
+    """An iterator whose position each session has separately; ops take elements from it.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/data/Iterator
     """
@@ -236,7 +236,7 @@ class GraphIterator:
 
     @property
     def initializer(self) -> Operation:
-        """The op that starts the iterator anew.
+        """The op that restarts the iterator.
 
         Raises:
           ValueError: the iterator has no initializer.

@@ -1,4 +1,4 @@
-"""Initializers of TensorFlow 1: called with a shape, they give values, by default of the dtype they were created with."""
+"""Initializers of TensorFlow 1: functions from a shape to values, by default of the dtype given to the constructor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.v1.registry import v1
 
 
 class Initializer:
-    """Base of initializers: a call gives a value of a shape and dtype."""
+    """The base class of initializers: a call returns a value of a shape and dtype."""
 
     def __init__(self, dtype: Any = "float32") -> None:
         self.dtype = as_dtype(dtype)
@@ -134,7 +134,7 @@ class VarianceScaling(Initializer):
 
 
 def _fans(shape: list[int]) -> tuple[int, int]:
-    """The numbers of inputs and outputs of a kernel of this shape."""
+    """Returns the numbers of inputs and outputs of a kernel of this shape."""
     if len(shape) < 2:
         return (shape[0], shape[0]) if shape else (1, 1)
     inner = math.prod(shape[:-2])

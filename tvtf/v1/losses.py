@@ -47,7 +47,7 @@ def compute_weighted_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """``losses`` times ``weights``, reduced; the result is added to the collection."""
+    """Multiplies ``losses`` by ``weights`` and reduces them; adds the result to the collection."""
     if reduction not in Reduction.all():
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
@@ -97,26 +97,26 @@ def add_loss(loss: Any, loss_collection: Any = GraphKeys.LOSSES) -> None:
 
 @v1("losses.get_losses")
 def get_losses(scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES) -> list[Any]:
-    """The losses in the collection."""
+    """Returns the losses in the collection."""
     return get_default_graph().get_collection(loss_collection, scope)
 
 
 @v1("losses.get_regularization_losses")
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """The losses that variables' regularizers computed."""
+    """Returns the losses that variables' regularizers computed."""
     return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 @v1("losses.get_regularization_loss")
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
-    """The sum of ``get_regularization_losses``."""
+    """Returns the sum of ``get_regularization_losses``."""
     found = get_regularization_losses(scope)
     return _tf("add_n", found) if found else convert_to_tensor(0.0)
 
 
 @v1("losses.get_total_loss")
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Any:
-    """The sum of all losses."""
+    """Returns the sum of all losses."""
     found = get_losses(scope)
     return _tf("add_n", [*found, *(get_regularization_losses(scope) if add_regularization_losses else [])])
 

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.metrics``: each gives a value and an op that updates it from a batch; the sums are local variables.
+"""``tf.compat.v1.metrics``: functions that return a metric and an op that updates it from a batch; the sums are local variables.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/metrics
 """
@@ -46,7 +46,7 @@ def _ratio(total: Any, count: Any) -> Any:
 
 
 def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
-    """The sum of values times weights, and the sum of weights (of ones without any)."""
+    """Returns the weighted sum of values, and the sum of weights; without weights, they are ones."""
     values = _floats(values)
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
@@ -77,7 +77,7 @@ def mean(
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Labels and predictions as tensors; if one has an additional last dim of 1, that is removed."""
+    """Converts labels and predictions to tensors; removes an additional last dim of 1 of either."""
     y, x = convert_to_tensor(labels), convert_to_tensor(predictions)
     if y.shape.rank is not None and x.shape.rank is not None and abs(y.shape.rank - x.shape.rank) == 1:
         longer = x if x.shape.rank > y.shape.rank else y
@@ -292,6 +292,6 @@ def auc(
 
 
 def _masked(a: Any, b: Any, weights: Any) -> Any:
-    """Ones (or weights) where both are true, else zeros."""
+    """Returns ones (or weights) where both are true, else zeros."""
     found = _tf("cast", _tf("logical_and", a, b), "float32")
     return found if weights is None else found * weights

@@ -40,7 +40,7 @@ from tvtf.v1.session import InteractiveSession, Session, get_default_session
 
 @v1("placeholder")
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
-    """A tensor that ``Session.run`` must be fed; unknown dims are None.
+    """Creates a tensor that ``Session.run`` must be fed; unknown dims are None.
 
     Raises:
       RuntimeError: outside a graph.
@@ -52,8 +52,10 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
 
 @v1("placeholder_with_default")
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
-    """``input``, unless ``Session.run`` is fed another value of this shape. A ``tf.function`` is not fed: there it is ``input``,
-    with those dims unknown that ``shape`` leaves open."""
+    """Returns a tensor with the value ``input``, unless ``Session.run`` is fed another value of this shape.
+
+    In a ``tf.function``, which is not fed, it is ``input`` with the dims of ``shape`` that are None unknown.
+    """
     if state.trace is None:
         return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
     trace = state.trace.root
@@ -68,7 +70,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def _with_default(trace: Any, default: Any, shape: Any) -> Any:
-    """A copy of ``default``, whose static shape is ``shape`` if that leaves dims open."""
+    """Copies ``default``, with the static shape ``shape`` if that has unknown dims."""
     default, wanted = convert_to_tensor(default), as_shape(shape)
     copy = bind.identity(trace.own(default))
     if not wanted.is_fully_defined() and default.shape.is_fully_defined():
@@ -77,13 +79,13 @@ def _with_default(trace: Any, default: Any, shape: Any) -> Any:
 
 
 def _forget_dims(given: Any, shape: Any) -> Any:
-    """The same value with this less exact static shape."""
+    """Returns the same value with a static shape in which dims are unknown."""
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 
 
 @v1("name_scope")
 class name_scope:  # noqa: N801 - TensorFlow's name
-    """A context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
+    """Returns a context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/name_scope
     """
@@ -140,7 +142,7 @@ def container(container_name: str) -> Iterator[None]:
 
 @v1("get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """The graph's seed and the op's."""
+    """Returns the graph's seed and the op's."""
     graph_seed = get_default_graph().seed
     if graph_seed is None and op_seed is None:
         return None, None
@@ -163,7 +165,7 @@ def gradients(
     ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none",
 ) -> list[Any]:  # fmt: skip
-    """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None for an ``x`` on which they don't depend."""
+    """Returns the gradients of the sum of ``ys`` with respect to ``xs``, tensors of the graph; None for an ``x`` without influence."""
     graph = current_graph()
     with graph.trace.unnamed():
         flat = [convert_to_tensor(y) for y in nest.flatten(ys)]

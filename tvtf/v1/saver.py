@@ -20,7 +20,7 @@ from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, value_in
 
 _graphs: dict[str, Any] = {}
-"""By path of a ``.meta`` file: the graph for which this process wrote it."""
+"""The graph for which this process wrote a ``.meta`` file, by the file's path."""
 
 
 @v1("train.Saver")
@@ -55,7 +55,7 @@ class Saver:
         return found
 
     def build(self) -> None:
-        """Chooses the variables to save, which ``defer_build`` put off."""
+        """Selects the variables to save, if the constructor did not because of ``defer_build``."""
         self._by_name = self._variables()
 
     @property

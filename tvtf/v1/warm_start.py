@@ -1,4 +1,4 @@
-"""Variables that start with what a checkpoint has for them.
+"""Initialization of variables from checkpoints.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/init_from_checkpoint
 """
@@ -22,7 +22,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     """Initializes variables from a checkpoint: when their initializers run, or at once outside of graphs.
 
     Args:
-      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` made; or scopes of the
+      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` created; or scopes of the
         checkpoint (``"scope/"``, or ``"/"`` for all) to scopes of the graph, for all variables in these.
 
     Raises:

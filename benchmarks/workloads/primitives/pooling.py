@@ -27,14 +27,14 @@ def channels_first(x: Any) -> Any:
 
 
 def padded(torch: Any, x: Any, low: int, high: int, value: float) -> tuple[Any, int]:
-    """Images with what PyTorch's own symmetric padding, returned too, can't say."""
+    """Pads images as far as PyTorch's symmetric padding, which is returned too, can't express it."""
     if low == high:
         return x, low
     return torch.nn.functional.pad(x, (low, high, low, high), value=value), 0
 
 
 class Pool:
-    """One kind of pooling of IMAGES as each framework says it."""
+    """A pooling of IMAGES, written for each framework."""
 
     def __init__(self, kind: str, size: int, step: int, padding: str) -> None:
         self.kind, self.size, self.step, self.padding = kind, size, step, padding

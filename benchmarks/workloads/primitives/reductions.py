@@ -1,4 +1,4 @@
-"""Sums and their like, over each order of axes."""
+"""Sums and other reductions over several axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training needs besides products: losses, normalisation over the batch and embeddings, with their gradients."""
+"""Primitives of training besides products: losses, normalisation over the batch and embeddings, with their gradients."""
 
 from __future__ import annotations
 
