@@ -75,6 +75,7 @@ class LogicalDeviceConfiguration(NamedTuple):
 
 
 def _gpus() -> int:
+    """Returns the number of GPUs, by probing one index after another."""
     count = 0
     while True:
         try:

@@ -329,6 +329,7 @@ def while_loop(
 
 
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
+    """Runs a loop in Python; the results are tensors, as those of a traced loop."""
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)

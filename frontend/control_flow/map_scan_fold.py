@@ -124,6 +124,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _of_rows(results: list[Any]) -> Any:
+    """Stacks the results of all rows; rows of different lengths become a ragged tensor."""
     if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
         return stacked(results, results[0]._type_spec)
     if results[0].shape.rank == 0:

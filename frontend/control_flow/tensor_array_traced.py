@@ -76,6 +76,7 @@ class TracedArray:
         return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
     def _with_more_room(self, more: Any) -> TracedArray:
+        """Returns the array with ``more`` additional elements, which are zeros if it has a buffer."""
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
@@ -229,6 +230,7 @@ class TracedArray:
         return array._with(tensor_scatter_nd_update(array.buffer, places[:, None], value))
 
     def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
+        """Replaces the elements by parts of ``value``, which must have the same length: the buffer is one tensor."""
         sizes = static_value(lengths)
         if sizes is None or len(set(sizes.tolist())) > 1:
             raise NotImplementedError(

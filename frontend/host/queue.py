@@ -163,6 +163,8 @@ class QueueBase:
         return self._several(1, _how_many(n))
 
     def _several(self, least: int, most: int) -> Any:
+        """Dequeues between ``least`` and ``most`` elements and stacks them."""
+
         def take() -> list[np.ndarray]:
             rows = self._take(least, most) if most else []
             return [self._stacked([row[i] for row in rows], i) for i in range(len(self._dtypes))]

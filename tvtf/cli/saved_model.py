@@ -47,6 +47,7 @@ def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str
 
 
 def _check_tags(tag_set: str) -> None:
+    """Raises ValueError unless the tag set is the one that tvtf writes."""
     from tvtf.saved.layout import TAGS
 
     if {tag.strip() for tag in tag_set.split(",")} != set(TAGS):
@@ -143,6 +144,7 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
 
 
 def _write(path: Path, array: Any, overwrite: bool) -> None:
+    """Writes an array as an ``.npy`` file. Raises ValueError if the file exists and may not be overwritten."""
     import io
 
     import numpy as np

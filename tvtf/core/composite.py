@@ -216,6 +216,7 @@ class _NoCommonType(Exception):
 
 
 def _compatible(a: Any, b: Any) -> bool:
+    """Returns whether two parts of specs are compatible: specs and shapes may be more general, other parts are equal."""
     if isinstance(a, TypeSpec):
         return a.is_compatible_with(b)
     if type(a) is not type(b):

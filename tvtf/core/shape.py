@@ -295,6 +295,7 @@ class TensorShape:
         return self
 
     def merge_with(self, other: Any) -> TensorShape:
+        """Returns the shape with the known dims of both. Raises ValueError if a dim differs."""
         other = as_shape(other)
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are not compatible")

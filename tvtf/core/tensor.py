@@ -547,6 +547,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 
 def _of_shape(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
+    """Converts a fully defined shape to a vector, int32 by default."""
     if not shape.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {shape} to a Tensor.")
     if dtype not in (None, dtypes.int32, dtypes.int64):
@@ -609,6 +610,7 @@ def _converted(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.n
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
+    """Converts a NumPy array to a dtype, by default that of TensorFlow with the same name, in aligned memory."""
     if array.dtype.kind == "O" and dtype not in (None, dtypes.string):
         return array.astype(dtype.np, order="C")
     if array.dtype.kind in "SUO":
@@ -636,6 +638,7 @@ def _check_texts(array: np.ndarray) -> None:
 
 
 def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
+    """Converts Python numbers, texts and nested lists; without a dtype, it is inferred from the kinds of leaves."""
     kinds = _kinds(value)
     if kinds & {str, bytes}:
         if kinds - {str, bytes}:
@@ -686,6 +689,7 @@ _NUMPY_KINDS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": by
 
 
 def _python_kind(value: Any) -> type:
+    """Returns the Python type that determines a leaf's dtype. Raises ValueError for other types."""
     for kind in (bool, int, float, complex, str, bytes):
         if isinstance(value, kind):
             return kind
@@ -772,6 +776,7 @@ def _value_text(value: Any) -> str:
 
 
 def _fitted(value: Any, target: DType | None) -> np.ndarray:
+    """Converts to an array of the dtype. Raises TensorFlow's errors for large ints and uneven lists."""
     try:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=None if target is None else target.np)
@@ -806,6 +811,7 @@ def _leads_with_scalar(value: Any) -> bool:
 
 
 def _strings(value: Any, dtype: DType | None) -> np.ndarray:
+    """Converts nested lists of texts to an array of bytes objects."""
     if dtype not in (None, dtypes.string):
         raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
     try:
@@ -850,6 +856,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 
 def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
+    """Reshapes an array; a single element fills the shape. Raises TypeError for another number of elements."""
     if array.size == int(np.prod(shape)):
         return array.reshape(shape)
     if array.size == 1:

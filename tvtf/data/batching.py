@@ -292,6 +292,7 @@ class Window(Dataset):
         super().__init__(spec, scaled(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
     def handles(self) -> Iterator[Any]:
+        """Yields windows of elements: ``length`` elements, every ``stride``-th one, starting every ``shift`` elements."""
         source, buffered = self.source.elements(), list[Element]()
         reach = (self.length - 1) * self.stride + 1
         while True:
@@ -355,6 +356,7 @@ class GroupByWindow(Dataset):
         super().__init__(probe.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Collects elements by key, and yields each group's reduction once the group is full, or at the end."""
         open_groups: dict[int, list[Element]] = {}
         for element in self.source.elements():
             key = int(self.key(element).numpy())

@@ -74,6 +74,7 @@ class _CaptureReplacer:
         self.copies: dict[int, FunctionType] = {}
 
     def replaced(self, value: Any) -> Any:
+        """Returns ``value`` with the captured tensors in it, also in closures, replaced by their values."""
         if isinstance(value, SymbolicTensor):
             return self.values[id(value)]
         if not captured_tensors(value):

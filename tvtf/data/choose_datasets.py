@@ -33,6 +33,7 @@ class Choose(Dataset):
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields from the dataset that each choice selects; exhausted ones are skipped, or end the iteration."""
         open_iterators: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
         for choice in (int(c.numpy()) for c in self.choices.elements()):
             if not 0 <= choice < len(self.datasets):
@@ -112,6 +113,7 @@ class Resampled(Dataset):
         super().__init__(self.classes.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields elements of classes with the target frequencies, by rejection sampling."""
         seen = np.ones_like(self.target)
         for (kind, element), draw in zip(self.classes.elements(), self.draws.elements()):
             place = int(kind)

@@ -282,6 +282,7 @@ class Interleave(Dataset):
         return dataset
 
     def handles(self) -> Iterator[Any]:
+        """Yields blocks of elements from ``cycle`` open iterators in turn; an exhausted one is replaced by the next."""
         source = self.source.elements()
         open_iterators = self._initial_iterators(source)
         exhausted, at = False, 0
@@ -300,6 +301,7 @@ class Interleave(Dataset):
         return self._inner(element).elements()
 
     def _block(self, open_iterators: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
+        """Yields up to ``block`` elements of the iterator at ``at``, and closes it at its end."""
         current = open_iterators[at]
         if current is None:
             return
@@ -499,6 +501,7 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields the elements that can be computed; errors are logged if requested."""
         source = self.source.elements()
         while True:
             try:
@@ -540,6 +543,7 @@ class Cache(Dataset):
         return self._compute_and_store() if self.cached is None else iter(self.cached)
 
     def _compute_and_store(self) -> Iterator[Any]:
+        """Yields the source's elements, and stores them once all were computed."""
         seen = []
         for element in self.source.elements():
             seen.append(element)

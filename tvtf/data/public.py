@@ -293,6 +293,7 @@ class Counted(element_order.PassThrough):
     """A dataset whose number of elements is checked against ``size``."""
 
     def handles(self) -> Any:
+        """Yields the source's elements. Raises an error if their number is not the asserted one."""
         count = 0
         for handle in self.source.handles():
             count += 1

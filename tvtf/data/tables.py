@@ -270,6 +270,7 @@ class Sql(Dataset):
         super().__init__(tuple(TensorSpec([], kind) for kind in self.kinds), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields the rows of a query's result; SQLite's errors become TensorFlow's."""
         base = None
         try:
             base = sqlite3.connect(self.path)

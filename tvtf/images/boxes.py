@@ -31,6 +31,7 @@ COLOURS = np.array(
 
 
 def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
+    """Draws boxes on a copy of the images; images of one channel get ones, as in TensorFlow."""
     found = images.copy()
     height, width, depth = images.shape[1:]
     for image, corners in zip(found, boxes):
@@ -59,6 +60,7 @@ def _frame(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: 
 
 
 def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
+    """Checks the ranks, batch sizes and channels of images, boxes and colours."""
     if len(images.shape) != 4:
         raise ArgumentError(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:

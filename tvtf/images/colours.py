@@ -18,6 +18,7 @@ from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Splits images into three channels. Raises FailedPreconditionError for another number of channels."""
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:

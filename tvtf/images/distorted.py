@@ -90,6 +90,7 @@ def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> b
 
 
 def _checked_sides(size: np.ndarray) -> tuple[int, int]:
+    """Returns height and width. Raises an error unless there are three sides that fit int32."""
     if len(size) != 3:
         raise ArgumentError(f"image_size must contain 3 elements[{len(size)}]")
     height, width = (int(d) for d in size[:2])
@@ -118,6 +119,7 @@ def _drawn(
     size: np.ndarray, boxes: np.ndarray, least: np.ndarray, seed: np.ndarray, *,
     ratios: Any, areas: Any, attempts: int, whole: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Draws rectangles until one covers enough of a box; after all attempts returns the whole image."""
     height, width = _checked_sides(size)
     corners = _checked_corners(boxes, height, width, whole)
     if least < 0:
@@ -151,6 +153,7 @@ def distorted_box(
 def _sample(
     image_size: Any, bounding_boxes: Any, seed: Any, least: Any, ratios: Any, areas: Any, attempts: Any, whole: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Checks the arguments and binds ``distorted_box``."""
     size, boxes, covered = (
         convert_to_tensor(image_size),
         operand(bounding_boxes, float32, 1),

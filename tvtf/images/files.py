@@ -35,6 +35,7 @@ def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: A
 def _read(
     contents: np.ndarray, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int
 ) -> np.ndarray:
+    """Decodes one file, and adds or removes the axis of frames as the result's rank requires."""
     data = contents.item()
     found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
     if len(sizes) == 2 and found.ndim == 4:
@@ -74,6 +75,7 @@ ALSO_TAKE = {
 
 
 def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
+    """Decodes data in the format that its first bytes indicate, if the requested decoder accepts that."""
     content = codecs.kind_of(data)
     kind = content if content in ALSO_TAKE.get(kind, ()) else kind
     if kind == "png":
@@ -123,6 +125,7 @@ def image_of_file(contents: Tensor, kind: str, dtype: DType, channels: Any, size
 
 
 def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1) -> Tensor:
+    """Binds ``image_of_file``; sizes that only the file determines become unknown dims."""
     wanted = int(channels or 0)
     sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
     depth = wanted or unknown_dim()
@@ -466,6 +469,7 @@ def encode_jpeg(
 
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
+    """Checks the arguments of the JPEG encoder and binds it."""
     if x.ndim != 3:
         raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
     if quality.ndim:

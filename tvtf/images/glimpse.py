@@ -72,6 +72,7 @@ def glimpse(
 
 
 def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
+    """Checks the kind of noise, and the shapes of images, size and offsets."""
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
     message = None
@@ -101,6 +102,7 @@ def _places(
 
 
 def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
+    """Returns noise for the parts of windows outside the images: zeros, or in the range of each image's values."""
     if noise == "zero":
         return convert_to_tensor(0.0)
     axes = (1, 2, 3) if noise == "uniform" else (1, 2)

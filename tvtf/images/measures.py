@@ -89,6 +89,7 @@ def sobel_edges(image: Any) -> Tensor:
 
 
 def _pair(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Converts two images to tensors. Raises ValueError if their shapes can't be compared."""
     x, y = convert_to_tensor(a), convert_to_tensor(b)
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
@@ -232,6 +233,7 @@ def ssim_multiscale(
 
 
 def _halved(image: Tensor) -> Tensor:
+    """Halves images by 2x2 means; odd sides are extended by mirroring, as in TensorFlow."""
     shape = image._type.shape
     flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
     odd = [d % 2 if isinstance(d, int) else 0 for d in shape[-3:-1]]

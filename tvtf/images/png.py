@@ -88,6 +88,7 @@ def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
 
 
 def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
+    """Returns the file's header, with its fields checked."""
     if len(chunks.get(b"IHDR", b"")) != 13:
         raise ArgumentError(f"Invalid PNG data, size {size}")
     head = _Head(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))

@@ -127,6 +127,7 @@ def _rounded(x: Tensor) -> Tensor:
 
 
 def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
+    """Interpolates linearly between the four nearest pixels."""
     top, left = tf("floor")(rows), tf("floor")(columns)
     down, right = (part[..., None] for part in (rows - top, columns - left))
 

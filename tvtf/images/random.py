@@ -41,6 +41,7 @@ def _stateless(seed: Any) -> Draw:
 
 
 def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
+    """Mirrors an image, or each of a batch, along an axis with probability 1/2."""
     x = checked_image(image)
     if x.ndim == 3:
         turn = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
@@ -115,6 +116,7 @@ def _check_size(wanted: np.ndarray, shape: np.ndarray) -> None:
 
 
 def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
+    """Returns a part of ``size`` from a random position; checks the size at run time."""
     x = convert_to_tensor(value)
     wanted = convert_to_tensor(size, int32)
     shape = bind.shape(x, dtype=int32)

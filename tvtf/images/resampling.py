@@ -29,6 +29,7 @@ def _centres(size: int, to: int) -> np.ndarray:
 
 
 def _bilinear(size: int, to: int) -> np.ndarray:
+    """Returns the weights of linear interpolation between the two nearest pixels."""
     places = _centres(size, to)
     lower = np.floor(places)
     share = places - lower
@@ -46,6 +47,7 @@ def _keys(x: np.ndarray) -> np.ndarray:
 
 
 def _bicubic(size: int, to: int) -> np.ndarray:
+    """Returns the weights of bicubic interpolation, rounded to TensorFlow's table."""
     places = _centres(size, to)
     lower = np.floor(places).astype(int)
     share = np.rint((places - lower) * TABLE) / TABLE
@@ -98,6 +100,7 @@ KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
 
 
 def _kernel(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
+    """Returns the weights of a kernel around each new pixel, widened when an image is scaled down with antialiasing."""
     radius, weight = KERNELS[name]
     step = np.float32(1) / (np.float32(to) / np.float32(size))
     wide = max(float(step), 1.0) if antialias else 1.0
@@ -170,6 +173,7 @@ def _blend_array(x: np.ndarray, places: np.ndarray, shares: np.ndarray, *back: n
 
 
 def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    """Merges the batch dims into one, if all items have the same weights."""
     if any(batched[1:]):
         return _blend_each(*(stretch(size, x, b) for x, b in zip(inputs[:3], batched)))
     x, *others = inputs
@@ -196,6 +200,7 @@ def _blend_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 def _blend_samples() -> list[Sample]:
+    """Returns cases that scale up and down."""
     made = []
     for i, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
         matrix = weights("bilinear", False, size, to)

@@ -115,6 +115,7 @@ def _smoothed(method: str, antialias: Any) -> bool:
 
 
 def _size(size: Any) -> tuple[Dim, Dim]:
+    """Returns height and width. Raises an error for another form, or a size that is not positive."""
     try:
         found = static_dims(size, "size")
     except (TypeError, ValueError):
@@ -130,6 +131,7 @@ def _size(size: Any) -> tuple[Dim, Dim]:
 
 
 def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
+    """Returns the largest size with the image's aspect ratio that fits into ``size``, in TensorFlow's float32."""
     if not all(isinstance(d, int) for d in (*shape, *size)):
         raise until_told(
             ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
@@ -140,6 +142,7 @@ def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, in
 
 
 def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
+    """Resizes along both axes: by a gather for nearest neighbours, else by a matrix product for each axis."""
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
             x = gather(x, _nearest(x, axis, to), axis=axis)
@@ -261,6 +264,7 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
 
 def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
+    """Crops one axis around its center, or pads it with zeros."""
     size = x._type.shape[axis]
     first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))

@@ -85,6 +85,7 @@ def _selected(
     sigma: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Checks the arguments and selects boxes."""
     if len(boxes) != len(scores):
         raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= limit <= 1:
@@ -229,6 +230,7 @@ def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size
 def _selected_padded(
     boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, size: int, padded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Selects boxes for each batch item, and pads the indices with zeros."""
     lead = boxes.shape[:-2]
     found = [
         suppressed(s, lambda i, j, b=b: overlap(b, i, j), size, float(limit), float(least), 0.0)[0]  # type: ignore[misc]
@@ -297,6 +299,7 @@ class CombinedNonMaxSuppression(NamedTuple):
 
 
 def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
+    """Checks ranks and batch sizes; returns the types of boxes, scores, classes and counts."""
     if len(boxes.shape) != 4 or len(scores.shape) != 3:
         raise ArgumentError(
             f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"
@@ -311,6 +314,7 @@ def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: in
 def _combined(
     boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, each: int, total: int, clip: bool
 ) -> tuple[np.ndarray, ...]:
+    """Selects boxes per class, and returns the best ones of all classes of each image."""
     count = len(boxes)
     corners, marks, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
     valid = np.zeros(count, np.int32)

@@ -94,6 +94,7 @@ class FunctionPrinter:
     # -- bindings
 
     def _bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
+        """Prints bindings; extractions of tuple items are merged into the binding of the tuple."""
         folded = unpacked(bindings, result)
         for binding in bindings:
             value = getattr(binding, "value", None)
@@ -126,6 +127,7 @@ class FunctionPrinter:
         return [*([Token(name, "name", ty)] if is_annotated else typed(name, ty)), Token(" = ")]
 
     def _branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
+        """Prints an ``if`` with its branches, each ending in the value that it yields."""
         condition = self.values.operand(value.cond)
         self._line(depth, [*self._target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):

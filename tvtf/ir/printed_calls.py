@@ -55,6 +55,7 @@ class ValuePrinter:
         return [Token(_plain(expr), "literal")]
 
     def _call(self, call: relax.Call) -> Printed:
+        """Prints a call: functions among its arguments are separated from the operands."""
         if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
             return self._primitive(call)
         callee, args = _callee(call)

@@ -38,6 +38,7 @@ def script(mod: ir.IRModule) -> str:
 
 
 def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
+    """Returns a function that TVM can print and parse: ops with printable names, variables without keywords as names."""
     if not isinstance(func, relax.Function):
         return func
 

@@ -66,6 +66,7 @@ def save_folders(module: Any) -> None:
 
 
 def _save_model(module: Any) -> None:
+    """Replaces Keras's ``save_model``: paths without a file suffix become folders with saved models."""
     keras = module.save_model
 
     @functools.wraps(keras)
@@ -113,6 +114,7 @@ def _serialized(module: Any, model: Any) -> dict[str, bytes]:
 
 
 def _load_model(module: Any) -> None:
+    """Replaces Keras's ``load_model``: folders with saved models are loaded by tvtf."""
     keras = module.load_model
 
     @functools.wraps(keras)
@@ -197,6 +199,7 @@ def save_checkpoints(module: Any) -> None:
 
 
 def _save_weights(module: Any) -> None:
+    """Replaces Keras's ``save_weights``: paths without a file suffix become checkpoints."""
     keras = module.Model.save_weights
 
     @functools.wraps(keras)
@@ -219,6 +222,7 @@ def _save_weights(module: Any) -> None:
 
 
 def _load_weights(module: Any) -> None:
+    """Replaces Keras's ``load_weights``: checkpoints are read by tvtf."""
     keras = module.Model.load_weights
 
     @functools.wraps(keras)

@@ -256,6 +256,7 @@ class _ModuleLayer:
         return [self._layer_for(leaf) for leaf in self._parts(lambda leaf: isinstance(leaf, tvtf.Module))]
 
     def _layer_for(self, leaf: Any) -> Any:
+        """Returns the layer itself, or the layer that stands for a Variable or module; it is created once."""
         attributes = vars(self)
         if attributes["_kinds"].is_layer(leaf):
             return leaf

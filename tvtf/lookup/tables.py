@@ -181,6 +181,7 @@ class StaticHashTable(_Table):
         initializer.initialize(self)
 
     def _look_up(self, keys: Any, default: Tensor) -> Tensor:
+        """Looks keys up; in a trace through a constant table, which a saved model can store."""
         is_scalar = isinstance(default, EagerTensor) and not default.ndim
         if (
             state.trace is None

@@ -54,6 +54,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
 
 def _assert_rank(x: Any, rank: Any, message: Any, least: str, matches: Callable[[int, int], bool]) -> Any:
+    """Checks the static rank; returns an op without effect, as TensorFlow does if the rank is known."""
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
         raise ValueError(

@@ -103,6 +103,7 @@ class CommonDims(Primitive[Any]):
     """The primitive ``common_dims``, which is bound only for dims that the trace doesn't know yet."""
 
     def bind(self, *inputs: Any, dims: tuple[Dim, ...]) -> Any:
+        """Binds the primitive; if all broadcast sizes are known while tracing, a constant replaces it."""
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
         axes = [_distinct(column) for column in _columns([x._type.shape for x in inputs])]

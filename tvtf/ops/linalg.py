@@ -148,6 +148,7 @@ def lifted(x: Tensor, rank: int) -> Tensor:
 def _matmul_onnx(
     e: Any, inputs: Any, outputs: Any, types: Any, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> None:
+    """Writes a MatMul node, with transposes where needed; ONNX has no flags for them."""
     operands = []
     for name, x, swap in zip(inputs, types[0], (transpose_a, transpose_b)):
         name = name if output_type is None else e.cast(name, output_type)

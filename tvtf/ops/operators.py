@@ -279,6 +279,7 @@ class Equality:
 
     @by_identity.setter
     def by_identity(self, enabled: bool) -> None:
+        """Makes ``==`` of tensors and Variables compare identity, or elements again."""
         if enabled == self.by_identity:
             return
         kinds = (Tensor, EagerTensor, Variable)

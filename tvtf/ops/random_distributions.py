@@ -496,6 +496,7 @@ def _between_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
+    """Draws truncated normal numbers; the stream continues from one set of parameters to the next."""
     vectors, times = _by_parameters(shape, (mean, deviation, low, high))
     rows, state = [], philox.state_of(seed)
     for parameters in zip(*vectors):

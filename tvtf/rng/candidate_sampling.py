@@ -79,6 +79,7 @@ class _Alias(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[float]) -> _Alias:
+        """Builds the tables: each slot below the mean weight is filled up with a share of one above it."""
         count, total = len(weights), float(np.sum(weights, dtype=np.float64))
         shares, others = [w * count / total for w in weights], [-1] * count
         low = [i for i, share in enumerate(shares) if share < 1]
@@ -113,6 +114,7 @@ def _fixed_unigram(limit: int, weights: np.ndarray) -> Any:
 
 
 def _learned_unigram(limit: int, weights: np.ndarray) -> Any:
+    """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities."""
     sums = np.cumsum(weights.astype(np.int64))
     total = int(sums[-1])
 
@@ -150,6 +152,7 @@ def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.nd
 def _sampled(
     true: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples classes; returns them and the expected counts of the true and the sampled classes."""
     _check_within(true, limit)
     draw, shares = _KINDS[kind](limit, weights)
     result, tries = _drawn(draw, state.view(np.uint64), count, unique)
@@ -187,6 +190,7 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 
 
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
+    """Checks the shape of true classes, and that there are enough classes for unique samples."""
     classes = operand(true, int64)
     if classes.ndim != 2:
         raise ArgumentError("true_classes must be a matrix").for_op(kind)
@@ -202,6 +206,7 @@ def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bo
 def _sample(
     kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
+    """Checks the arguments, advances the op's random stream, and binds ``sample_candidates``."""
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)

@@ -70,6 +70,7 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
+    """Returns the borders of windows along each axis; random only if the size is no multiple of the count."""
     words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
@@ -93,6 +94,7 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
 
 
 def _ratios(ratio_argument: Any) -> list[float]:
+    """Converts ``pooling_ratio`` to four factors. Raises ValueError for a factor below 1."""
     message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
     is_number = isinstance(ratio_argument, (int, float))
     if is_number:
@@ -109,6 +111,7 @@ def _ratios(ratio_argument: Any) -> list[float]:
 
 
 def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
+    """Pools images along rows, then along columns, over random windows."""
     x, ratios = convert_to_tensor(value), _ratios(ratio)
     sizes = x.shape[1:3].as_list()
     if x.ndim != 4:

@@ -54,6 +54,7 @@ def unsafe_reason(folder: Path) -> str | None:
 
 
 def _unsafe_reasons(folder: Path) -> Iterator[str]:
+    """Yields the reasons why other users could write to a folder, or replace one above it."""
     for each in [folder, *folder.parents]:
         status = each.stat()
         if status.st_uid not in (os.geteuid(), _ROOT):

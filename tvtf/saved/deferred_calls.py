@@ -92,6 +92,7 @@ def _none(_: Any) -> None:
 
 
 def _are_same_leaves(one: Any, other: Any) -> bool:
+    """Returns whether two leaves of calls are equal; functions are compared by structure."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Subfunction):
@@ -109,6 +110,7 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
+    """Reads a deferred call; its tensors are passed when it is called."""
     places = [i for i, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 
     def leaf(kind: str, content: Any) -> Any:

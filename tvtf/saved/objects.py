@@ -119,6 +119,7 @@ def _kind(trackable: Any, key: str, function_number: Callable[[ConcreteFunction]
 
 @_kind.register
 def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
+    """Describes a Variable: its type, and the key of its value in the checkpoint."""
     shape = variable.shape
     return {
         "kind": "variable",
@@ -132,6 +133,7 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
 
 @_kind.register
 def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
+    """Describes a function: its signature, its traces, and the reasons why some traces can't be saved."""
     function = node.function
     traces = [function_number(concrete) for concrete in function.concrete_functions]
     return {

@@ -326,6 +326,7 @@ def _png(pixels: np.ndarray) -> bytes:
 
 
 def _wav(frames: np.ndarray, rate: int) -> bytes:
+    """Encodes sound as a WAV file of 16 bits per sample."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(frames.shape[1])

@@ -260,6 +260,7 @@ class _Shard:
         self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, Lock()
 
     def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Reads bytes at an offset. Raises DataLossError if the file is too short."""
         octets = np.empty(size, np.uint8)
         with self._lock, atomic_file.named_failures(self.path, "read"):
             self._file.seek(offset)

@@ -298,6 +298,7 @@ def _first_elements(array: Any, limit: int) -> str:
 
 
 def _text(value: Any) -> str:
+    """Formats a number as ``tf.Print`` does."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return (

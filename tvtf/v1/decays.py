@@ -67,6 +67,7 @@ def _polynomial(
     power: Any = 1.0,
     cycle: bool = False,
 ) -> Tensor:
+    """Computes a polynomial decay; with ``cycle`` it restarts after ``decay_steps`` with a longer period."""
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
         times = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
@@ -83,6 +84,7 @@ def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any =
 
 
 def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
+    """Computes a piecewise constant rate."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
@@ -176,6 +178,7 @@ class ExponentialMovingAverage:
         return Operation("NoOp", self._name, trace.graph, effects)
 
     def _create_average(self, each: Any) -> None:
+        """Creates the average of a variable, or of a tensor, outside of all name scopes, unless it exists."""
         if id(each) in self._averages:
             return
         graph = get_default_graph()

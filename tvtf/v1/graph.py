@@ -724,6 +724,7 @@ def get_default_graph() -> Graph:
 
 
 def _graph_of(trace: Any) -> Any:
+    """Returns the graph of a trace, created on the first call; without a trace the default graph."""
     if trace is None:
         return _Default.graph
     if isinstance(trace.root, GraphTrace):

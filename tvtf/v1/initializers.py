@@ -119,6 +119,7 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
+        """Draws numbers with the variance ``scale`` divided by the number of inputs or outputs."""
         fan_in, fan_out = _fans(shape)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         scale = self.scale / max(1.0, fan)
@@ -177,6 +178,7 @@ class Orthogonal(Initializer):
         self.gain, self.seed = gain, seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
+        """Returns an orthogonal matrix: Q of the QR decomposition of random numbers, with the signs of R's diagonal."""
         if len(shape) < 2:
             raise ValueError(
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"

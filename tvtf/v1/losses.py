@@ -26,6 +26,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
+        """Returns all reductions."""
         return (
             cls.NONE,
             cls.SUM,
@@ -61,6 +62,7 @@ def compute_weighted_loss(
 
 
 def _check_weights(losses: Any, weights: Any) -> None:
+    """Checks that weights can be broadcast to the losses."""
     values, own = losses.shape, weights.shape
     if own.rank in (None, 0) or values.rank is None:
         return
@@ -73,6 +75,7 @@ def _check_weights(losses: Any, weights: Any) -> None:
 
 
 def _reduce(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
+    """Reduces losses: none, the sum, or the sum divided by a number that the reduction defines."""
     if reduction == Reduction.NONE:
         return each
     total = _tf("reduce_sum", each)

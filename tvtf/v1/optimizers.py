@@ -111,6 +111,7 @@ class Optimizer:
         return train_op
 
     def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
+        """Updates each variable, then the global step."""
         self._create_slots([v for _, v in pairs])
         for gradient, variable in pairs:
             value = self._constrained(variable, self._step(gradient, variable, variable._as_tensor()))
@@ -389,6 +390,7 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
+        """Returns the variables with the powers of both betas, which are created once per graph."""
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
             with graph.name_scope(None) if graph else nullcontext():

@@ -115,6 +115,7 @@ def find(path: str) -> Any:
 
 
 def _of_tf(path: str) -> Any:
+    """Returns the value of ``tf.<path>``, under its name in TensorFlow 2."""
     if any(name.startswith(f"{path}.") for name in names):
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]

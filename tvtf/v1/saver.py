@@ -41,6 +41,7 @@ class Saver:
             self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
+        """Returns the variables to save by name: the given ones, or all variables of the graph."""
         graph = get_default_graph()
         chosen = self._var_list
         if chosen is None and not isinstance(state.trace, GraphTrace):
@@ -142,6 +143,7 @@ class Saver:
 
 
 def _check_shape(name: str, variable: Any, value: Any) -> None:
+    """Raises TensorFlow's error if a checkpoint's value does not have the variable's shape."""
     if not variable.shape.is_compatible_with(value.shape):
         raise InvalidArgumentError(
             None, None, "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "

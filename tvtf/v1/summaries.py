@@ -81,6 +81,7 @@ def _limits() -> np.ndarray:
 
 
 def _fill_histogram(message: Any, values: np.ndarray) -> None:
+    """Fills a histogram message with the counts of values by bucket, and their statistics."""
     limits = _limits()
     counts = np.bincount(
         np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1), minlength=len(limits)

@@ -42,6 +42,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
 
 
 def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the names in the checkpoint with the variables to initialize from them."""
     variable = wanted if isinstance(wanted, Variable) else known.get(wanted)
     if variable is None:
         yield from _of_scope(name, wanted, known, shapes, place)
@@ -57,6 +58,7 @@ def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place:
 
 
 def _of_scope(scope: str, wanted: str, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the pairs for all variables in a scope."""
     inside = wanted.rpartition("/")[0]
     if not scope.endswith("/"):
         raise ValueError(

@@ -196,6 +196,7 @@ def _require_same(api: inspect.Signature, target: Target) -> None:
 
 
 def _annotations(target: Target) -> dict[str, Annotation]:
+    """Returns the annotations of a target's parameters. Raises ValueError if there are none."""
     parameters = inspect.signature(target).parameters
     result = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
     if not result:
@@ -220,6 +221,7 @@ def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequen
 
 
 def _place(api: inspect.Signature, parameter: str | int) -> int:
+    """Returns the position of a parameter that is given by name or position. Raises ValueError if there is none."""
     names = list(api.parameters)
     if isinstance(parameter, int) and parameter < len(names):
         parameter = names[parameter]
@@ -336,6 +338,7 @@ def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Anno
 
 
 def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[str]) -> Callable[[Target], Target]:
+    """Returns a decorator that registers a handler of the elementwise functions at ``paths`` for some types."""
     key = (kind, *types)
 
     def decorate(handler: Target) -> Target:

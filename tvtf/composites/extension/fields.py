@@ -169,6 +169,7 @@ def _type_error(path: str, expected: str, value: Any) -> TypeError:
 
 
 def _tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts a value to a tensor, or checks that a spec is a TensorSpec. A default is converted only in a value."""
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and value.value_type is Tensor):
             raise _type_error(path, "a TensorSpec", value)
@@ -191,6 +192,8 @@ def _composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _by(function: Callable[[Any], Any], name: str) -> Callable[..., Any]:
+    """Returns a converter that calls ``function`` and raises the field's TypeError if that fails."""
+
     def change(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
         try:
             return function(value)
@@ -208,6 +211,7 @@ def _plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the items of a tuple by their annotations."""
     if not isinstance(value, Sequence):
         raise _type_error(path, "tuple", value)
     parts = typing.get_args(annotation)
@@ -218,6 +222,7 @@ def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the keys and values of a mapping by their annotations."""
     if not isinstance(value, Mapping):
         raise _type_error(path, "mapping", value)
     of_key, of_value = typing.get_args(annotation)

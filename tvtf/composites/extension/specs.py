@@ -122,6 +122,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return tuple(leaf for leaf in leaves if isinstance(leaf, (Tensor, CompositeTensor)))
 
     def _from_components(self, components: Any) -> Any:
+        """Builds a value from its tensors, which replace the specs among the fields."""
         fields, left = self._fields(), iter(components)
         specs = tuple(fields.values())
         flat = [next(left) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]

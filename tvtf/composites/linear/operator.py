@@ -449,6 +449,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_non_singular()
 
     def _assert_non_singular(self) -> Any:
+        """Compares the condition number with the inverse of the dtype's rounding error."""
         _slow("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
@@ -524,6 +525,7 @@ def _recorded(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
+    """Returns the arguments of a constructor's call by name, defaults included."""
     operator, args, kwargs = call
     try:
         bound = signature.bind(operator, *args, **kwargs)

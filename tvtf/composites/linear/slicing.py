@@ -30,6 +30,7 @@ def _mapped(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[
 
 
 def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    """Slices the batch dims of one parameter, which may broadcast along some of the operator's batch dims."""
     is_operator = hasattr(parameter, "_matrix_ranks")
     dims = parameter._dims() if is_operator else dims_of(parameter)
     own = dims[: len(dims) - (2 if is_operator else rank)]
@@ -58,6 +59,7 @@ def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) 
 
 
 def _lifted_part(part: Any, rank: Any, count: int) -> Any:
+    """Prepends dims of size 1 to each operator in a nested parameter."""
     if part is None:
         return None
     if isinstance(part, (list, tuple)):

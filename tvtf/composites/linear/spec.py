@@ -29,6 +29,7 @@ class LinearOperatorSpec(TypeSpec):
 
     @classmethod
     def from_operator(cls, operator: Any) -> LinearOperatorSpec:
+        """Returns the spec of an operator; hints and other values without tensors are compared by value."""
         values = _parameters(operator)
         tensors = {name: value for name, value in values.items() if _is_of_tensors(value)}
         return cls(

@@ -218,6 +218,7 @@ class LinearOperatorPermutation(LinearOperator):
 
 
 def _check_permutation(perm: Any) -> None:
+    """Checks that static vectors are permutations."""
     if not dims_of(perm):
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
@@ -286,6 +287,7 @@ class LinearOperatorTridiag(LinearOperator):
         return {"diagonals": [1, 1, 1] if self.diagonals_format == "sequence" else 2}
 
     def _dims(self) -> tuple[Dim, ...]:
+        """Returns the dims of the matrices, which depend on the format of the diagonals."""
         if self.diagonals_format == "matrix":
             return dims_of(self.diagonals)
         if self.diagonals_format == "compact":
@@ -318,6 +320,7 @@ class LinearOperatorTridiag(LinearOperator):
         return "matrix" if self.diagonals_format == "matrix" else "compact"
 
     def _assert_self_adjoint(self) -> Any:
+        """Checks at run time that the matrices equal their adjoints."""
         if self.diagonals_format == "matrix":
             dense = convert_to_tensor(self.diagonals)
             return checked("equal", dense, adjoint_of(dense), message="Matrix was not equal to its adjoint.")

@@ -31,6 +31,7 @@ def sum_of(operators: Sequence[LinearOperator]) -> LinearOperator:
 
 
 def _added(a: LinearOperator, b: LinearOperator) -> LinearOperator:
+    """Adds two operators in the narrowest of the forms that can represent both."""
     known: dict[str, Any] = {
         "is_self_adjoint": a.is_self_adjoint and b.is_self_adjoint,
         "is_positive_definite": a.is_positive_definite and b.is_positive_definite,

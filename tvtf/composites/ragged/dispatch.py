@@ -205,6 +205,7 @@ def of_flags(kind: str) -> Handler:
 
 
 def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) -> Any:
+    """Reduces a ragged tensor along one axis; deeper axes are those of its values."""
     if not isinstance(value, RaggedTensor):
         return function(value, axis, keepdims)
     if axis > 1:
@@ -234,6 +235,7 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
 
 
 def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
+    """Reduces rows by segment; a segment's rows are aligned at their start, so that the longest one determines its length."""
     if not isinstance(values, RaggedTensor):
         return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
     places = positions_in_rows(values)
@@ -251,6 +253,7 @@ def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
 
 
 def _add_operators() -> None:
+    """Adds Python's operators to ragged tensors."""
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]

@@ -82,6 +82,7 @@ def _gather(x: Tensor, order: Tensor) -> Tensor:
 
 
 def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
+    """Checks the ranks of the arguments, and that there are as many row ids as values."""
     message = None
     if x.ndim != 1:
         message = f"values must be a vector, saw: {brackets(x._type.shape)}"

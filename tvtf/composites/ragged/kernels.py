@@ -24,6 +24,7 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 
 
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the row splits and values of ranges, one for each start, limit and delta."""
     if (deltas == 0).any():
         raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
@@ -67,6 +68,7 @@ def _dense_type(values: TensorType, splits: TensorType, default: TensorType, wid
 
 
 def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:
+    """Copies the rows into a matrix that is filled with the default; longer rows are cut."""
     lengths = np.diff(splits)
     wide = width if isinstance(width, int) else int(lengths.max(initial=0))
     dense = np.empty((len(lengths), wide, *values.shape[1:]), values.dtype)
@@ -78,6 +80,7 @@ def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: A
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
+    """Gathers the cotangents of the values that are inside the matrix; those that were cut get zero."""
     rows = row_ids(splits, values)
     columns = bind.subtract(
         bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)

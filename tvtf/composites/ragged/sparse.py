@@ -91,6 +91,7 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
 
 
 def _crossed(inputs: Any, hashed: bool, error_text: str, **attrs: Any) -> SparseTensor:
+    """Returns the crosses of features as a sparse tensor; sparse features come first, as in TensorFlow."""
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):

@@ -464,6 +464,7 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
+        """Returns the specs of the flat values and of the row splits, outermost first."""
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)
         rank = self._shape.rank

@@ -113,6 +113,7 @@ def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
 
 
 def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
+    """Returns the new shape for a requested shape of known ints, and checks that the sizes agree."""
     unknown = [i for i, d in enumerate(requested) if d == -1]
     if len(unknown) > 1:
         message = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
@@ -143,6 +144,7 @@ def _same_size(target: Tensor, total: Tensor, message: str) -> Tensor:
 
 
 def _filled(known: list[int], requested: list[int]) -> list[int]:
+    """Computes the dim that is -1. Raises an error if the sizes differ."""
     size, rest = int(np.prod(known)), int(np.prod([d for d in requested if d != -1]))
     result = [size // max(rest, 1) if d == -1 else d for d in requested]
     if int(np.prod(result)) != size:
@@ -243,6 +245,7 @@ def _largest(inputs: list[SparseTensor]) -> Tensor:
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
+    """Checks that the inputs' shapes agree except at ``axis``: static dims now, others at run time."""
     first = inputs[0].dense_shape
     for i, sp in enumerate(inputs[1:], 1):
         for dim, (a, b) in enumerate(zip(inputs[0].shape, sp.shape)):

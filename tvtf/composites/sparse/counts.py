@@ -103,6 +103,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
 
 
 def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
+    """Returns the values of sparse weights, which must have the indices of the values."""
     if not isinstance(weights, SparseTensor):
         raise ValueError(
             f"Argument `weights` must be a SparseTensor if `values` is a SparseTensor. Received weights={weights} of type: "

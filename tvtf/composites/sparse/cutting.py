@@ -99,6 +99,7 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
 
 
 def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
+    """Returns one of ``count`` parts along an axis; the first ones are larger if the size is no multiple."""
     size, parts = sp.dense_shape[axis], EagerTensor(np.array(count))
     least, more = bind.floordiv(size, parts), bind.floormod(size, parts)
     i = EagerTensor(np.array(index))

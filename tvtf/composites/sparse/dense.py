@@ -98,6 +98,7 @@ MSG_UNORDERED = "out of order. Many sparse ops require sorted indices.\n    Use 
 
 
 def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
+    """Returns the indices; raises an error for one that is out of bounds, out of order, or repeated."""
     outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
     steps = _first_steps(indices) if ordered else np.ones(len(indices))
     for row in np.flatnonzero(outside | (steps <= 0)):

@@ -122,6 +122,7 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
 
 
 def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
+    """Adds two sparse tensors; elements that only one of them has are kept, even those below the threshold."""
     require_dtypes(a, b, "SparseAdd")
     ranks = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
     shape = _matching(a, b, "SparseAdd", ranks)
@@ -149,6 +150,7 @@ def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
+    """Adds a sparse tensor to a dense one by a scatter."""
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
@@ -198,6 +200,7 @@ def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
 
 def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
+    """Applies an elementwise function to the elements that either tensor has; missing ones are zero."""
     require_dtypes(a, b, op)
     shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
     shape = _matching(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
@@ -260,6 +263,7 @@ def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, row
 
 
 def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: int) -> np.ndarray:
+    """Multiplies a sparse by a dense matrix with SciPy; dtypes that SciPy lacks are summed in float32."""
     for axis, (name, extent) in enumerate((("m", rows), ("k", len(b)))):
         wrong = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
         if len(wrong):

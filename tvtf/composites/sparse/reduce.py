@@ -92,6 +92,7 @@ def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
+    """Reduces along axes with ``combine``, which sums or maximizes the elements with the same remaining indices."""
     rank = rank_of(sp)
     gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
     remaining = [i for i in range(rank) if i not in gone]
@@ -122,6 +123,7 @@ def _axes(axis: Any, rank: int, op: str) -> set[int]:
 def _sparsely(
     sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
 ) -> SparseTensor:
+    """Returns the reduction as a sparse tensor, with an element for each distinct remaining index."""
     result, back = distinct_places(indices)
     values = combine(sp.values, back, result._type.shape[0])
     if not keepdims:
@@ -219,6 +221,7 @@ def segment_sqrt_n(
 def _by_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
+    """Combines the rows of ``data`` at ``indices`` by segment."""
     x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
     require_ids(at, "Tidx", "indices")
@@ -237,6 +240,7 @@ def segment_count(ids: Tensor) -> Dim:
 
 
 def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
+    """Checks segment ids and indices of eager tensors, with TensorFlow's messages."""
     op += "" if count is None else "WithNumSegments"
     if at.shape != ids.shape:
         raise ArgumentError("segment_ids and indices should have same size.").for_op(op)

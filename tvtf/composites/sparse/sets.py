@@ -62,6 +62,7 @@ def _result_types(*inputs: TensorType, how: str, count: Any) -> tuple[TensorType
 def _operated(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, how: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Applies a set operation to the rows of two tensors; a row that one of them lacks is an empty set."""
     if (shape[:-1] != other[:-1]).any():
         raise ArgumentError(
             f"Mismatched group shapes [{','.join(map(str, shape[:-1]))}] vs [{','.join(map(str, other[:-1]))}]"
@@ -85,6 +86,7 @@ def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
 
 
 def _combined(a: Any, b: Any, how: str) -> SparseTensor:
+    """Applies a set operation after checks of ranks and dtypes."""
     first, second = _checked(a, b)
     if rank_of(first) != rank_of(second):
         raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").for_op(
@@ -98,6 +100,7 @@ def _combined(a: Any, b: Any, how: str) -> SparseTensor:
 
 
 def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
+    """Converts both operands to sparse tensors. Raises TypeError for an unsupported or different dtype."""
     first = _operand(a)
     if first.dtype not in DTYPES:
         raise TypeError(f"'a' has invalid dtype `{first.dtype!r}` not in supported dtypes: `{frozenset(DTYPES)}`.")
@@ -224,6 +227,7 @@ def _distance(a: list[Any], b: list[Any]) -> int:
 def _distances(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, normalize: bool, dims: Any
 ) -> np.ndarray:  # fmt: skip
+    """Computes the edit distance of each pair of rows; it is infinite relative to an empty one."""
     rows, truth = _rows(a, x), _rows(b, y)
     result = np.zeros(np.maximum(shape, other)[:-1], np.float32)
     for place in {*rows, *truth}:

@@ -125,6 +125,7 @@ class Builder:
         return _wrapped([f"{label}:", *self._names(body)], " ")
 
     def _names(self, body: Any) -> Iterator[str]:
+        """Yields the names of the ops in a body, those of called functions and branches included."""
         for binding in (b for block in body.blocks for b in block.bindings):
             value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
@@ -135,6 +136,7 @@ class Builder:
                 yield from chain.from_iterable(map(self._names, called)) if called else [written.tokens[0].text]
 
     def _add(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
+        """Adds a node, and edges from the nodes that computed its operands."""
         place = len(self.graph.nodes)
         self.graph.nodes.append(node)
         for operand in operands:

@@ -60,6 +60,7 @@ class _Layers:
         return Layout(boxes, curves, width, tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0)
 
     def _order(self) -> None:
+        """Sorts each row by the mean position of neighbours in the row above or below, in alternate sweeps."""
         for sweep in range(SWEEPS):
             place = {i: k for row in self.rows for k, i in enumerate(row)}
             neighbours = self.above if sweep % 2 == 0 else self.below
@@ -90,6 +91,7 @@ class _Layers:
     def _pushed(
         self, row: Sequence[int], wanted: Sequence[float], further: Callable[[float, float], float], sign: int
     ) -> list[float]:
+        """Returns positions close to the wanted ones, in one direction, so that boxes don't overlap."""
         found: list[float] = []
         for k, (i, want) in enumerate(zip(row, wanted)):
             distance = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0

@@ -58,6 +58,7 @@ def svg_of(graph: Graph, layout: Layout) -> str:
 
 
 def _box(node: Node, box: Box, most: float, total: float, is_timed: bool) -> Iterator[str]:
+    """Yields the SVG elements of a box: frame, title and lines; profiled kernels are coloured by their time."""
     fill = _heat(node.seconds / most) if node.seconds is not None and most else FILLS[node.kind]
     if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
         fill = "#ffffff"

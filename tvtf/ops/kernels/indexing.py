@@ -62,6 +62,7 @@ def _start(x_extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
 def dynamic_slice(
     x: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], sizes: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
+    """Computes a window of a tensor, at starts that are read at run time."""
     extents = list(x.shape)
     first = {}
     for axis, size, start in zip(axes, sizes, starts):

@@ -176,6 +176,7 @@ class _Windows:
 
     @staticmethod
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
+        """Returns the windows that contain an element of ``x``: the backward pass reduces over them."""
         counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
         lows = [low for low, _high in padding]
         sizes = zip(x.shape[1:-1], dy.shape[1:-1], lows, strides, counts, strict=True)
