@@ -227,6 +227,7 @@ class _Loop:
         """Returns the loop's body as a function of the carried tensors."""
 
         def step(*tensors: Any) -> list[Any]:
+            """Runs one iteration on symbolic variables; returns the variables, after flags that the loop ran."""
             start = carried.restored(tensors)
             if self.room is not None:
                 state.trace.room_for = {tensors[carried.flags]._var, COUNT}

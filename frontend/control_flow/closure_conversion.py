@@ -43,6 +43,7 @@ class Inner:
         graph = self.graph(value for _, value in variables)
 
         def bound_again(*params: Tensor) -> Any:
+            """Binds the branch's graph again in the current trace, and takes over its updates of Variables."""
             captures = [state.trace.capture(outer, inner._type, "captured") for outer, inner in old.captures.values()]
             results = evaluate(graph.module(), "main", [*params, *captures])
             state.trace.take_variables(old, results[len(self.leaves) :])

@@ -242,6 +242,7 @@ def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     kinds = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
+        """Applies the function. Raises InvalidArgumentError if a result has another dtype than declared."""
         results = nest.map_structure(convert_to_tensor, fn(value))
         nest.assert_same_structure(kinds, results)
         for kind, result in zip(nest.flatten(kinds), nest.flatten(results)):

@@ -208,6 +208,7 @@ def _loss_and_gradient(
     loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
+        """Computes the gradient by the forward-backward algorithm: the classes' probabilities minus their posteriors."""
         before = scan(
             lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
         )  # type: ignore[index]

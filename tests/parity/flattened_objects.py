@@ -65,7 +65,7 @@ def _nests(tf):
         }.items()
     }
     return each | {
-        f"beside {what}{'' if strict else ', types separate'}": equal(*both, strict)
+        f"beside {what}{'' if strict else ', types apart'}": equal(*both, strict)
         for what, both in pairs.items()
         for strict in (True, False)
     }

@@ -327,6 +327,7 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
     """
 
     def padded(dataset: Dataset) -> Dataset:
+        """Appends zero elements up to the cardinality, and a component that marks the valid ones."""
         if dataset.size < 0:
             raise ValueError(
                 f"The dataset passed into `pad_to_cardinality` must have a known cardinalty, but has cardinality {dataset.size}"

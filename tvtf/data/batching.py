@@ -444,6 +444,7 @@ def bucket_by_sequence_length(
         return PaddedBatch(group, size, bucket_shapes(int(key.numpy())), padding_values, drop_remainder)
 
     def bucket_shapes(key: int) -> Any:
+        """Returns the padded shapes of a bucket's batches."""
         if not pad_to_bucket_boundary:
             return padded_shapes
         if key == len(boundaries):

@@ -342,6 +342,7 @@ def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str
     """
 
     def value(field: str) -> Any:
+        """Converts a CSV field to the column's dtype; an empty one is the default."""
         if field in ("", na_value):
             if default is None:
                 raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")

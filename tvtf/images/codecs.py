@@ -110,6 +110,7 @@ def decode_gif(data: bytes) -> np.ndarray:
     """Decodes all frames of a GIF file, shape (frames, height, width, 3)."""
 
     def read(image: Any) -> np.ndarray:
+        """Decodes all frames to RGB, after a check of their total size."""
         shape = image.n_frames, image.height, image.width, 3
         require_decodable(math.prod(shape), f"{_image_text('DecodeGif', image)} and {image.n_frames} frames")
         frames = np.empty(shape, np.uint8)

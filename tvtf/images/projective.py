@@ -94,6 +94,7 @@ def _reader(images: Tensor, fill: Tensor, height: Tensor, width: Tensor) -> Call
     batch = tf("shape")(images)[0]
 
     def read(rows: Tensor, columns: Tensor) -> Tensor:
+        """Gathers the pixels at these positions; positions outside the image get the fill value."""
         inside = tf("logical_and")(_is_below(rows, height), _is_below(columns, width))
         row, column = (tf("cast")(tf("where")(inside, p, 0.0), int32) for p in (rows, columns))
         place = row * width + column

@@ -85,6 +85,7 @@ def _look_into_steps(module: ModuleType) -> None:
 
     @functools.wraps(keras)
     def _make_function(self: Any, step_function: Any) -> Any:
+        """Adds the inspection methods of the traced step to Keras's wrapper of it."""
         step_wrapper = keras(self, step_function)
         contents: list[Any] = [cell.cell_contents for cell in step_wrapper.__closure__ or ()]
         functions: list[Any] = [each for each in contents if isinstance(each, PolymorphicFunction)]
@@ -106,6 +107,7 @@ def _build_once(module: ModuleType) -> None:
     apply = module.BaseOptimizer.apply
 
     def apply_built(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        """Builds the optimizer's Variables under a lock before the first step."""
         if trainable_variables is not None and len(grads):
             trainable_variables = list(trainable_variables)
             with _building:

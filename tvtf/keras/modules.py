@@ -379,6 +379,7 @@ def _patch_tracking(layer: Any, kinds: Kinds) -> None:
 
     @functools.wraps(keras)
     def _initialize_tracker(self: Any) -> None:
+        """Adds lists of tvtf's Variables and modules to the attributes that Keras tracks."""
         if hasattr(self, "_tracker"):
             return
         keras(self)
@@ -473,6 +474,7 @@ def save_parts(module: Any) -> None:
     keras = module._walk_saveable
 
     def _walk_saveable(saveable: Any) -> Iterator[tuple[str, Any]]:
+        """Yields a layer's saveable parts, the layers that stand for modules included."""
         if isinstance(saveable, _ModuleLayer):
             yield "layers", saveable._layers
             return

@@ -33,6 +33,7 @@ def scipy_op(
     """
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the function as a primitive that SciPy or NumPy computes."""
         columns.setdefault("public", (f"math.special.{front.__name__}",))
         return unary_op(
             domain=FLOATING,

@@ -170,6 +170,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a handler for calls whose argument ``name`` the program computes; the first argument is the tensor."""
 
     def handle(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls the handler if the axis is a tensor that is computed at run time; else returns NotImplemented."""
         arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
         x, *_ = arguments.values()
         axis = arguments.pop(name, None)

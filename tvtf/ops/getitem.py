@@ -298,6 +298,7 @@ def strided_slice(
     steps = [1] * len(first) if strides is None else scalars_of(strides)
 
     def entry(i: int) -> Any:
+        """Returns the index of one axis, as the bits of the masks determine it."""
         if ellipsis_mask >> i & 1:
             return Ellipsis
         if new_axis_mask >> i & 1:

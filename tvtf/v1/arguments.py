@@ -24,6 +24,7 @@ def renamed(target: str, renames: dict[str, str], order: str | None = None) -> C
     positions = order.split() if order else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Calls the target with renamed arguments. Raises ValueError if both names of an argument are given."""
         function = tf_(target)
         if positions:
             kwargs = dict(zip(positions, args)) | kwargs

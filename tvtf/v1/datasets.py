@@ -191,6 +191,7 @@ def _export_table(path: str) -> None:
     """Exports a table class that is created immediately, from constants."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
+        """Creates the table. Raises NotImplementedError if an argument in a graph is not a constant."""
         table_class = public_names()[path]
         if not _in_graph():
             return table_class(*args, **kwargs)

@@ -140,6 +140,7 @@ def _loss(name: str, function: Any) -> None:
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
         reduction: str = _BY_WEIGHTS, **more: Any,
     ) -> Tensor:  # fmt: skip
+        """Computes the weighted loss; TensorFlow's order of arguments depends on the loss."""
         names = ("weights", *_EXTRA.get(name, ()), "scope", "loss_collection", "reduction")
         options = {
             "weights": weights,

@@ -107,6 +107,7 @@ def _error(path: str, error: Any, change: Any = lambda x: x) -> None:
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
+        """Returns the mean error and the op that updates it."""
         y, x = _pair(labels, predictions)
         with current_graph().trace.unnamed():
             values = error(_floats(y), _floats(x))
@@ -184,6 +185,7 @@ def _share_of_true_positives(path: str, other: str) -> None:
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
+        """Returns the share of true positives and the op that updates it."""
         kinds = ("true_positives", other)
         with current_graph().trace.unnamed():
             sums = {f"{k}/count": _count(labels, predictions, weights, k) for k in kinds}

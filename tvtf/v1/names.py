@@ -205,6 +205,7 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
     variables: list[Any] = []
 
     def run(*args: Any) -> Any:
+        """Calls the function; its Variables are created in the first call and reused in later ones."""
         existing = iter(list(variables))
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:

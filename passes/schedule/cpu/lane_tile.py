@@ -208,6 +208,7 @@ def _spread_sum(
     order = [tirx.IntImm("int32", lane // size * size + number) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
+        """Loads an operand for all lanes; one that is shared between neighbouring lanes is shuffled to them."""
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         return (

@@ -117,6 +117,7 @@ def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stm
         return emit.store(values, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
 
     def stored(part: int) -> Stmt:
+        """Stores one vector, in which each value is repeated for the length of a period."""
         order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
         start = (first * periods.length + part * lanes) if part else first * periods.length
         *outer, _last = stage.spatial

@@ -65,6 +65,7 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
         stays = choice("panels outside", stays, lambda: (False, True))
 
     def task(places: list[ir.Expr]) -> Stmt:
+        """Computes one task: the tiles at the given numbers, for all inner indices."""
         if stays:
             places = [*places[len(order) :], *places[: len(order)]]
         point = {**fixed, **{axis.var: place for axis, place in zip(outer, places, strict=False)}}

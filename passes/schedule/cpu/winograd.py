@@ -351,6 +351,7 @@ class _Writer:
         """Transforms squares of vectors along a whole number of items."""
 
         def square(start: ir.Expr | int, lanes: int) -> Stmt:
+            """Transforms ``lanes`` channels, from ``start`` on."""
             return transformed_square(
                 matrices,
                 lambda row, column, lane: read(row, column, lane + start),
@@ -388,6 +389,8 @@ class _Writer:
             return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
 
         def tile(number: ir.Expr) -> Stmt:
+            """Transforms one input tile of the band."""
+
             def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
                 return emit.load(self.band, [index(down), number * size + right, lane])
 

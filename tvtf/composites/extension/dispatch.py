@@ -368,6 +368,7 @@ def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
     has_more = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
+        """Calls the handler with the elementwise function and its tensors; other arguments are bound to the function."""
         arguments = dict(signature.bind(*args, **kwargs).arguments)
         name, tensors = arguments.pop("name", None), [arguments.pop(each, None) for each in operands]
         function = (lambda *values: api(*values, **arguments)) if has_more else api

@@ -168,6 +168,7 @@ def reduction(name: str) -> Handler:
     """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Reduces along the axes, innermost first, so that outer ones keep their numbers."""
         rank = input_tensor.shape.rank or 0
         if axis is None:
             result = function(input_tensor.flat_values, None, False, **kwargs)

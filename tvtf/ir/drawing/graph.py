@@ -101,6 +101,7 @@ class Builder:
             )
 
     def _bind(self, var: Any, value: Any) -> None:
+        """Adds a node for a call or branch; names and tuples stand for the nodes of their values."""
         if isinstance(value, relax.Call):
             self._call(var, value)
         elif isinstance(value, relax.If):
@@ -110,6 +111,7 @@ class Builder:
             self.made[var] = [*chain.from_iterable(self.made.get(v, []) for v in relax.analysis.free_vars(value))]
 
     def _call(self, var: Any, call: relax.Call) -> None:
+        """Adds a node for a call, with the ops of a fused kernel and the contents of functions that it calls."""
         written = self.printer.values.value(call)
         name = written.tokens[0].text
         ops = self.parts.get(name, [])

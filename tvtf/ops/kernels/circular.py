@@ -288,6 +288,7 @@ def acos(x: ir.Expr) -> ir.Expr:
     """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_size(size: ir.Expr) -> ir.Expr:
+        """Computes the arc cosine from the arc sine; near 1 from that of the complement, which is more exact."""
         is_far, is_left = size > like(0.5, x), x < like(0, x)
         arc = _arc_sine(tirx.Select(is_far, _complement(size), size))
 

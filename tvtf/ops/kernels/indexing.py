@@ -124,6 +124,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
     count, inner = product(ids.shape), product(rest)
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over stretches of the result, each filled and then updated by one task."""
         with IRBuilder() as builder:
             rows_in, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
@@ -132,6 +133,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
                     out[first + i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                """Combines the rows whose segments are in this stretch with the result."""
                 with T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
                     with (
@@ -186,6 +188,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
     count, inner = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over stretches of the result, each copied and then updated by one task."""
         with IRBuilder() as builder:
             (old, places, new), out = map(_flat, ins), _flat(outs[0])
 
@@ -194,6 +197,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                     out[first + i] = as_dtype(old[first + i], wide)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                """Writes the updates whose positions are in this stretch."""
                 with T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
                     with (

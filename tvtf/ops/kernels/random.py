@@ -297,6 +297,7 @@ def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -
     count, width, dtype = elements(shape), int(drafts.shape[1]), str(drafts.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over groups of numbers, which draws again those that are NaN."""
         with IRBuilder() as builder:
             known, start, out = map(T.buffer_proxy, (*ins, outs[0]))
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
@@ -345,6 +346,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a Fisher-Yates shuffle of the positions."""
         with IRBuilder() as builder:
             drawn, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):

@@ -115,6 +115,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop that inserts each key into the k best so far, if it precedes the last of them."""
         with IRBuilder() as builder:
             keys, places, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
