@@ -12,7 +12,7 @@ OWN = "tvtf"
 
 def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timing], float]) -> str:
     """Returns a table of microseconds per call of each peer, and the ratio of tvtf to the best other (below 1: tvtf is faster)."""
-    header = ["workload", *names, "ratio", "best peer", "asked of tvtf"]
+    header = ["workload", *names, "ratio", "best peer", "goal for tvtf"]
     lines = [header, ["---", *("---:" for _ in names), "---:", "---", "---"]]
     lines += [_cells(row, names, seconds) for row in rows]
     if any(row.workload.operations for row in rows):

@@ -268,7 +268,7 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration aside for the types of undefined symbols; zeros stand for these before the first."""
+        """Traces one iteration in a temporary trace for the types of undefined symbols; before it, zeros replace them."""
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
@@ -301,7 +301,7 @@ class _Loop:
             place += len(parts)
 
     def first_iteration(self, body: Callable[[], None], abstract: AbstractTrace) -> tuple[Any, ...]:
-        """Returns the symbols after an iteration in a trace aside."""
+        """Returns the symbols after an iteration in a temporary trace."""
         values = nest.map_structure(
             lambda v: abstract.param_of(v) if travels(v) else v, self.before, expand_composites=True
         )
@@ -331,7 +331,7 @@ class _Loop:
 def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
     """Returns the symbols on which the loop's body calls ``set_shape``, according to its byte code.
 
-    Byte code tells them before the body is traced, so that it has to be traced only once.
+    They are read from byte code before the body is traced, so that it has to be traced only once.
     """
     return frozenset(_claimed_in(body.__code__)).intersection(names)
 

@@ -139,7 +139,7 @@ def _zero(like: Any) -> Any:
 
 
 def _is_known(dim: Dim) -> bool:
-    """Whether the active trace knows a dim; it may be one of a function that was traced aside."""
+    """Whether the active trace knows a dim; it may be one of a function that was traced temporarily."""
     from tvtf.frontend.control_flow.closure_conversion import knows_dim
 
     return isinstance(dim, int) or knows_dim(state.trace, dim)

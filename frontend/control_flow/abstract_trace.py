@@ -19,7 +19,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, dims_of, number
 
 MSG_EFFECTS = (
-    "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "
+    "a map of rows whose sizes are known only at run time, by an op that needs them while tracing, can't have effects (assign Variables, "
     "print, call Python); leave them out of the mapped function, or give it tensors of known shape"
 )
 

@@ -152,7 +152,7 @@ class TracedArray:
     def _is_in_bounds(self, index: Any) -> bool:
         """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
 
-        For any other index the number of rows cannot be told before the loop, so its body extends the array.
+        For any other index the number of rows is unknown before the loop, so its body extends the array.
         """
         loop = _loop()
         if loop is None:

@@ -275,7 +275,7 @@ class _Step:
         self._plan()
 
     def _plan(self) -> Residuals:
-        """Traces the sweep aside, to decide what it reads and sums; returns the types of the residuals that it uses."""
+        """Traces the sweep in a temporary trace, to decide what it reads and sums; returns the types of the residuals that it uses."""
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as abstract:

@@ -228,7 +228,7 @@ def _traced(call: _Call) -> Any:
 
 
 ORDERS = 2
-"""How deep a gradient function that calls its own function is traced: each trace would ask for another one."""
+"""How deep a gradient function that calls its own function is traced: each trace would require another one."""
 
 _tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
 

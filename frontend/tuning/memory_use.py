@@ -53,7 +53,7 @@ class Memory(NamedTuple):
 
     def _table(self) -> Table:
         total = _readable(self.arguments + self.results + self.arena)
-        more = f", and more that only the call tells: {self.unplanned} of unknown size" if self.unplanned else ""
+        more = f", and more that is known only at a call: {self.unplanned} of unknown size" if self.unplanned else ""
         columns = [Column("part"), Column("size", is_number=True), Column("what it is")]
         rows = [[name, _readable(size), MEANINGS[name]] for name, size in zip(MEANINGS, self)]
         return Table(f"A call needs {total}{more}", columns, rows)

@@ -26,7 +26,7 @@ RATE = 5e-3
 
 
 class Solution(tf.Module):
-    """u(t, x), with three hidden layers; tanh, since the equation asks for smooth second derivatives."""
+    """u(t, x), with three hidden layers; tanh, since the equation has second derivatives."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="solution")

@@ -157,7 +157,7 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
         command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
         completed = subprocess.run(command, capture_output=True, text=True, check=False)
         if completed.returncode != 0:
-            raise CudaError(f"nvcc refuses the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}")
+            raise CudaError(f"nvcc rejects the code for {arch}: {completed.stderr.strip() or completed.stdout.strip()}")
         return out.read_bytes()
 
 

@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
 SHARE_OF_LEVEL2 = 0.2
 """Share of a core's level-2 cache above which an intermediate counts as too large: the next kernel distributes its work
-over cores anew, so only a part of what a core wrote is still in its own cache."""
+over cores again, so only a part of what a core wrote is still in its own cache."""
 Chain = Sequence[Any]
 """Bindings in order; each but the last is read only by the next."""
 

@@ -319,7 +319,7 @@ class LoopKernel:
 
 
 class _SignalPoll:
-    """Polling for Ctrl-C: the clock is read every few iterations, and Python is asked once a second."""
+    """Polling for Ctrl-C: the clock is read every few iterations, and Python is called once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.iterations, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")

@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class UnknownChoiceError(ValueError):
-    """A decision for a choice that no rule asks for, or for an option that no rule offers."""
+    """A decision for a choice that no rule makes, or for an option that no rule offers."""
 
 
 class Question(NamedTuple):
-    """One choice that a rule asked for: the labels that it offered, the default's first, and the answer."""
+    """A choice that a rule made: the labels that it offered, the default's first, and the selected one."""
 
     labels: tuple[str, ...]
     answer: str
@@ -31,9 +31,9 @@ class Question(NamedTuple):
 
 
 class Decisions:
-    """The labels decided for one kernel by the choices' names, and the choices that its rules asked for.
+    """The labels decided for one kernel by the choices' names, and the choices that its rules made.
 
-    A rule that asks again with the same options gets the same answer; other questions with the same name get a number.
+    A choice repeated with the same options has the same answer; another choice of the same name gets a number.
     With ``ignore_unknown``, a decision that isn't offered is ignored: after one choice was changed, others may have other
     options.
     """
@@ -67,10 +67,10 @@ class Decisions:
         return unique
 
     def check_all_used(self) -> None:
-        """Raises UnknownChoiceError if a decision was made that no rule asked for."""
+        """Raises UnknownChoiceError if a decision is for a choice that no rule made."""
         unused = sorted(self.decided.keys() - self.questions.keys())
         if unused and not self.ignore_unknown:
-            raise UnknownChoiceError(f"no rule asks for {', '.join(unused)}")
+            raise UnknownChoiceError(f"no rule has the choices {', '.join(unused)}")
 
 
 class _Active(threading.local):

@@ -94,7 +94,7 @@ def row(**microseconds):
 def test_the_table_gives_medians_and_the_ratio_to_the_best_other():
     text = markdown([row(tvtf=1.0, JAX=4.0, TF=100.0)], ["tvtf", "JAX", "TF", "torch"], lambda t: t.median)
     assert text.splitlines() == [
-        "| workload | tvtf | JAX | TF | torch | ratio | best peer | asked of tvtf |",
+        "| workload | tvtf | JAX | TF | torch | ratio | best peer | goal for tvtf |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |",
         "| a workload | 2.00 | 8.00 | 200 |  | 0.25 | JAX | <= 5 |",
     ]

@@ -71,15 +71,15 @@ def test_a_kernel_that_computes_something_else_is_rejected(home, faster_with_til
 
 
 def test_a_candidate_that_cannot_be_compiled_is_reported_and_left_out(home, faster_with_tile_2, monkeypatch):
-    compile_alone, compiled = tuning.compile_alone, []
+    compile_isolated, compiled = tuning.compile_isolated, []
 
     def failing(lowered, target, out):
         compiled.append(out)
         if len(compiled) > 1:
             raise RuntimeError("no registers left")
-        compile_alone(lowered, target, out)
+        compile_isolated(lowered, target, out)
 
-    monkeypatch.setattr(tuning, "compile_alone", failing)
+    monkeypatch.setattr(tuning, "compile_isolated", failing)
     with pytest.warns(UserWarning, match="^tune: matmul can't be compiled with .*: no registers left"):
         (kernel,) = tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=3).kernels
     assert kernel.choices == {} and kernel.tried == 0

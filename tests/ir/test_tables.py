@@ -111,7 +111,7 @@ live           0 B  the most of these that is needed at once: no arena can be sm
 
 def test_memory_of_unknown_sizes_says_so():
     assert str(tf.function(square.python_function).memory(tf.TensorSpec([None]))).startswith(
-        "A call needs 0 B, and more that only the call tells: 1 of unknown size"
+        "A call needs 0 B, and more that is known only at a call: 1 of unknown size"
     )
 
 

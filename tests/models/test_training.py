@@ -114,7 +114,7 @@ def test_resuming_what_is_not_there_or_otherwise_planned_is_rejected(few, tmp_pa
         fit(few, tmp_path, epochs=5, resume=True)
     assert str(caught.value) == (
         f"the run in {tmp_path} was planned for 2 epochs, which its learning rates depend on; resume it with --epochs "
-        "2, or start anew without --resume"
+        "2, or restart without --resume"
     )
 
 

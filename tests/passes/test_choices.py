@@ -12,7 +12,7 @@ from tvm.target import Target
 
 import tvtf as tf
 from tvtf.core.dlpack_view import to_array, to_handle
-from tvtf.frontend.tuning.extract_kernels import compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.extract_kernels import compile_isolated, isolated_kernels, lowered_isolated, run_isolated
 from tvtf.frontend.tuning.tune import agree
 from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.choices import Decisions, UnknownChoiceError, choice, deciding
@@ -25,7 +25,7 @@ from tvtf.runtime.executable import Executable
 def kernels_of(program, *shapes, target=HOST):
     specs = [tf.TensorSpec(shape, tf.float32) for shape in shapes]
     mod = tf.function(program, autograph=False).get_concrete_function(*specs).graph.entry()
-    return kernels_alone(mod, target)
+    return isolated_kernels(mod, target)
 
 
 def product(x, y):
@@ -67,7 +67,7 @@ def test_what_is_not_offered_is_rejected_or_with_lenience_not_heard():
 
 
 def test_a_decision_for_an_unknown_choice_is_rejected(matmul):
-    with pytest.raises(UnknownChoiceError, match="no rule asks for moon"):
+    with pytest.raises(UnknownChoiceError, match="no rule has the choices moon"):
         schedule(matmul.func, HOST, Decisions({"moon": "full"}))
 
 
@@ -122,8 +122,8 @@ PROGRAMS = {
 def results(kernel, decisions, target, operands, folder):
     scheduled = schedule(kernel.func, target, decisions)
     path = folder / f"{len(list(folder.iterdir()))}.so"
-    compile_alone(lowered_alone(kernel, scheduled, target), target, path)
-    found = run_alone(Executable(path), kernel, operands)()
+    compile_isolated(lowered_isolated(kernel, scheduled, target), target, path)
+    found = run_isolated(Executable(path), kernel, operands)()
     return [to_array(x).copy() for x in ([found] if hasattr(found, "dtype") else found)]
 
 

@@ -178,7 +178,7 @@ def test_an_undefined_dim_is_rejected():
     x, y = var("x"), var("y", relax.TensorType((n,), "float32"))
     call = relax.Call(relax.ExternFunc("f"), [x], ret_ty=y.ty)
     text = error_text("legalize", module(function([x], [(y, call)], y)))
-    assert text.endswith("left the function 'main' wrong: the dims 'n' are used, and nothing tells what they are")
+    assert text.endswith("left the function 'main' wrong: the dims 'n' are used but not defined")
 
 
 # -- memory

@@ -97,7 +97,7 @@ def test_what_is_no_record_is_rejected_and_the_others_count(home, line, reason):
     if reason is None:
         assert records(MATMUL.target) == {MATMUL.key: MATMUL}
         return
-    with pytest.warns(UserWarning, match=rf"^refused 1 records of tuning in {home}/a.jsonl: line 1: {reason}"):
+    with pytest.warns(UserWarning, match=rf"^rejected 1 tuning records in {home}/a.jsonl: line 1: {reason}"):
         assert records(MATMUL.target) == {MATMUL.key: MATMUL}
     assert records(MATMUL.target), "told once"
 
@@ -119,7 +119,7 @@ def test_a_file_that_is_too_large_is_not_read(home, monkeypatch):
 
 def test_a_file_that_cannot_be_read_is_reported(home):
     (home / "a.jsonl").mkdir()
-    with pytest.warns(UserWarning, match=r"refused 1 records of tuning in .*a\.jsonl"):
+    with pytest.warns(UserWarning, match=r"rejected 1 tuning records in .*a\.jsonl"):
         assert records("llvm") == {}
 
 

@@ -31,9 +31,9 @@ class InTraces:
     steps: Callable[[Any], Any]
     """Starts the iteration of a traced loop over a dataset or iterator."""
     begin: Callable[[Any], Any]
-    """Returns a symbolic iterator of a dataset that starts anew in each run."""
+    """Returns a symbolic iterator of a dataset that restarts in each run."""
     next: Callable[[Any], Any]
-    """Returns the next element of an iterator, which each run asks for."""
+    """Returns the next element of an iterator, computed in each run."""
 
 
 in_traces = InTraces()

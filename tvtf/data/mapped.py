@@ -466,7 +466,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    """Reduces a dataset in a traced function: a while loop that asks the host for each element when it runs."""
+    """Reduces a dataset in a traced function: a while loop that calls the host for each element when it runs."""
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 

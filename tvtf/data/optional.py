@@ -66,7 +66,7 @@ class OptionalSpec(TypeSpec):
 
 @export("experimental.Optional", "data.experimental.Optional")
 class Optional(CompositeTensor):
-    """An element or nothing: a bool tensor that tells which, and the element or a placeholder of its type.
+    """An optional element: a bool tensor for whether there is one, and the element or a placeholder of its type.
 
     >>> import tvtf as tf
     >>> three = tf.experimental.Optional.from_value(3)

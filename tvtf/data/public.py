@@ -66,7 +66,7 @@ def from_generator(
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """Makes a dataset of the elements that a Python generator yields; each iteration calls ``generator(*args)`` anew.
+    """Makes a dataset of the elements that a Python generator yields; each iteration calls ``generator(*args)`` again.
 
     Args:
       output_signature: the specs of an element; or pass its dtypes and shapes as ``output_types`` and ``output_shapes``.

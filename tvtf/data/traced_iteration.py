@@ -1,4 +1,4 @@
-"""Iterates over datasets in traced functions: a loop asks the host whether there is another element, then for the element."""
+"""Iterates over datasets in traced functions: a loop calls the host to test for another element, then for the element."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvtf.ops.host import on_failure
 
 
 class _PeekingIteration:
-    """An iteration that reads one element ahead, to tell whether there is another one."""
+    """An iteration that reads one element ahead, to know whether there is another one."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self.source = source

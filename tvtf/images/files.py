@@ -329,7 +329,7 @@ def decode_image(
       channels: 0 or None for those of the file, or 1, 3, 4.
       dtype: uint8, uint16 or a floating one, whose values are in [0, 1].
       expand_animations: give all frames of a GIF file, with one dim more. In a traced function only False is possible,
-        for nobody knows the rank otherwise.
+        because the rank is unknown otherwise.
 
     >>> import tvtf as tf
     >>> tf.io.decode_image(tf.io.encode_png(tf.zeros([2, 3, 1], tf.uint8))).shape

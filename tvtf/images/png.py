@@ -1,7 +1,7 @@
 """Decodes PNG files of every depth by Pillow's zip decoder, and encodes images as PNG files.
 
 Opening a whole file with Pillow would not do, for it keeps 8 of 16 bits a channel. Its decoder of compressed rows, which
-also undoes filters and interlacing, is asked for the bytes of the pixels instead, and the chunks around them are read here.
+also undoes filters and interlacing, decodes the pixels' bytes instead, and this module reads the chunks around them.
 
 Source: https://www.w3.org/TR/png-3/
 """
@@ -34,7 +34,7 @@ LAYOUTS: Final = {
     **{8 * len(mode): (mode, [mode]) for mode in ("L", "LA", "RGB", "RGBA")},
     **{16 * len(mode): (mode, [f"{mode};16B", f"{mode};16L"]) for mode in ("RGB", "RGBA")},
 }
-"""Pillow's mode for the bits of a pixel, and the layouts to read them in; filters only ask how many bytes a pixel has, so
+"""Pillow's mode for the bits of a pixel, and the layouts to read them in; filters depend only on the bytes per pixel, so
 one channel of 16 bits is read as two of 8. Of 6 and 8 bytes Pillow keeps the first of each pair, which are the upper bits;
 read as if pairs were little-endian, it keeps the second."""
 

@@ -229,7 +229,7 @@ def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_s
     return (x, places, shares, back_places, back_shares), {}
 
 
-# -- of dims that only a call tells
+# -- for dims known only at a call
 
 
 @host_primitive(

@@ -114,7 +114,7 @@ class FunctionPrinter:
             self._nested(label, var, depth + 1)
 
     def _target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
-        """The name, its type where the first named operand doesn't tell it, and the equals sign."""
+        """The name, its type if it differs from that of the first named operand, and the equals sign."""
         if items is not None:
             names = [[Token("_")] if i is None else typed(self.name_of(i), short_type(i.ty)) for i in items]
             return [*commas(names), Token(" = ")]

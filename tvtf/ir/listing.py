@@ -40,7 +40,7 @@ COLOURS = {
 
 
 class Token(NamedTuple):
-    """A piece of a line: its kind gives the colour, ``hover`` is what a notebook tells of it."""
+    """A piece of a line: its kind determines the colour, ``hover`` is the tooltip in notebooks."""
 
     text: str
     kind: str = ""

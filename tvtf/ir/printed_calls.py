@@ -27,7 +27,7 @@ class Printed(NamedTuple):
 
 
 class ValuePrinter:
-    """Writes values; ``name_of`` gives variables their names, ``mod`` tells kernels from functions."""
+    """Writes values; ``name_of`` gives variables their names, ``mod`` distinguishes kernels from functions."""
 
     def __init__(self, mod: ir.IRModule, name_of: Callable[[Any], str]) -> None:
         self.mod = mod

@@ -93,7 +93,7 @@ def cut(text: str) -> str:
 
 
 def numbers(value: Any, dtype: Any) -> str:
-    """Numbers as short as their dtype tells them apart: 0.1 for the float32 nearest to it."""
+    """Formats numbers with the fewest digits that identify them in their dtype: 0.1 for the float32 nearest to it."""
     if isinstance(value, list):
         return f"[{', '.join(numbers(v, dtype) for v in value)}]"
     return str(np.asarray(value, dtype)[()]) if isinstance(value, float) else repr(value)

@@ -71,6 +71,7 @@ def _save_model(module: Any) -> None:
 
     @functools.wraps(keras)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
+        """Saves a model with Keras, or as a folder with a saved model if the path has no file suffix."""
         is_folder = _is_place(filepath) and kwargs.get("save_format") in ("tf", None, False)
         if not is_folder or zipped is not None:
             return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
@@ -119,6 +120,7 @@ def _load_model(module: Any) -> None:
 
     @functools.wraps(keras)
     def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
+        """Loads a model with Keras, or from a folder with a saved model."""
         arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
         if not _is_place(filepath) or not _holds_saved_model(filepath):
             return keras(filepath, **arguments)
@@ -204,6 +206,7 @@ def _save_weights(module: Any) -> None:
 
     @functools.wraps(keras)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
+        """Saves weights with Keras, or as a checkpoint if the path has no file suffix."""
         if not _is_place(filepath) or max_shard_size is not None:
             return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
@@ -227,6 +230,7 @@ def _load_weights(module: Any) -> None:
 
     @functools.wraps(keras)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
+        """Loads weights with Keras, or from a checkpoint."""
         if not _is_place(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):

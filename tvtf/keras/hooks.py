@@ -79,7 +79,7 @@ def _change_layers(module: ModuleType) -> None:
 
 
 def _look_into_steps(module: ModuleType) -> None:
-    """Gives ``model.train_function``, a Python function around a ``tf.function``, the methods that inspect that one's code."""
+    """Adds the methods that inspect compiled code to ``model.train_function``, a Python wrapper of a ``tf.function``."""
     trainer = vars(module)["TensorFlowTrainer"]
     keras = trainer._make_function
 

@@ -167,7 +167,7 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _may_broadcast(own: Dim, wide: Dim) -> bool:
-    """Whether a dim can be broadcast to another; where the trace can't tell, it speculates that both are equal."""
+    """Whether a dim can be broadcast to another; if the trace does not know, it speculates that both are equal."""
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):

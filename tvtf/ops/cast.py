@@ -116,7 +116,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/cast
     """
     if isinstance(x, IndexedSlices):
-        raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is asked next.")
+        raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is tried next.")
     return (convert_to_tensor(x),), {"dtype": as_dtype(dtype)}
 
 

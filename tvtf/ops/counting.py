@@ -35,7 +35,7 @@ def confusion_matrix(
     Args:
       labels: numeric tensor of shape (n,); a last axis of size one too many is dropped, as of ``predictions``.
       predictions: numeric tensor of shape (n,).
-      num_classes: how many classes there are; one more than the largest value where not given, which only eager tensors tell.
+      num_classes: how many classes there are; default: one more than the largest value, which must be eager.
       weights: numeric tensor of shape (n,) of what each prediction counts.
       dtype: of the result.
 

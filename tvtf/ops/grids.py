@@ -315,7 +315,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 def _is_of_any_length(sizes: Any) -> bool:
     """Whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
     if not isinstance(sizes, SymbolicTensor) or sizes.dtype not in INTEGER:
-        return False  # static_dims refuses other dtypes
+        return False  # static_dims rejects other dtypes
     return sizes.known is None and not is_static_shape(sizes._type.shape)
 
 

@@ -173,7 +173,7 @@ def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.n
 class _Records:
     """The gradient functions of recorded calls, by number.
 
-    One that was used is dropped when the next call is recorded, so that its gradient may be asked for again until then.
+    One that was used is dropped when the next call is recorded, so that its gradient may be computed again until then.
     """
 
     MOST = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
@@ -302,7 +302,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
     """Runs a primitive's NumPy kernel and returns results that share no memory with the inputs.
 
     Raises:
-      InvalidArgumentError: the kernel refused its inputs; the error names the op.
+      InvalidArgumentError: the kernel rejected its inputs; the error names the op.
     """
 
     def computed() -> list[np.ndarray]:

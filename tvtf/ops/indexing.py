@@ -213,7 +213,7 @@ def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np
     if params.known is None or indices.known is None or batch_dims:
         return None
     if not all(isinstance(i, int) and 0 <= i < params.known.shape[axis] for i in indices.known.flat):
-        return None  # the guard refuses it when the program runs
+        return None  # the guard rejects it when the program runs
     return np.asarray(np.take(params.known, indices.known.astype(np.int64), axis), object)
 
 
@@ -328,7 +328,7 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
     """Applies a ``bad_indices_policy``: returns index vectors and a mask of the valid ones, or None where all must be.
 
-    The default refuses index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
+    The default rejects index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
         raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)

@@ -64,7 +64,7 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     def of_one(x: np.ndarray) -> np.ndarray:
         import scipy.linalg
 
-        if not np.isfinite(x).all():  # SciPy refuses such a matrix, TensorFlow does not
+        if not np.isfinite(x).all():  # SciPy raises for such a matrix, TensorFlow does not
             return np.full_like(x, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # logm warns in single precision

@@ -1,6 +1,6 @@
 """Python's operators for tensors and Variables, with a fast path for eager operands of one dtype.
 
-TensorFlow's ``+`` and ``/`` pass an operand of another dtype on, and the op refuses it; the other operators convert it
+TensorFlow's ``+`` and ``/`` pass an operand of another dtype on, and the op rejects it; the other operators convert it
 to the tensor's dtype, or raise that it can't be converted.
 """
 
@@ -105,7 +105,7 @@ def _invert(x: Any) -> Any:
 
 
 def _yielding(operate: Operator, reflected: str) -> Operator:
-    """Makes an operator return NotImplemented for an operand it refuses that has a method ``__r...__`` of its own."""
+    """Makes an operator return NotImplemented for an operand that it rejects and that has a method ``__r...__`` of its own."""
 
     def run(x: Any, y: Any) -> Any:
         try:

@@ -89,12 +89,13 @@ def segment_batch(name: str) -> Callable[..., Any]:
     """Returns the batch rule of a segment reduction: each item's segments follow those of the item before."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
+        """Adds ``item * num_segments`` to the ids of each item; negative ids, which are ignored, must stay negative."""
         data, ids = (stretch(size, x, b) for x, b in zip(inputs, batched))
-        first = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
-        first = bind.multiply(first, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
-        moved = bind.add(ids, bind.reshape(first, shape=(size, *(1,) * (ids.ndim - 1))))
-        places = bind.select(bind.less(ids, number(0, ids)), ids, moved)
-        result = getattr(bind, name)(data, places, num_segments=size * num_segments)
+        items = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
+        offsets = bind.multiply(items, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
+        moved_ids = bind.add(ids, bind.reshape(offsets, shape=(size, *(1,) * (ids.ndim - 1))))
+        all_ids = bind.select(bind.less(ids, number(0, ids)), ids, moved_ids)
+        result = getattr(bind, name)(data, all_ids, num_segments=size * num_segments)
         return bind.reshape(result, shape=(size, num_segments, *result._type.shape[1:]))
 
     return rule

@@ -56,7 +56,7 @@ def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, str
 def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
-    """Slices every example alike: the batch axis is kept whole, in front."""
+    """Slices every batch item in the same way: the leading batch axis is not sliced."""
     return bind.strided_slice(
         inputs[0],
         begin=(0, *begin),

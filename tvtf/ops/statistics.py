@@ -106,7 +106,7 @@ def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
 
 @export("nn.compute_average_loss")
 def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None) -> Tensor:
-    """The sum of losses, weighed where asked, over the size of the batch.
+    """Returns the sum of losses, with optional weights, divided by the batch size.
 
     Args:
       per_example_loss: floating tensor, one loss for each example first.

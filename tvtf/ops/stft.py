@@ -259,7 +259,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
 
 
 def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
-    """Refuses arguments of a discrete cosine transform as TensorFlow does."""
+    """Raises TensorFlow's errors for wrong arguments of a discrete cosine transform."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if kind not in (1, 2, 3, 4):

@@ -401,7 +401,7 @@ def eigh_tridiagonal(
     tol: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The eigenvalues of a symmetric tridiagonal matrix in rising order, and its eigenvectors where asked.
+    """Returns the eigenvalues of a symmetric tridiagonal matrix in ascending order, and optionally its eigenvectors.
 
     Args:
       alpha: float32 or float64 tensor of shape (n,), the main diagonal.

@@ -285,8 +285,11 @@ _learned: dict[Any, Variable] = {}
 """The counts of true classes seen by eager samplers, by their attributes."""
 
 
-def _seen(key: tuple[Any, ...], limit: int) -> Variable:
-    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own."""
+def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
+    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own.
+
+    It is created outside of the trace, since its values must survive the call.
+    """
     if thread.trace is None and key in _learned:
         return _learned[key]
     trace, thread.trace = thread.trace, None
@@ -321,7 +324,7 @@ def learned_unigram_candidate_sampler(
     kind = "LearnedUnigramCandidateSampler"
     if range_max > 2**31 - 1:
         raise ValueError(f"Value of range_max:{range_max} is too large to handle")
-    counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
+    counts = _count_variable((num_true, num_sampled, unique, range_max, seed), range_max)
     result = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
     flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
     counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))

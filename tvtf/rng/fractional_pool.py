@@ -58,10 +58,12 @@ def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns window sizes spread evenly, from a random start (pseudo-random pooling)."""
+    """Returns the sizes of pseudo-random pooling: borders are multiples of the mean size, moved by a random start."""
     ratio, least = size / count, size // count
     first, second = (int(w) for w in philox.words(state, 2))
+    # 52 random bits as the mantissa of a float64 in [1, 2), as in TensorFlow's UniformDistribution<double>.
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
+    # The largest start for which the first and the last window have at most ``least + 1`` elements.
     start *= min((least + 2) / ratio - 1, (size + 1 - least) / ratio - (count - 1))
     inner = [math.ceil(ratio * (i + start)) for i in range(1, count)]
     return np.diff([1, *inner, size + 1])

@@ -1,6 +1,6 @@
 """Lists what a saved model may call: primitives without effects on the machine, and public functions that only compute.
 
-Both are lists of what is allowed: a new primitive with effects or a new public function is refused until somebody has
+Both are lists of what is allowed: a new primitive with effects or a new public function is rejected until it has been
 decided that an untrusted file may call it. Nothing on the lists reaches files, processes or Python functions.
 """
 

@@ -59,7 +59,6 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
 
     The caller must hold the calls: their keys are valid as long as they are alive.
 
-
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.
     """

@@ -2,7 +2,7 @@
 
 The description follows the image that the system's loader maps, and the loader ignores it: JSON, its length in eight bytes,
 the digest of everything before, and a mark. The digest detects a damaged file before its code is loaded. It does not protect
-against an attacker: whoever can write the file can replace the code and the digest. Running a library requires TVM's
+against an attacker: a user who can write the file can replace the code and the digest. Running a library requires TVM's
 runtime (3 MB) but not its compiler.
 """
 

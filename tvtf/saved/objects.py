@@ -53,7 +53,10 @@ class ModelView(View):
         self._wrapped: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """Returns an object's children by name; another library's variable is replaced by the Variable it holds, which functions read."""
+        """Returns an object's children by name, functions included.
+
+        Another library's variable is replaced by the Variable in it, because that is the one that functions read.
+        """
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
         if isinstance(trackable, SignatureMap):
             functions = dict(trackable)

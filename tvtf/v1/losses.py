@@ -206,7 +206,10 @@ def cosine_distance(
 def mean_pairwise_squared_error(
     labels: Any, predictions: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES
 ) -> Tensor:
-    """The mean over pairs of an example's elements of ``((x_i - x_j) - (y_i - y_j)) ** 2``."""
+    """Returns the mean of ``((x_i - x_j) - (y_i - y_j)) ** 2`` over all pairs of an example's elements.
+
+    It is computed without the pairs, from the sums of ``d_i`` and of their squares, where ``d = x - y``.
+    """
     y, x = _pair(labels, predictions)
     weights = _tf("cast", convert_to_tensor(weights), "float32")
     delta = x - y

@@ -252,7 +252,10 @@ def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slid
 
 
 def _limit(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """Returns a test as (step, dilation, low, high) of `low <= place * step + tap * dilation < high`."""
+    """Returns a test as (step, dilation, low, high) of `low <= place * step + tap * dilation < high`.
+
+    None if it is not linear in both with known factors of the same sign, so that positions inside are no interval.
+    """
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
     axes = [place] if tap is None else [place, tap]

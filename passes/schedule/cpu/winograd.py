@@ -403,6 +403,8 @@ class _Writer:
         return emit.sequence([copy, emit.loop(self.right, tile)])
 
     def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
+        """Copies ``lanes`` channels of one position into the band of rows."""
+
         def item(lane: ir.Expr) -> Stmt:
             value = self._input(image, top + down, right, start, lane)
             return emit.store(self.band, value, [down, right, lane + start])
@@ -413,6 +415,7 @@ class _Writer:
         """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
+        # Channels are numbered over all steps of the axes outside of the window.
         step, first = divmod(start, int(channel.extent) * self.shape.groups)
         point = {axis.var: at for axis, at in zip(places_of(stage), self._in_image(number, down, right))}
         point.update({axis.var: index(0) for axis in [group_of(stage)] if axis is not None})
@@ -422,6 +425,7 @@ class _Writer:
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
         size, more = self.transforms.size, self.shape.window - 1
+        # A test is needed only along axes on which whole tiles are larger than the input.
         sizes = [(count * size + more) * self.dilation for count in (self.down, self.right)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value

@@ -206,7 +206,7 @@ def _of_rows(dense: Tensor, default: Tensor, count: int) -> Tensor:
 
 
 def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
-    """See `RaggedTensor.merge_dims`."""
+    """Merges the axes from ``outer`` to ``inner`` into one; see `RaggedTensor.merge_dims`."""
     if outer == inner:
         return ragged
     if outer > inner:

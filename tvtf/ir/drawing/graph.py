@@ -27,7 +27,7 @@ LOOPS = ("while", "while_loop")
 
 @dataclass
 class Node:
-    """A box: its title, smaller lines under it, what hovering tells, and the seconds that it took where that is known."""
+    """A box: its title, smaller lines under it, a tooltip, and its seconds if they were measured."""
 
     kind: Kind
     title: str
@@ -71,7 +71,7 @@ def graph_of(
 
 
 class Builder:
-    """Collects the boxes of ``main``; ``made`` tells which boxes a variable comes from."""
+    """Collects the boxes of ``main``; ``made`` has the boxes that a variable comes from."""
 
     def __init__(self, mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]]) -> None:
         self.mod = mod

@@ -144,7 +144,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Negates; unsigned integers as signed ones, for TVM tells LLVM that unsigned subtraction never wraps."""
+    """Negates; unsigned integers as signed ones, because TVM's unsigned subtraction has LLVM's flag that it never wraps."""
     if is_float(x):
         return -x
     signed = dtype_of(x).removeprefix("u")

@@ -312,7 +312,7 @@ class GFile:
         """Calls a method of the open file.
 
         Raises:
-          OpError: the system refuses, as TensorFlow's error type for the reason.
+          OpError: the system call fails; the type depends on the reason, as in TensorFlow.
         """
         file = self._opened(doing)
         with named_failures(self._name, doing):

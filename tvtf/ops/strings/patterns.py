@@ -1,6 +1,6 @@
 """RE2's regular expressions by Python's ``re``.
 
-Syntax is translated where it differs, and refused where ``re`` lacks it.
+Syntax is translated where it differs, and rejected where ``re`` lacks it.
 
 Source: https://github.com/google/re2/wiki/Syntax
 """
