@@ -200,7 +200,7 @@ LOOSER = {
     ),
     "calls": Looser(2e-3, 2e-3, "The same in float32."),
 }
-"""Where numbers are compared, by the name that the comparing test asks for."""
+"""Where numbers are compared, by the name that the comparing test passes."""
 
 DIGITS = 4
 """Of numbers in parity programs: float32 kernels differ in the last of seven, and decompositions lose some of them."""

@@ -103,6 +103,6 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         for name, value in TRUE.items():
             (drawn,) = right.plot([at_step[name] for at_step in way], label=name)
             right.axhline(value, color=drawn.get_color(), linestyle=":")
-        right.set(xlabel="step", title="learnt, and true (dotted)")
+        right.set(xlabel="step", title="learned, and true (dotted)")
         right.legend(fontsize=7)
     return {**process.learned(), "first loss": losses[0], "loss": losses[-1]}

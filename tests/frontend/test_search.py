@@ -9,7 +9,7 @@ from tvtf.passes.schedule.choices import Decisions, choice, deciding
 
 
 class Bench:
-    """Kernels whose rules ask what ``next_choice`` asks, and take as long as it says."""
+    """Simulated kernels: rules make the choices that ``next_choice`` makes, and its result is their time."""
 
     def __init__(self, next_choice, wrong=()):
         self.next_choice, self.wrong, self.seen, self.seconds = next_choice, wrong, set(), {}
@@ -62,7 +62,7 @@ def test_choices_that_only_another_choice_brings_are_searched():
 
 
 def test_one_that_is_worse_until_another_choice_follows_is_not_found():
-    """Told, not hidden: the search takes one step at a time."""
+    """A known limit: the search changes one choice at a time."""
 
     def next_choice():
         if choice("method", "direct", lambda: ["other"]) == "direct":

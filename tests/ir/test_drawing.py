@@ -23,7 +23,7 @@ LAYOUTS = [
 
 @pytest.fixture(autouse=True)
 def no_graphviz(monkeypatch, request):
-    """Drawings are the same on every machine, unless a test asks for dot's layout."""
+    """Drawings are the same on every machine, unless a test requests dot's layout."""
     if "layout" not in request.fixturenames:
         monkeypatch.setattr("tvtf.ir.drawing.graphviz.shutil.which", lambda _: None)
 

@@ -170,7 +170,7 @@ def test_a_file_in_the_way_is_reported_and_nothing_is_left(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-# -- refusals
+# -- errors
 
 
 @pytest.fixture
