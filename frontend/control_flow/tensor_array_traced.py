@@ -68,15 +68,15 @@ class TracedArray:
         """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic."""
         array = self
         if self.dynamic and room is not None:
-            array = self._with_more_room(room)
+            array = self._with_more_rows(room)
         if array.buffer is not None:
             return array
         if dims is not None:
             return array._with_buffer(dims)
         return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
-    def _with_more_room(self, more: Any) -> TracedArray:
-        """Returns the array with ``more`` additional elements, which are zeros if it has a buffer."""
+    def _with_more_rows(self, more: Any) -> TracedArray:
+        """Returns the array with ``more`` additional rows of zeros; without a buffer yet, only their number is recorded."""
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
@@ -138,7 +138,7 @@ class TracedArray:
         last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         array = self
         if last is not None and isinstance(room, int):
-            array = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
+            array = self._with_more_rows(last + 1 - room) if last >= room else copy.copy(self)
         elif self._is_in_bounds(index):
             array = copy.copy(self)
         else:

@@ -89,6 +89,7 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _contract_samples() -> list[Sample]:
+    """Returns equations with batch, free and summed labels, and sizes of 0."""
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),

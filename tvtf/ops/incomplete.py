@@ -187,6 +187,7 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
+    """Returns a case with arguments in the domain of the incomplete beta function."""
     limits = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))
     inputs = tuple(
         lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)

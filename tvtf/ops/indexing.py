@@ -174,6 +174,7 @@ def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: i
 
 
 def _gather_samples() -> list[Sample]:
+    """Returns cases of several axes and batch dims, also without indices."""
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),

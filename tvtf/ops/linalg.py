@@ -163,6 +163,7 @@ def _transposed_onnx(e: Any, name: str, rank: int) -> str:
 
 
 def _matmul_samples() -> list[Sample]:
+    """Returns products of transposed operands, broadcast batches, and sizes of 0."""
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),

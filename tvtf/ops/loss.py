@@ -77,6 +77,7 @@ def _distributions(seed: int, shape: Any) -> Any:
 
 
 def _dense_samples() -> list[Sample]:
+    """Returns cases with distributions as labels, also with infinite logits."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
     samples = [Sample((_distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
     symbolic = (("n", "classes"), ("n", "classes"))
@@ -283,6 +284,7 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 
 def _sparse_samples() -> list[Sample]:
+    """Returns cases with classes as labels, of both dtypes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     kinds = (np.int32, np.int64, np.int32, np.int64)
     samples = [

@@ -54,6 +54,7 @@ def _scan_batch(name: str) -> Any:
 
 
 def _scan_samples() -> list[Sample]:
+    """Returns exclusive and reversed scans, also over an axis of size 0."""
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = [
         Sample((draw(i, s),), {"axis": a, "exclusive": e, "reverse": r}, NUMERIC)

@@ -73,7 +73,10 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
 
 
 def _finish(path: Path, description: Description) -> None:
-    """Appends the description and flushes the file to disk."""
+    """Appends the description and a digest of the file.
+
+    The file is flushed to disk, so that the rename that follows can't publish one without contents after a crash.
+    """
     text = json.dumps(description.as_json()).encode()
     with path.open("r+b") as file:
         file.seek(0, os.SEEK_END)

@@ -315,7 +315,11 @@ def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
-    """Emits a loop that draws block by block until the group at ``base`` is full."""
+    """Emits a loop that draws block by block until the group at ``base`` is full.
+
+    Numbers beyond the truncation are skipped. Each group has its own ``stretch`` blocks of the stream, so that groups are
+    independent of one another.
+    """
     count, width, stretch = sizes
     words, number = (T.buffer_proxy(T.decl_buffer([n], d, scope="local")) for n, d in ((4, "uint32"), (1, dtype)))
     filled, tried = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
