@@ -252,7 +252,7 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
         call.assigns = True
         return _raising_backward(
             f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes that are in the "
-            "same tf.function, and in the same branch or loop body, can be asked for it"
+            "same tf.function, and in the same branch or loop body, can compute it"
         )
     grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
     tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]

@@ -280,7 +280,7 @@ def print_tensor(
 
 
 def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
-    """Returns an op that calls ``show`` when it runs."""
+    """Returns an op that calls ``show`` when it runs; its result is a constant, since an op must have one."""
 
     def run(*arrays: Any) -> Any:
         show(*arrays)

@@ -139,7 +139,10 @@ def tiles_of(
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """Writes the tiles of one block, by its number among the `blocks` of each axis; without ranges sums nothing."""
+    """Writes the tiles of one block, one axis after the other.
+
+    `numbers` selects the block among the `blocks` of each axis; without ranges the tiles are stored but not summed.
+    """
     sizes = sizes or {}
     if not tiled:
         return _tile(work, ranges, Tile(base, sizes))

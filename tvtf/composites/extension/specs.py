@@ -184,6 +184,7 @@ class ExtensionTypeBatchEncoder:
         """Returns the spec of ``batch_size`` values of ``spec``."""
 
         def wider(part: Any) -> Any:
+            """Adds the batch dim to shapes, and to fields that can be batched; other fields are the same in all values."""
             if isinstance(part, TensorShape):
                 return TensorShape([batch_size]).concatenate(part)
             return leading(part, batch_size) if is_batchable(part) else part
