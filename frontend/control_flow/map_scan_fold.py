@@ -230,7 +230,7 @@ def _of_none(elems: Any, signature: Any) -> Any:
 def _dtype_of(spec: Any) -> Any:
     """Returns the dtype of a spec, a tensor, or the name of a dtype.
 
-    NumPy's scalar classes have an attribute ``dtype`` too, which is no dtype.
+    NumPy's scalar classes have an attribute ``dtype`` too, which is not a dtype.
     """
     return as_dtype(spec if isinstance(spec, type) else getattr(spec, "dtype", spec))
 

@@ -173,7 +173,7 @@ def test_a_program_that_is_no_program_is_reported(folder):
     edited(folder, change)
     assert "the program of" in error_message(folder)
     (folder / "saved_model.json").write_text("[1")
-    assert "is damaged: it is no JSON" in error_message(folder)
+    assert "is damaged: it is not JSON" in error_message(folder)
 
 
 # -- saves

@@ -107,7 +107,7 @@ def decode(data: Any, leaf: Callable[[str, Any], Any] | None = None) -> Any:
         except (TypeError, ValueError, KeyError, AttributeError) as cause:
             raise SavedModuleError(f"{data!r:.80} is not a value: {cause}") from cause
     if leaf is None:
-        raise SavedModuleError(f"{kind!r} is no kind of value")
+        raise SavedModuleError(f"{kind!r} is not a kind of value")
     return leaf(kind, content)
 
 
@@ -133,7 +133,7 @@ def _decode_type(content: Any, leaf: Any) -> Any:
     name, serialization = content
     kind = registered.get(name) or all_names().get(name) or _anonymous(name)
     if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
-        raise ValueError(f"{name!r} is no type of tensors")
+        raise ValueError(f"{name!r} is not a type of tensors")
     return kind._deserialize(decode(serialization, leaf))
 
 
@@ -207,4 +207,4 @@ def _decode_parameter(name: str, kind: str, default: Any) -> inspect.Parameter:
 
 
 def _unknown(kind: str) -> Any:
-    raise ValueError(f"{kind!r} is no kind of parameter")
+    raise ValueError(f"{kind!r} is not a kind of parameter")

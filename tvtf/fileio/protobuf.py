@@ -47,7 +47,7 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
     try:
         return decode(data)
     except DecodeError as error:
-        raise DataLossError(None, None, f"{what} is no valid protocol buffer: {error}") from error
+        raise DataLossError(None, None, f"{what} is not a valid protocol buffer: {error}") from error
 
 
 def _add_field(message: Any, package: str, number: str, kind: str, name: str, oneof: str = "") -> None:

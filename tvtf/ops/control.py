@@ -23,7 +23,7 @@ from tvtf.ops.rules import bind, draw, scalar, stretch
 
 LOWERING = "passes/lower/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
 PROGRAMS = "its functions are parts of a program: tests/frontend/test_control.py"
-EXPORT = "a subgraph is no list of nodes; the exporter writes If and Loop by itself"
+EXPORT = "a subgraph is not a list of nodes; the exporter writes If and Loop by itself"
 
 
 def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:

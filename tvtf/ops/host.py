@@ -428,7 +428,7 @@ _CALL: dict[str, Any] = {
     "vjp": _vjp,
     "why_not": {
         "lower": "lowered to a call of Python by passes/lower/legalize.py",
-        "batch": "a Python function of one example is no function of a batch",
+        "batch": "a Python function of one example is not a function of a batch",
         "onnx": "a file holds no Python function",
         "samples": "it runs what it is given: tests/frontend/test_host.py",
     },

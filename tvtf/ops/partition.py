@@ -338,7 +338,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
       A tensor of shape (n * product of the block, (s + paddings) / block..., rest...).
 
     Raises:
-      ValueError: a padded dim is no multiple of its block's.
+      ValueError: a padded dim is not a multiple of its block's.
 
     >>> import tvtf as tf
     >>> tf.space_to_batch([[1, 2, 3, 4]], [2], [[0, 0]]).numpy()
@@ -374,7 +374,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
       A tensor of shape (n, s * block - crops..., rest...).
 
     Raises:
-      ValueError: the batch is no multiple of the block's size.
+      ValueError: the batch is not a multiple of the block's size.
 
     >>> import tvtf as tf
     >>> tf.batch_to_space([[1, 3], [2, 4]], [2], [[0, 0]]).numpy()

@@ -317,7 +317,7 @@ def mdct(
       norm: None or "ortho".
 
     Raises:
-      ValueError: for a length that is no multiple of 4.
+      ValueError: for a length that is not a multiple of 4.
 
     >>> import tvtf as tf
     >>> tf.signal.mdct(tf.ones([16]), 8).shape

@@ -72,7 +72,7 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
-    """Returns the borders of windows along each axis; random only if the size is no multiple of the count."""
+    """Returns the borders of windows along each axis; random only if the size is not a multiple of the count."""
     words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:

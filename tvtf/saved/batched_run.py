@@ -62,7 +62,7 @@ def _divisible(description: Description, arrays: Sequence[np.ndarray], rows: int
         return False
     count = counts.pop()
     if count % rows:
-        raise SavedModuleError(f"{description.name} takes {rows} rows at a time, and {count} is no multiple of that")
+        raise SavedModuleError(f"{description.name} takes {rows} rows at a time, and {count} is not a multiple of that")
     return True
 
 

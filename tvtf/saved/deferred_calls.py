@@ -137,7 +137,7 @@ def _path(function: Any) -> list[str]:
 def _function(kind: str, name: str) -> Callable[..., Any]:
     """Returns the function of a kind and name, if a saved model may call it."""
     if kind not in ("function", "primitive", "bind"):
-        raise SavedModuleError(f"it calls a {kind!r:.40}, which is no kind of function")
+        raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")
     try:
         target = allowed_ops.function(name) if kind == "function" else allowed_ops.primitive(name)
     except allowed_ops.NotAllowed as error:

@@ -162,7 +162,7 @@ def parse(text: bytes, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as cause:
-        raise SavedModuleError(f"{place} is damaged: it is no JSON ({cause}); save the module again") from cause
+        raise SavedModuleError(f"{place} is damaged: it is not JSON ({cause}); save the module again") from cause
 
 
 def checksum(program: Any) -> str:

@@ -297,7 +297,7 @@ def _check_map(graph: Graph, number: int, data: Any) -> None:
 
 def _check_op(graph: Graph, number: int, data: Any) -> None:
     if not isinstance(data, str) or not data.startswith(OP_PREFIX):
-        raise SchemaError(f"{data!r:.60} is no op of the dialect")
+        raise SchemaError(f"{data!r:.60} is not an op of the dialect")
     graph.ops.add(data.removeprefix(OP_PREFIX))
 
 
@@ -327,10 +327,10 @@ def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
         octets = base64.b64decode(data, validate=True)
         magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
         if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
-            raise SchemaError("is no array in main memory")
+            raise SchemaError("is not an array in main memory")
         *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
     except (TypeError, ValueError, binascii.Error, struct.error) as cause:
-        raise SchemaError(f"is no array: {cause}") from None
+        raise SchemaError(f"is not an array: {cause}") from None
     rest = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
     if min(shape, default=0) < 0 or size != rest or math.prod(shape) * -(-bits * lanes // 8) != size:
         raise SchemaError(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
@@ -356,7 +356,7 @@ _LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
 
 def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
     if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
-        raise SchemaError(f"{data['dtype']!r:.40} is no dtype")
+        raise SchemaError(f"{data['dtype']!r:.40} is not a dtype")
 
 
 def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:

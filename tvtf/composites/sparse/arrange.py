@@ -134,7 +134,7 @@ def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Ten
 
 
 _MSG_MULTIPLE = (
-    "Input to reshape is a SparseTensor whose dense values are no multiple of {}, as the requested shape requires"
+    "Input to reshape is a SparseTensor whose dense values are not a multiple of {}, as the requested shape requires"
 )
 
 
