@@ -350,7 +350,7 @@ def _claimed_in(code: CodeType) -> Iterator[str]:
 
 
 def _varies(before: Any, after: Any) -> bool:
-    """Whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
+    """Returns whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
     are_tensors = isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
     return are_tensors and varying_shape(before, after) is not None
 
@@ -486,7 +486,7 @@ class Steps(abc.ABC):
 
     @abc.abstractmethod
     def more(self) -> Any:
-        """Whether there is an element, as a bool tensor."""
+        """Returns whether there is an element, as a bool tensor."""
 
     @abc.abstractmethod
     def element(self) -> Any:
@@ -509,7 +509,7 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
-        """Whether the position is before the limit, in the direction of the step."""
+        """Returns whether the position is before the limit, in the direction of the step."""
         ascending = self.range.ascending()
         up, down = (
             (lambda: bind.less(self.position, self.range.limit)),

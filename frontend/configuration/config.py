@@ -368,7 +368,7 @@ def experimental_functions_run_eagerly() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Sequence[int] | None = None) -> bool:
-    """Whether there is a GPU of at least this compute capability.
+    """Returns whether there is a GPU of at least this compute capability.
 
     >>> import tvtf as tf
     >>> tf.test.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))

@@ -114,7 +114,7 @@ class _Loop:
         return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
-        """Whether any element goes on."""
+        """Returns whether any element goes on."""
         (result,) = call(self.condition, [*values, *self.invariants])
         if not self.elements.has(result):
             return result

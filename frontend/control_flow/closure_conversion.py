@@ -195,7 +195,7 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
 
 
 def knows_dim(trace: Trace | None, dim: Any) -> bool:
-    """Whether enclosing traces have tensors with all symbols of a dim."""
+    """Returns whether enclosing traces have tensors with all symbols of a dim."""
     return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -225,7 +225,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
-    """Whether tensors depend on a Variable."""
+    """Returns whether tensors depend on a Variable."""
     return trace.captures[id(variable)][1]._var in _needed(trace, tensors)[1]
 
 

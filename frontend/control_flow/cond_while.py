@@ -135,7 +135,7 @@ def traced_cond(
 
 
 def _ranks_differ(first: Inner, other: Inner) -> bool:
-    """Whether two branches return equally many tensors, some of different ranks."""
+    """Returns whether two branches return equally many tensors, some of different ranks."""
     pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
 

@@ -46,7 +46,7 @@ def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> An
 
 
 def calls_effect_results(function: Any) -> bool:
-    """Whether a function attribute has effects with results, in nested functions too."""
+    """Returns whether a function attribute has effects with results, in nested functions too."""
     if hasattr(function, "all_params"):
         return not function.pure and _calls_effect_results(function.function, function.reachable())
     return _calls_effect_results(function.mod[function.name], function.mod.functions)
@@ -157,7 +157,7 @@ class _ReplayEffects(WithoutEffects):
 
 
 def is_flow(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether a primitive is control flow with effects that have results."""
+    """Returns whether a primitive is control flow with effects that have results."""
     return prim.name in CONTROL and any(calls_effect_results(f) for f in attrs.values() if _is_function(f))
 
 
@@ -229,7 +229,7 @@ def _with_own(shape: Any, known: Any) -> Any:
 
 
 def is_watched(inputs: Sequence[Tensor]) -> bool:
-    """Whether a tape watches any of these tensors."""
+    """Returns whether a tape watches any of these tensors."""
     return any(tape.watches(x) for tape in state.tapes for x in inputs)
 
 

@@ -17,12 +17,12 @@ from tvtf.ops.rules import bind
 
 
 def is_untyped(value: Any) -> bool:
-    """Whether a value is, or contains, one without a type."""
+    """Returns whether a value is, or contains, one without a type."""
     return any(isinstance(leaf, CompositeTensor) and leaf._is_untyped for leaf in nest.flatten(value))
 
 
 def takes_type(value: Any, like: Any) -> bool:
-    """Whether :func:`typed_as` would change the type of something in ``value``."""
+    """Returns whether :func:`typed_as` would change the type of something in ``value``."""
     leaves, other_leaves = nest.flatten(value), nest.flatten(like)
     return len(leaves) == len(other_leaves) and any(map(_takes_type, leaves, other_leaves))
 

@@ -117,7 +117,7 @@ class Walk:
         return result
 
     def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
-        """Whether a row is read of an array that differs between iterations: only the row is kept."""
+        """Returns whether a row is read of an array that differs between iterations: only the row is kept."""
         return prim.name == "stack_read" and not any(inputs[0] is x for x in self.loop_invariant)
 
 
@@ -154,7 +154,7 @@ def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether a primitive has effects and results."""
+    """Returns whether a primitive has effects and results."""
     if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text", "effect_recompute"):
         return False
     return prim.name != "call_python" or bool(attrs["shapes"])
@@ -178,7 +178,7 @@ def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
 
 
 def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:
-    """Whether a dim is static or computable from the symbols."""
+    """Returns whether a dim is static or computable from the symbols."""
     return isinstance(dim, int) or all(v in symbols for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -209,7 +209,7 @@ def read_by(function: Any) -> set[int]:
 
 
 def has_effects(*functions: Any) -> bool:
-    """Whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
+    """Returns whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 

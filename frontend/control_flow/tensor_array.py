@@ -271,7 +271,7 @@ class Growth:
         self.before = len(state.trace.root.array_writes)
 
     def is_partial(self) -> bool:
-        """Whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
+        """Returns whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
         written = state.trace.root.array_writes[self.before :]
         if BEYOND not in written or all(w is BEYOND for w in written):
             return False
@@ -306,7 +306,7 @@ class Growth:
 
 
 def grows(before: Any, after: Any) -> bool:
-    """Whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
+    """Returns whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
     pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
     return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
 

@@ -150,7 +150,7 @@ class TracedArray:
         return array
 
     def _is_in_bounds(self, index: Any) -> bool:
-        """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
+        """Returns whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
 
         For any other index the number of rows is unknown before the loop, so its body extends the array.
         """
@@ -166,7 +166,7 @@ class TracedArray:
         return in_bounds
 
     def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
-        """Whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
+        """Returns whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
         if var in room_for:
             room_for.discard(COUNT)
             return True
@@ -255,7 +255,7 @@ def _loop() -> Any:
 
 
 def _reserves_nothing(loop: Any) -> bool:
-    """Whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
+    """Returns whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
     while loop is not None and loop.room_for != frozenset():
         loop = loop.parent
     return loop is not None

@@ -48,7 +48,7 @@ class Batched(Tensor):
 
 
 def is_mapped(tensors: Sequence[Tensor]) -> bool:
-    """Whether a tensor stands for many elements, which compiled code cannot take."""
+    """Returns whether a tensor stands for many elements, which compiled code cannot take."""
     return bool(state.batches) and any(x.is_batched for x in tensors)
 
 

@@ -296,7 +296,7 @@ class _Step:
         return {key: t for key, t in types.items() if self._is_known(t)}
 
     def _is_known(self, of: TensorType) -> bool:
-        """Whether all sizes of a type are known before the loop."""
+        """Returns whether all sizes of a type are known before the loop."""
         known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
         return all(isinstance(d, int) or d in known for d in of.shape)
 

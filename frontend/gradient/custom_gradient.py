@@ -79,7 +79,7 @@ class _Call:
         return [*input_cts, *of_variables]
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
-        """The vjp that tapes record for an eager call, as of an op on the results and the inputs."""
+        """Returns the vjp that tapes record for an eager call, as of an op on the results and the inputs."""
         return [*[None] * len(cts), *self.backward(cts)]
 
 

@@ -34,7 +34,7 @@ class UnconnectedGradients(Enum):
 
 
 def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
-    """Whether sources that no target depends on get zeros.
+    """Returns whether sources that no target depends on get zeros.
 
     Raises:
       ValueError: the argument is neither a member nor the value of one.

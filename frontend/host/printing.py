@@ -168,7 +168,7 @@ def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a scalar string tensor, which is printed without quotes."""
+    """Returns whether a value is a scalar string tensor, which is printed without quotes."""
     return isinstance(value, Tensor) and value.dtype is string and value.ndim == 0
 
 

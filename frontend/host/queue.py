@@ -194,7 +194,7 @@ class QueueBase:
             self._changed.notify_all()
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        """Whether it was closed."""
+        """Returns whether it was closed."""
         return convert_to_tensor(self._closed)
 
     # -- checking, converting and running

@@ -60,7 +60,7 @@ class Memory(NamedTuple):
 
 
 def _readable(size: int) -> str:
-    """A number of bytes in the unit that fits.
+    """Formats a number of bytes in a suitable unit.
 
     >>> _readable(512), _readable(66560), _readable(3 << 30)
     ('512 B', '65.0 KiB', '3.0 GiB')
@@ -74,7 +74,7 @@ def _readable(size: int) -> str:
 
 
 def memory(mod: tvm.IRModule) -> Memory:
-    """What the memory plan of a traced module comes to."""
+    """Returns the sizes in the memory plan of a traced module."""
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda p: p.name != "memory", phases(target)):

@@ -295,7 +295,7 @@ class Bench:
         )
 
     def agrees(self, candidate: Candidate) -> bool:
-        """Whether a candidate computes what the default does, on the function's operands and on random numbers."""
+        """Returns whether a candidate computes what the default does, on the function's operands and on random numbers."""
         pairs = zip(self.expected, self._results(candidate), strict=True)
         return all(agree(a, b) for expected, actual in pairs for a, b in zip(expected, actual, strict=True))
 
@@ -322,7 +322,7 @@ def _arrays(result: Any) -> list[np.ndarray]:
 
 
 def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
-    """Whether two results differ by rounding only, as sums in another order do; integers must be equal.
+    """Returns whether two results differ by rounding only, as sums in another order do; integers must be equal.
 
     >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
     True

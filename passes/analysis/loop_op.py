@@ -63,7 +63,7 @@ def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModul
 
 
 def has_symbol(func: ir.BaseFunc) -> bool:
-    """Whether a function has a symbol that is visible from outside."""
+    """Returns whether a function has a symbol that is visible from outside."""
     return bool(func.attrs) and "global_symbol" in func.attrs
 
 
@@ -82,7 +82,7 @@ def all_calls(mod: ir.IRModule) -> list[relax.Call]:
 
 
 def is_loop(call: relax.Call) -> bool:
-    """Whether a call is one of the two loop operators."""
+    """Returns whether a call is one of the two loop operators."""
     return isinstance(call.op, ir.Op) and call.op.name in LOOPS
 
 

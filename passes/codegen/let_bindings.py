@@ -62,7 +62,7 @@ def _has_names(body: Stmt) -> bool:
 
 
 def _runs_by_lane(body: Stmt) -> bool:
-    """Whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
+    """Returns whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -93,7 +93,7 @@ def _vector_loop(loop: tirx.For) -> Stmt:
 
 
 def _are_separate_statements(body: Stmt) -> bool:
-    """Whether a body is only stores, none of which reads what another wrote: then they can share variables."""
+    """Returns whether a body is only stores, none of which reads what another wrote: then they can share variables."""
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
@@ -157,7 +157,7 @@ class _Statements:
 
 
 def _is_made_of_tests(value: ir.Expr) -> bool:
-    """Whether a value is, or is cast from, a comparison (not only selected by one).
+    """Returns whether a value is, or is cast from, a comparison (not only selected by one).
 
     TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
     (ValueError: IntImm can only take scalar), in LLVM code generation, too.

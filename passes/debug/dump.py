@@ -48,7 +48,7 @@ _compilations = itertools.count()
 
 
 def dump_folder() -> Path | None:
-    """The folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
+    """Returns the folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
     return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
 
 
@@ -60,10 +60,10 @@ def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
 
 
 def module_text(mod: tvm.IRModule) -> str:
-    """The module as people read it; loop nests, which that leaves out, are read in TVMScript."""
+    """Formats a module as a listing; loop nests, which the listing lacks, as TVMScript."""
     return script(mod) if has_kernels(mod) else print_module(mod).text
 
 
 def has_kernels(mod: tvm.IRModule) -> bool:
-    """Whether some of its functions are loop nests: not before ``legalize``."""
+    """Returns whether some of its functions are loop nests: not before ``legalize``."""
     return any(isinstance(func, tvm.tirx.PrimFunc) for func in mod.functions.values())

@@ -99,12 +99,12 @@ class Mixed(Evaluation):
         return id(x) in self.narrow
 
     def stays_narrow(self, inputs: list[Any]) -> bool:
-        """Whether an operand is narrow and every float32 operand can be cast without loss of range."""
+        """Returns whether an operand is narrow and every float32 operand can be cast without loss of range."""
         wide = [x for x in inputs if x._type.dtype is float32]
         return any(map(self.is_narrow, inputs)) and all(self.fits(x) for x in wide)
 
     def fits(self, x: Tensor) -> bool:
-        """Whether an operand is a scalar constant within the compute dtype's range."""
+        """Returns whether an operand is a scalar constant within the compute dtype's range."""
         return is_constant(x) and x._type.shape == () and abs(float(constant_value(x))) <= float(self.compute.max)
 
     def marked(self, results: Any) -> Any:

@@ -79,7 +79,7 @@ class _Line:
                     yield chain
 
     def _is(self, binding: Any, test: Any) -> bool:
-        """Whether a kernel has one contraction, which passes a test, and elementwise stages otherwise."""
+        """Returns whether a kernel has one contraction, which passes a test, and elementwise stages otherwise."""
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
         sums = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
@@ -87,7 +87,7 @@ class _Line:
 
 
 def _is_depthwise(stage: Stage) -> bool:
-    """Whether each result sums over a window of its own channel only."""
+    """Returns whether each result sums over a window of its own channel only."""
     if not is_convolution(stage) or len(stage.spatial) != 4:
         return False
     channel = stage.spatial[3]

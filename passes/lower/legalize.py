@@ -175,7 +175,7 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 
 
 def is_empty(ty: ir.Type) -> bool:
-    """Whether all results are known to have no elements."""
+    """Returns whether all results are known to have no elements."""
     return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
 
 

@@ -342,7 +342,7 @@ class _SignalPoll:
 
 
 def _hands_through(body: relax.Function, k: int) -> bool:
-    """Whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
+    """Returns whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
@@ -375,7 +375,7 @@ def _is_kernel_call(value: Any) -> bool:
 
 
 def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
-    """Whether a kernel with one result reads an operand only at the element that it writes."""
+    """Returns whether a kernel with one result reads an operand only at the element that it writes."""
     if isinstance(call.ty_args[0], relax.TupleType):
         return False
     operands = list(call.args[1].fields)

@@ -62,7 +62,7 @@ class TypeSpec(abc.ABC):
         """Returns the constructor's arguments: a nest of shapes, dtypes, specs and plain values."""
 
     def _component_names(self) -> Sequence[str]:
-        """What people call the components, in the order of their flat list; none where they have numbers only."""
+        """Returns the components' names in the order of their flat list; empty if they have numbers only."""
         return ()
 
     @classmethod

@@ -159,7 +159,7 @@ def size_of(shape: Iterable[Dim]) -> Dim:
 
 
 def fresh_dim(name: str) -> Dim:
-    """A new symbolic dim."""
+    """Returns a new symbolic dim."""
     from tvm import tirx
 
     return tirx.Var(name, "int64")

@@ -129,7 +129,7 @@ def _spec(leaf: Any) -> Any:
 
 
 def _needs_values(specs: Any) -> bool:
-    """Whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
+    """Returns whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
     return not all(isinstance(s, TypeSpec) and not isinstance(s, NumberedSpec) for s in nest.flatten(specs))
 
 

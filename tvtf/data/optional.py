@@ -187,7 +187,7 @@ def get_next_as_optional(self: OwnedIterator) -> Optional:
 
 @export("data.experimental.get_next_as_optional")
 def next_as_optional(iterator: OwnedIterator) -> Optional:
-    """As ``iterator.get_next_as_optional()``.
+    """Works as ``iterator.get_next_as_optional()``.
 
     >>> import tvtf as tf
     >>> bool(tf.data.experimental.get_next_as_optional(iter(tf.data.Dataset.range(1))).has_value())

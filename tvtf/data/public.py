@@ -264,7 +264,7 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
 @export("data.experimental.cardinality")
 def cardinality(dataset: Dataset) -> Any:
-    """As ``dataset.cardinality()``.
+    """Works as ``dataset.cardinality()``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.cardinality(tf.data.Dataset.range(3)))

@@ -189,7 +189,7 @@ def _wider(before: DType | None, text: str) -> DType:
 
 
 def _fits(kind: DType, text: str) -> bool:
-    """Whether a field is a value of a dtype."""
+    """Returns whether a field is a value of a dtype."""
     if kind is string:
         return True
     try:

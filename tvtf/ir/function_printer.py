@@ -55,7 +55,7 @@ class FunctionPrinter:
         page.printed.add(name)
 
     def write(self, title: str) -> None:
-        """The signature, the bindings and the results."""
+        """Returns the signature, the bindings and the results."""
         outputs, bindings = outputs_of(self.func)
         params = [self._param(p) for p in self.func.params]
         place = len(self.page.lines)
@@ -70,7 +70,7 @@ class FunctionPrinter:
     # -- names
 
     def name_of(self, var: Any) -> str:
-        """The variable's name in this function: passes may leave two of one name."""
+        """Returns the variable's name in this function: passes may leave two of one name."""
         if var not in self.names:
             is_input = self.is_main and any(var.same_as(p) for p in self.func.params)
             name = self.page.entry.inputs.get(var.name, var.name) if is_input else var.name
@@ -82,12 +82,12 @@ class FunctionPrinter:
         return [*line_tokens, Token(" donated", "keyword")] if self.is_donated(param) else line_tokens
 
     def is_donated(self, param: Any) -> bool:
-        """Whether the function writes its result into a parameter's memory."""
+        """Returns whether the function writes its result into a parameter's memory."""
         by_attribute = any(param.same_as(p) for p in self._donated().values())
         return by_attribute or (self.is_main and param.name in self.page.entry.donated)
 
     def _donated(self) -> dict[int, Any]:
-        """The parameters that take an output's memory, by output."""
+        """Returns the parameters that take an output's memory, by output."""
         pairs = (self.func.attrs or {}).get("tvtf.donate", ()) if self.is_main else ()
         return {int(output): self.func.params[int(place)] for output, place in pairs}
 
@@ -114,7 +114,7 @@ class FunctionPrinter:
             self._nested(label, var, depth + 1)
 
     def _target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
-        """The name, its type if it differs from that of the first named operand, and the equals sign."""
+        """Returns the name, its type if it differs from that of the first named operand, and the equals sign."""
         if items is not None:
             names = [[Token("_")] if i is None else typed(self.name_of(i), short_type(i.ty)) for i in items]
             return [*commas(names), Token(" = ")]
@@ -137,7 +137,7 @@ class FunctionPrinter:
             self._line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
 
     def _nested(self, label: str, var: ir.GlobalVar, depth: int) -> None:
-        """A function that a binding uses: below its first use."""
+        """Prints a function that a binding uses, below its first use."""
         name = var.name_hint
         if name not in self.page.printed:
             FunctionPrinter(self.page, name, self.page.mod[var], depth).write(label or name)
@@ -147,7 +147,7 @@ class FunctionPrinter:
     # -- results
 
     def updates(self, outputs: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """The parameters of Variables with the outputs that are their new values."""
+        """Returns the parameters of Variables with the outputs that are their new values."""
         return [(param, outputs[output]) for output, param in self._donated().items()]
 
     def _print_updates(self, outputs: Sequence[Any]) -> None:
@@ -156,7 +156,7 @@ class FunctionPrinter:
             self._line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
 
     def returned(self, outputs: Sequence[Any]) -> list[Returned]:
-        """What the user gets; of a function that no user calls, and where a pass has changed the results, all outputs."""
+        """Returns the results that the user gets; all outputs if no user calls the function, or if a pass changed them."""
         given = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
         known = dict(zip(map(int, given), outputs))
         results = self.page.entry.results if self.is_main else None
@@ -176,7 +176,7 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """The user's lines of a call; of a fused kernel, those of its parts."""
+        """Returns the user's lines of a call; of a fused kernel, those of its parts."""
         if not isinstance(value, relax.Call):
             return ""
         line = user_line(value)

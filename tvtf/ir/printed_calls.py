@@ -34,14 +34,14 @@ class ValuePrinter:
         self.name_of = name_of
 
     def value(self, expr: Any) -> Printed:
-        """A value that is bound to a name, or returned."""
+        """Formats a value that is bound to a name, or returned."""
         if isinstance(expr, relax.Call):
             return self._call(expr)
         operands = [expr.tuple_value] if isinstance(expr, relax.TupleGetItem) else [expr]
         return Printed(self.operand(expr), operands, [])
 
     def operand(self, expr: Any) -> list[Token]:
-        """An operand: a name or a literal."""
+        """Formats an operand: a name or a literal."""
         if isinstance(expr, ir.GlobalVar):
             return [Token(expr.name_hint, "function")]
         if isinstance(expr, relax.Var):
@@ -90,7 +90,7 @@ class ValuePrinter:
 
 
 def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
-    """What a call calls, and on what: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
+    """Returns the callee and the operands of a call: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
     args = list(call.args)
     if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
         return call.op, args
@@ -114,7 +114,7 @@ def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
-    """Whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
+    """Returns whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is None or parameter.default is parameter.empty:
         return value is None or value is False or key in HIDDEN or (parameter is None and value == ())
@@ -122,7 +122,7 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
 
 
 def _attribute(value: Any) -> str:
-    """An attribute's value.
+    """Formats an attribute's value.
 
     >>> _attribute((1, None, "SAME", dtypes.float32))
     "(1, None, 'SAME', f32)"
@@ -136,7 +136,7 @@ def _attribute(value: Any) -> str:
 
 
 def _plain(expr: Any) -> str:
-    """Shapes, numbers, texts and types among the operands of lowered calls."""
+    """Formats shapes, numbers, texts and types among the operands of lowered calls."""
     if isinstance(expr, relax.ShapeExpr):
         return f"[{dims_text(expr)}]"
     if isinstance(expr, relax.ExternFunc):

@@ -26,7 +26,7 @@ def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
 
 
 def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
-    """The tokens of a signature, in as many lines as it needs."""
+    """Returns the tokens of a signature, in as many lines as it needs."""
     pieces = [*_each_with_comma(params), *_each_with_comma(results)]
     arrow = Token(") -> (")
     if results:
@@ -45,14 +45,14 @@ def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
 
 
 def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
-    """A kernel's name and parameters, with the memory that these point to; two may have one name."""
+    """Returns a kernel's name and parameters, with the memory that these point to; two may have one name."""
     used: set[str] = set()
     params = [typed(unique(p.name, used), short_buffer(p)) for p in kernel.params]
     yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
 
 
 def unique(name: str, used: set[str]) -> str:
-    """The name, with a number where it is taken; it is taken from then on.
+    """Returns the name, with a number if it is in use, and marks it as used.
 
     >>> taken = {"x"}
     >>> unique("x", taken), unique("x", taken), unique("y", taken)

@@ -25,7 +25,7 @@ _printed: dict[str, ir.Op] = {}
 
 
 def script(mod: ir.IRModule) -> str:
-    """The module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
+    """Returns the module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
 
     >>> import tvtf as tf
     >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
@@ -59,12 +59,12 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
 
 
 def _no_keyword(name: str) -> str:
-    """A name that Python can read: ``while`` is a word of its own."""
+    """Returns a name that Python can parse: ``while``, for example, is a keyword."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _printed_op(name: str) -> ir.Op:
-    """The op that stands for one of ours in a text."""
+    """Returns the op that stands for one of tvtf's in TVMScript."""
     with _registering:
         if name not in _printed:
             op_name = PRINTED + _no_keyword(name)
@@ -106,7 +106,7 @@ class _Dialect:
 
 
 def parse(text: str) -> ir.IRModule:
-    """The module that :func:`script` printed, as traced; names of users' lines are not in the text.
+    """Returns the module that :func:`script` printed, as traced; names of users' lines are not in the text.
 
     Texts are code: TVM's parser evaluates what stands in them. Parse none that you would not run.
 

@@ -9,7 +9,7 @@ from tvm import relax
 
 
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
-    """What a function returns, and its bindings, without the tuple of results where nothing else uses that."""
+    """Returns a function's results and its bindings, without the tuple of the results if nothing else uses it."""
     bindings = [b for block in func.body.blocks for b in block.bindings]
     result = func.body.body
     if isinstance(result, relax.Tuple):
@@ -26,7 +26,7 @@ def _uses(value: Any, var: Any) -> bool:
 
 
 def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
-    """The items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
+    """Returns the items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
     whole: set[Any] = {result} if isinstance(result, relax.Var) else set()
     items: dict[Any, list[Any]] = {}
     for before, binding in zip([None, *bindings], bindings):
@@ -42,5 +42,5 @@ def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
 
 
 def _follows(before: Any, source: Any, items: dict[Any, list[Any]]) -> bool:
-    """Whether the binding before made the tuple, or took another item of it."""
+    """Returns whether the binding before made the tuple, or took another item of it."""
     return bool(before.same_as(source)) or before in items.get(source, ())

@@ -46,7 +46,7 @@ MSG_BY_OBJECTS = (
 
 
 def _is_place(filepath: Any) -> bool:
-    """Whether a path is that of a folder or checkpoint: it has no file extension."""
+    """Returns whether a path is that of a folder or checkpoint: it has no file extension."""
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
@@ -88,7 +88,7 @@ def _save_model(module: Any) -> None:
 
 
 def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> bool:
-    """Whether a file may be written: if it exists and must not be overwritten, the user is asked."""
+    """Returns whether a file may be written: if it exists and must not be overwritten, the user is asked."""
     return (
         overwrite or not os.path.exists(written) or bool(module.io_utils.ask_to_proceed_with_overwrite(str(filepath)))
     )

@@ -306,7 +306,7 @@ class Kinds:
         return proxy
 
     def was_trainable(self, variable: Any) -> bool:
-        """Whether a variable is trainable when its layer is not frozen."""
+        """Returns whether a variable is trainable when its layer is not frozen."""
         return bool(variable.handle.trainable if type(variable) is self.variable_class else variable.trainable)
 
     def layer_for(self, value: Any, above: tuple[Any, ...], trainable: bool) -> Any:

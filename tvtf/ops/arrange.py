@@ -104,7 +104,7 @@ def _known_joined(parts: Sequence[Any], axis: int) -> np.ndarray | None:
 
 @export("concat")
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Tensors joined along an existing axis.
+    """Concatenates tensors along an existing axis.
 
     Args:
       values: tensors of one dtype and rank, equal in every dim but ``axis``.
@@ -212,7 +212,7 @@ def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
 
 @export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """`stack` along a new first axis, in traces alone as TensorFlow has it.
+    """Works as `stack` along a new first axis; only in traces, as in TensorFlow.
 
     Raises:
       RuntimeError: eagerly.
@@ -231,7 +231,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
 
 @export("stack")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape joined along a new axis.
+    """Stacks tensors of one shape along a new axis.
 
     Args:
       values: tensors of one dtype and shape; Python numbers take the tensors' dtype.
@@ -433,7 +433,7 @@ def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
 @export("unstack")
 @attributes(num=at_least(0))
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
-    """The slices along ``axis``, without that axis: the inverse of :func:`stack`.
+    """Splits a tensor into the slices along ``axis``: the inverse of :func:`stack`.
 
     >>> import tvtf as tf
     >>> [x.numpy().tolist() for x in tf.unstack([[1, 2], [3, 4]])]

@@ -114,7 +114,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     public=("reshape",),
 )
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
-    """The same elements in another shape; one dim may be -1.
+    """Changes the shape of a tensor; the elements keep their order, and one dim may be -1.
 
     >>> import tvtf as tf
     >>> tf.reshape([1, 2, 3, 4], [2, -1]).numpy()
@@ -167,7 +167,7 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _may_broadcast(own: Dim, wide: Dim) -> bool:
-    """Whether a dim can be broadcast to another; if the trace does not know, it speculates that both are equal."""
+    """Returns whether a dim can be broadcast to another; if the trace does not know, it speculates that both are equal."""
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):
@@ -284,7 +284,7 @@ def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DT
 @export("shape")
 @attributes(out_type=one_of(int32, int64))
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The shape as a vector of ``out_type``; unknown dims are computed when the program runs.
+    """Returns the shape as a vector of ``out_type``; unknown dims are computed when the program runs.
 
     >>> import tvtf as tf
     >>> tf.shape([[1, 2, 3]])
@@ -302,7 +302,7 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 @export("shape_n")
 @attributes(out_type=one_of(int32, int64))
 def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of several tensors, a vector each.
+    """Returns the shapes of several tensors, a vector each.
 
     >>> import tvtf as tf
     >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
@@ -316,7 +316,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 @export("size")
 @attributes(out_type=one_of(int32, int64))
 def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The number of elements, a scalar of ``out_type``.
+    """Returns the number of elements, a scalar of ``out_type``.
 
     >>> import tvtf as tf
     >>> tf.size([[1, 2, 3]]).numpy()
@@ -333,7 +333,7 @@ def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
 @export("rank")
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of axes, an int32 scalar.
+    """Returns the number of axes, an int32 scalar.
 
     >>> import tvtf as tf
     >>> tf.rank([[1, 2, 3]]).numpy()
@@ -417,7 +417,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
 
 @export("linalg.matrix_transpose")
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """The last two axes swapped.
+    """Swaps the last two axes.
 
     >>> import tvtf as tf
     >>> tf.linalg.matrix_transpose([[1, 2]]).numpy()
@@ -442,7 +442,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 @export("expand_dims")
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
-    """A new axis of size 1 at position ``axis`` of the result.
+    """Inserts an axis of size 1 at position ``axis`` of the result.
 
     Args:
       input: tensor of rank r.
@@ -559,7 +559,7 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
     public=("identity",),
 )
 def identity(input: Any, name: str | None = None) -> Any:
-    """The same value as a tensor of its own, which later updates of a Variable don't change.
+    """Copies a tensor, so that later updates of a Variable don't change it.
 
     >>> import tvtf as tf
     >>> tf.identity([1, 2]).numpy()
@@ -611,7 +611,7 @@ def apart(input: Any) -> Any:
     public=("stop_gradient",),
 )
 def stop_gradient(input: Any, name: str | None = None) -> Any:
-    """The same value, as a constant to every gradient.
+    """Returns the same value, as a constant to every gradient.
 
     >>> import tvtf as tf
     >>> x = tf.constant(3.0)
@@ -660,7 +660,7 @@ def with_shape(x: Tensor, shape: tuple[Dim, ...]) -> Any:
 
 @export("ensure_shape")
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """``x`` with its shape checked: now where it is known, else when the program runs.
+    """Returns ``x`` after a check of its shape, at run time if it is unknown while tracing.
 
     Args:
       x: tensor.

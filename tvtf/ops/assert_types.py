@@ -288,7 +288,7 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
 
 @export("debugging.assert_same_float_dtype")
 def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType | None = None) -> DType:
-    """The floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
+    """Returns the floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
 
     Raises:
       ValueError: they differ, or theirs is not floating.
@@ -314,7 +314,7 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType |
 
 @export("debugging.is_numeric_tensor")
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether ``tensor`` is a tensor of numbers.
+    """Returns whether ``tensor`` is a tensor of numbers.
 
     >>> import tvtf as tf
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(tf.constant("a"))

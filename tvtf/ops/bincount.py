@@ -30,7 +30,7 @@ def bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Tensor:
-    """How often each number occurs (or the sum of its weights), in the whole tensor or in each row.
+    """Returns how often each number occurs (or the sum of its weights), in the whole tensor or in each row.
 
     Args:
       arr: tensor, ragged tensor or SparseTensor of integers, not negative; others are cast to int32.

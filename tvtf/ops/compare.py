@@ -37,7 +37,7 @@ COMPARABLE = (*NUMERIC, bool_)
     public=("equal", "math.equal"),
 )
 def equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
+    """Returns whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
 
     Args:
       x: tensor of any dtype, shape (...).
@@ -64,7 +64,7 @@ def equal(x: Any, y: Any, name: str | None = None) -> Any:
     public=("not_equal", "math.not_equal"),
 )
 def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x != y``, elementwise, with broadcasting.
+    """Returns whether ``x != y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.not_equal([1, 2], 2).numpy()
@@ -84,7 +84,7 @@ def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
     public=("less", "math.less"),
 )
 def less(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x < y``, elementwise, with broadcasting.
+    """Returns whether ``x < y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.less([1, 2], 2).numpy()
@@ -104,7 +104,7 @@ def less(x: Any, y: Any, name: str | None = None) -> Any:
     public=("less_equal", "math.less_equal"),
 )
 def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x <= y``, elementwise, with broadcasting.
+    """Returns whether ``x <= y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.less_equal([1, 3], 1).numpy()
@@ -124,7 +124,7 @@ def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
     public=("greater", "math.greater"),
 )
 def greater(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x > y``, elementwise, with broadcasting.
+    """Returns whether ``x > y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.greater([1, 3], 1).numpy()
@@ -144,7 +144,7 @@ def greater(x: Any, y: Any, name: str | None = None) -> Any:
     public=("greater_equal", "math.greater_equal"),
 )
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x >= y``, elementwise, with broadcasting.
+    """Returns whether ``x >= y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.greater_equal([1, 3], 3).numpy()
@@ -159,7 +159,7 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _flags(*types: TensorType) -> TensorType:
-    """The type rule of logical ops: bool inputs that broadcast."""
+    """Returns the type rule of logical ops: bool inputs that broadcast."""
     for i, t in enumerate(types):
         if t.dtype is not bool_:
             _raise_not_bool(i, t.dtype)
@@ -190,7 +190,7 @@ def _flag_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     public=("logical_and", "math.logical_and"),
 )
 def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x and y`` of bool tensors, elementwise, with broadcasting.
+    """Computes ``x and y`` of bool tensors, elementwise, with broadcasting.
 
     Raises:
       InvalidArgumentError: (TypeError while tracing) for another dtype.
@@ -213,7 +213,7 @@ def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
     public=("logical_or", "math.logical_or"),
 )
 def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x or y`` of bool tensors, elementwise, with broadcasting.
+    """Computes ``x or y`` of bool tensors, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.logical_or([True, False], False).numpy()
@@ -233,7 +233,7 @@ def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
     public=("logical_not", "math.logical_not"),
 )
 def logical_not(x: Any, name: str | None = None) -> Any:
-    """``not x`` of a bool tensor, elementwise.
+    """Computes ``not x`` of a bool tensor, elementwise.
 
     >>> import tvtf as tf
     >>> tf.logical_not([True, False]).numpy()
@@ -246,7 +246,7 @@ def logical_not(x: Any, name: str | None = None) -> Any:
 
 @export("math.logical_xor")
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
-    """Whether exactly one of two bool tensors is true, elementwise, with broadcasting.
+    """Returns whether exactly one of two bool tensors is true, elementwise, with broadcasting.
 
     Args:
       x: bool tensor of shape (...).
@@ -354,7 +354,7 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 @export("where", "where_v2")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """``x`` where ``condition`` holds, else ``y``; with the condition alone, the indices where it holds.
+    """Selects ``x`` where ``condition`` is true, else ``y``; with the condition only, returns the indices where it is true.
 
     Args:
       condition: bool tensor; any numeric dtype where it stands alone.
@@ -398,7 +398,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     public=("math.is_nan",),
 )
 def is_nan(x: Any, name: str | None = None) -> Any:
-    """Whether elements are NaN.
+    """Returns whether elements are NaN.
 
     >>> import tvtf as tf
     >>> tf.math.is_nan([1., float("nan")]).numpy()
@@ -418,7 +418,7 @@ def is_nan(x: Any, name: str | None = None) -> Any:
     public=("math.is_inf",),
 )
 def is_inf(x: Any, name: str | None = None) -> Any:
-    """Whether elements are infinite, of either sign.
+    """Returns whether elements are infinite, of either sign.
 
     >>> import tvtf as tf
     >>> tf.math.is_inf([1., float("-inf")]).numpy()
@@ -438,7 +438,7 @@ def is_inf(x: Any, name: str | None = None) -> Any:
     public=("math.is_finite",),
 )
 def is_finite(x: Any, name: str | None = None) -> Any:
-    """Whether elements are finite numbers.
+    """Returns whether elements are finite numbers.
 
     >>> import tvtf as tf
     >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()

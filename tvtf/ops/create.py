@@ -44,7 +44,7 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
 
 @export("fill")
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
-    """A tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
+    """Returns a tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.fill([2], 9).numpy()
@@ -193,7 +193,7 @@ def _scalar_dim(e: Any, dim: Dim) -> str:
 
 @export("range")
 def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
-    """Numbers from ``start`` up to but without ``limit``, in steps of ``delta``; one argument is the limit.
+    """Returns numbers from ``start`` up to, but without, ``limit`` in steps of ``delta``; a single argument is the limit.
 
     Args:
       start: number, or scalar tensor.
@@ -230,13 +230,13 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
-    """Whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
+    """Returns whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
     numbers = [b for b in bounds if isinstance(b, (int, float))]
     return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
 
 
 def _ascends(start: Any, delta: Any) -> bool:
-    """Whether a range from 0 has a positive step: then only a negative limit is an error, and dims aren't negative."""
+    """Returns whether a range from 0 has a positive step: then only a negative limit is an error, and dims aren't negative."""
     first, step = static_value(start, "start"), static_value(delta, "delta")
     return isinstance(first, int) and first == 0 and isinstance(step, int) and step > 0
 
@@ -321,7 +321,7 @@ def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
 
 @export("linspace", "lin_space")
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
-    """``num`` evenly spaced values from ``start`` to ``stop``, both included, along a new axis.
+    """Returns ``num`` evenly spaced values from ``start`` to ``stop``, both included, along a new axis.
 
     Args:
       start: float scalar or tensor; integers become float64.
@@ -447,7 +447,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A new axis of ``depth`` elements.
+    """Encodes indices as one-hot vectors in a new axis of ``depth`` elements.
 
     ``on_value`` at the index, ``off_value`` elsewhere and for indices out of range.
 

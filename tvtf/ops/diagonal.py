@@ -96,7 +96,7 @@ def put_diagonal(x: Tensor, first: int, second: int) -> Any:
 
 @export("linalg.trace")
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
+    """Returns the sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) for a rank below 2.

@@ -221,5 +221,5 @@ def attention_grad(
     ct: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
     scale: float, fill: float, causal: int | None,
 ) -> Any:  # fmt: skip
-    """The cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
+    """Returns the cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
     return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}

@@ -36,7 +36,7 @@ class AxisSlice(NamedTuple):
 
 @defer_unknown_rank
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
+    """Computes ``x[key]`` for ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
     if is_mask(key):
         return bind_mask(x, key)
     try:
@@ -248,7 +248,7 @@ def _apply(x: Tensor, axes: list[AxisSlice], shape: tuple[Dim, ...]) -> Tensor:
 
 
 def _is_place(axis: AxisSlice) -> bool:
-    """Whether a slice takes a single, statically known element of an axis."""
+    """Returns whether a slice takes a single, statically known element of an axis."""
     return axis.dynamic is None and isinstance(axis.begin, int) and axis.size == 1
 
 
@@ -317,7 +317,7 @@ def strided_slice(
 
 @export("slice")
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
+    """Returns ``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
 
     Args:
       input_: tensor of rank r.

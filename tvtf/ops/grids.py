@@ -51,7 +51,7 @@ from tvtf.ops.rules import (
 def eye(
     num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
-    """The identity matrix, or a batch of them.
+    """Returns the identity matrix, or a batch of them.
 
     >>> import tvtf as tf
     >>> tf.eye(2).numpy()
@@ -180,7 +180,7 @@ def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
 
 @export("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
-    """The coordinates of a grid from its vectors: one tensor of the grid's shape for each.
+    """Returns the coordinates of a grid from its vectors: one tensor of the grid's shape for each.
 
     Args:
       args: vectors (or scalars).
@@ -218,7 +218,7 @@ def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
 
 @export("sequence_mask")
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: str | None = None) -> Tensor:
-    """For each length so many True (or ones), then False, in a new last axis of ``maxlen``.
+    """Returns masks in a new last axis of ``maxlen``: True (or one) for the first elements, as many as each length.
 
     Args:
       lengths: integer tensor of any shape; cast to the dtype of ``maxlen``.
@@ -253,7 +253,7 @@ def _largest(counts: Tensor) -> Tensor:
 
 @export("broadcast_static_shape")
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
+    """Returns the shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
 
     >>> import tvtf as tf
     >>> tf.broadcast_static_shape(tf.TensorShape([2, 1]), tf.TensorShape([3]))
@@ -286,7 +286,7 @@ def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: T
 
 @export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """The shape that two shape vectors broadcast to, as a vector.
+    """Returns the shape that two shape vectors broadcast to, as a vector.
 
     >>> import tvtf as tf
     >>> tf.broadcast_dynamic_shape([2, 1], [3]).numpy()
@@ -313,7 +313,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 def _is_of_any_length(sizes: Any) -> bool:
-    """Whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
+    """Returns whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
     if not isinstance(sizes, SymbolicTensor) or sizes.dtype not in INTEGER:
         return False  # static_dims rejects other dtypes
     return sizes.known is None and not is_static_shape(sizes._type.shape)
@@ -375,7 +375,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 @export("nn.depth_to_space")
 @attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """The inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
+    """Returns the inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
 
     >>> import tvtf as tf
     >>> tf.nn.depth_to_space([[[[1, 2, 3, 4]]]], 2).shape
@@ -428,7 +428,7 @@ def _channels_back(x: Tensor, data_format: str) -> Tensor:
 
 @export("math.invert_permutation")
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Where each number stands in a permutation of 0, ..., n - 1.
+    """Returns where each number stands in a permutation of 0, ..., n - 1.
 
     >>> import tvtf as tf
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()

@@ -357,7 +357,7 @@ def _plain(value: Any, dims: tuple[int, ...]) -> Any:
 
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
-    """Whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
+    """Returns whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
     return prim.host or any(d in ON_HOST for d in dtypes)
 
 
@@ -450,7 +450,7 @@ def call_python(
 
 
 def _recalled_vjp(ct: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """As ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
+    """Works as ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
     last = len(inputs) - len(y)
     return (*_vjp(ct, y, *inputs[:last], **attrs), *(None for _ in y))
 

@@ -47,7 +47,7 @@ def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None
 
 
 def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
-    """Whether all indices lie in [low, extent), as a bool scalar of the program."""
+    """Returns whether all indices lie in [low, extent), as a bool scalar of the program."""
     indices64 = bind.cast(indices, dtype=int64)
     fits = bind.logical_and(
         bind.less(indices64, scalar_of(extent)), bind.greater_equal(indices64, EagerTensor(np.array(low)))
@@ -417,7 +417,7 @@ def gather_places(params: Tensor, indices: Tensor) -> Any:
 def gather_nd(
     params: Any, indices: Any, batch_dims: int = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
-    """The slices of ``params`` that the index vectors in the last axis of ``indices`` name.
+    """Returns the slices of ``params`` that the index vectors in the last axis of ``indices`` name.
 
     Args:
       params: tensor of shape p.
@@ -465,7 +465,7 @@ def true_places(condition: Tensor, count: Any) -> Any:
 
 @export("boolean_mask")
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Tensor:
-    """The elements (or slices) of ``tensor`` where ``mask`` holds.
+    """Returns the elements (or slices) of ``tensor`` where ``mask`` holds.
 
     Args:
       tensor: tensor of rank r.

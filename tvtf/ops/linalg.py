@@ -206,7 +206,7 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The matrix product of the last two axes; leading axes are batches and broadcast.
+    """Returns the matrix product of the last two axes; leading axes are batches and broadcast.
 
     Args:
       a: numeric tensor, shape (..., m, k).
@@ -247,7 +247,7 @@ def matmul(
 
 
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
-    """Whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
+    """Returns whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
     if transpose is False is adjoint:
         return False
     attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)

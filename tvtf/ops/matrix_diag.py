@@ -140,7 +140,7 @@ def _shape_of(band: Band) -> tuple[int, ...]:
 def diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
-    """The k-th diagonal of matrices (above the main one where k > 0, below where k < 0), or a band of diagonals.
+    """Returns the k-th diagonal of matrices (above the main one where k > 0, below where k < 0), or a band of diagonals.
 
     Args:
       input: tensor of shape (..., rows, columns).

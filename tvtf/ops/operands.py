@@ -95,7 +95,7 @@ def integers(value: Any, what: str) -> Any:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether a value contains nothing that the program computes."""
+    """Returns whether a value contains nothing that the program computes."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_known, value))
     return not (isinstance(value, (SymbolicTensor, TensorShape)) or is_dim(value))

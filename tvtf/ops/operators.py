@@ -47,7 +47,7 @@ def _named(name: str) -> Operator:
 
 @defer_unknown_rank
 def equals(x: Any, y: Any) -> Any:
-    """``x == y``: elementwise; False for None and for shapes that don't broadcast.
+    """Computes ``x == y``: elementwise; False for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -56,7 +56,7 @@ def equals(x: Any, y: Any) -> Any:
 
 @defer_unknown_rank
 def differs(x: Any, y: Any) -> Any:
-    """``x != y``: elementwise; True for None and for shapes that don't broadcast.
+    """Computes ``x != y``: elementwise; True for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -64,7 +64,7 @@ def differs(x: Any, y: Any) -> Any:
 
 
 def _is_in_graph() -> bool:
-    """Whether the active trace, or one around it, is a graph of TensorFlow 1, whose tensors compare by identity."""
+    """Returns whether the active trace, or one around it, is a graph of TensorFlow 1, whose tensors compare by identity."""
     trace = state.trace
     while trace is not None and not trace.has_keys:
         trace = trace.parent or trace.caller
@@ -99,7 +99,7 @@ def _swapped(operate: Operator) -> Operator:
 
 
 def _invert(x: Any) -> Any:
-    """``~x``: logical for bools, bitwise for integers."""
+    """Computes ``~x``: logical for bools, bitwise for integers."""
     x = convert_to_tensor(x)
     return table["logical_not" if x.dtype.is_bool else "invert"](x)
 
@@ -131,7 +131,7 @@ The complete operator then computes the result or raises TensorFlow's error.
 
 
 def _holds(dtype: np.dtype, value: int) -> bool:
-    """Whether NumPy converts an int to this dtype.
+    """Returns whether NumPy converts an int to this dtype.
 
     It compares larger ints exactly, where TensorFlow wraps them around.
     """

@@ -221,7 +221,7 @@ def tile_by(x: Tensor, multiples: tuple[Dim, ...]) -> Any:
 
 @export("tile")
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """A tensor repeated as a whole, so many times along every axis.
+    """Repeats a tensor as a whole along every axis.
 
     Args:
       input: tensor of rank r.
@@ -241,7 +241,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
 @export("repeat")
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Each element along ``axis`` repeated; the flattened tensor where axis is None.
+    """Repeats each element along ``axis``, or of the flattened tensor if it is None.
 
     Args:
       input: tensor.
@@ -291,7 +291,7 @@ def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
 
 
 def _are_computed(repeats: Any) -> bool:
-    """Whether the program computes several numbers of repeats."""
+    """Returns whether the program computes several numbers of repeats."""
     if isinstance(repeats, (list, tuple)):
         return len(repeats) > 1 and any(map(is_computed, repeats))
     return is_computed(repeats) and repeats._type.shape not in ((), (1,))
@@ -312,7 +312,7 @@ def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
 
 @export("reverse")
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements in reverse order along the axes.
+    """Reverses the elements along the axes.
 
     >>> import tvtf as tf
     >>> tf.reverse([1, 2, 3], [0]).numpy()
@@ -346,7 +346,7 @@ def _require_integers(x: Tensor, name: str) -> None:
 
 @export("roll")
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements moved along the axes; what leaves at one end comes in at the other.
+    """Rotates the elements along the axes: those beyond one end are inserted at the other.
 
     Args:
       input: tensor.

@@ -42,7 +42,7 @@ from tvtf.ops.rules import (
 @export("dynamic_partition")
 @attributes(num_partitions=positive)
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
-    """The slices of a tensor sorted into ``num_partitions`` tensors.
+    """Distributes the slices of a tensor over ``num_partitions`` tensors.
 
     Args:
       data: tensor of shape (p..., d...).
@@ -130,7 +130,7 @@ def stitched(*inputs: Tensor, size: Any) -> Any:
 
 @export("dynamic_stitch")
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
-    """The slices of several tensors put together at given places; of slices for one place the last counts.
+    """Merges the slices of several tensors at given indices; the last slice for an index wins.
 
     Args:
       indices: list of int32 tensors.
@@ -174,7 +174,7 @@ def _require_places(places: np.ndarray, count: int) -> None:
 
 @export("unravel_index")
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """The coordinates in an array of shape ``dims`` of places in its flat form.
+    """Converts indices into a flat array to coordinates in an array of shape ``dims``.
 
     Args:
       indices: int32 or int64 tensor of shape () or (n,).
@@ -210,7 +210,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
-    """Each sequence of a batch with its first elements, as many as its length, in reverse order.
+    """Reverses the first elements of each sequence of a batch, as many as its length.
 
     Args:
       input: tensor of any dtype.
@@ -269,7 +269,7 @@ def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The paddings that make each dim a multiple of its block's, and the crops that undo them.
+    """Returns the paddings that make each dim a multiple of its block's, and the crops that undo them.
 
     Args:
       input_shape, block_shape: n ints.
@@ -327,7 +327,7 @@ def _quotient(dim: Dim, divisor: int, x: Tensor) -> Dim:
 
 @export("space_to_batch", "space_to_batch_nd", "nn.space_to_batch")
 def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """Space cut into blocks, and the places within a block made batches.
+    """Divides space into blocks, and moves the positions within a block to the batch axis.
 
     Args:
       input: tensor of shape (n, s1..., rest...).

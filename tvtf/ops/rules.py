@@ -264,7 +264,7 @@ def _cast_float(size: Any) -> Any:
 
 
 def is_computed(value: Any) -> bool:
-    """Whether a value is a symbolic tensor whose value the trace doesn't know."""
+    """Returns whether a value is a symbolic tensor whose value the trace doesn't know."""
     return isinstance(value, SymbolicTensor) and value.known is None
 
 
@@ -545,7 +545,7 @@ def filled_like(x: Tensor, value: float) -> Tensor:
 
 
 def number(value: Any, like: Tensor) -> Tensor:
-    """A scalar constant of the dtype of ``like``."""
+    """Returns a scalar constant of the dtype of ``like``."""
     return EagerTensor(np.asarray(value, like._type.dtype.np))
 
 

@@ -94,7 +94,7 @@ def _cumsum_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, e
 )
 @attributes(exclusive=bool, reverse=bool)
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Running sum along ``axis``.
+    """Computes the running sum along ``axis``.
 
     Args:
       x: numeric tensor.
@@ -158,7 +158,7 @@ def moved_by_one(x: Tensor, axis: int, step: int) -> Tensor:
 )
 @attributes(exclusive=bool, reverse=bool)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Running product along ``axis``; its gradient is right where elements are zero, too.
+    """Computes the running product along ``axis``; its gradient is right where elements are zero, too.
 
     Args:
       x: numeric tensor.
@@ -286,7 +286,7 @@ def running_logsumexp(x: Tensor, axis: int, reverse: bool) -> Any:
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:
-    """``log(cumsum(exp(x)))`` along ``axis``, without overflow.
+    """Computes ``log(cumsum(exp(x)))`` along ``axis``, without overflow.
 
     Args:
       x: floating tensor.

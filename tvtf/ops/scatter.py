@@ -169,7 +169,7 @@ def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
     public=("math.unsorted_segment_sum",),
 )
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The sum of the slices of ``data`` that have the same id; negative ids are left out.
+    """Returns the sum of the slices of ``data`` that have the same id; negative ids are left out.
 
     Args:
       data: numeric tensor whose shape begins with that of ``segment_ids``.
@@ -235,7 +235,7 @@ def _extreme_samples() -> list[Sample]:
     public=("math.unsorted_segment_max",),
 )
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The largest of the slices of ``data`` that have the same id; the lowest number where there are none.
+    """Returns the largest of the slices of ``data`` that have the same id; the lowest number where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_max([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -262,7 +262,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     public=("math.unsorted_segment_min",),
 )
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The smallest of the slices of ``data`` that have the same id; the highest number where there are none.
+    """Returns the smallest of the slices of ``data`` that have the same id; the highest number where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_min([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -305,7 +305,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     public=("math.unsorted_segment_prod",),
 )
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The product of the slices of ``data`` that have the same id; one where there are none.
+    """Returns the product of the slices of ``data`` that have the same id; one where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_prod([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -417,7 +417,7 @@ def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     public=("tensor_scatter_nd_update",),
 )
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """A copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
+    """Returns a copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
 
     Args:
       tensor: tensor of shape t.
@@ -465,7 +465,7 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None =
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_add([1, 2, 3], [[0], [0]], [8, 9]).numpy()
@@ -483,7 +483,7 @@ def tensor_scatter_nd_add(
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """A copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_sub([9, 2, 3], [[0]], [8]).numpy()
@@ -518,7 +518,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_max([1, 2, 3], [[0], [1]], [8, 0]).numpy()
@@ -544,7 +544,7 @@ def tensor_scatter_nd_max(
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_min([1, 2, 3], [[0], [1]], [8, 0]).numpy()

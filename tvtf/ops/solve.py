@@ -63,7 +63,7 @@ def _inverse_type(x: TensorType) -> TensorType:
 )
 @attributes(adjoint=bool)
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """The inverse of each matrix.
+    """Returns the inverse of each matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -106,7 +106,7 @@ def _inverse_adjoint(x: Tensor) -> Tensor:
     public=("linalg.det",),
 )
 def matrix_determinant(input: Any, name: str | None = None) -> Any:
-    """The determinant of each matrix.
+    """Returns the determinant of each matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -158,7 +158,7 @@ class LogMatrixDeterminant(NamedTuple):
 
 @export("linalg.slogdet")
 def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
-    """The sign of each determinant and the logarithm of its magnitude, where the determinant itself may overflow.
+    """Returns the sign of each determinant and the logarithm of its magnitude, where the determinant itself may overflow.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -178,7 +178,7 @@ def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
 
 @export("linalg.logdet")
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of each Hermitian positive definite matrix, shape (..., n, n) to (...).
+    """Returns the logarithm of the determinant of each Hermitian positive definite matrix, shape (..., n, n) to (...).
 
     >>> import tvtf as tf
     >>> tf.linalg.logdet([[4., 0.], [0., 9.]]).numpy()
@@ -234,7 +234,7 @@ def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
 )
 @attributes(adjoint=bool)
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """The solution x of ``matrix @ x = rhs``.
+    """Returns the solution x of ``matrix @ x = rhs``.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -311,7 +311,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
-    """The solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
+    """Returns the solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -378,7 +378,7 @@ def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
     public=("linalg.cholesky",),
 )
 def cholesky(input: Any, name: str | None = None) -> Any:
-    """The lower triangular factor L of each Hermitian positive definite matrix ``L @ adjoint(L)``.
+    """Returns the lower triangular factor L of each Hermitian positive definite matrix ``L @ adjoint(L)``.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
@@ -401,7 +401,7 @@ def cholesky(input: Any, name: str | None = None) -> Any:
 
 @export("linalg.cholesky_solve")
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """The solution x of ``A @ x = rhs`` from the Cholesky factor of A.
+    """Returns the solution x of ``A @ x = rhs`` from the Cholesky factor of A.
 
     Args:
       chol: what `tf.linalg.cholesky` gave, shape (..., n, n).

@@ -145,7 +145,7 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
 
 @export("sort")
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
-    """The elements along ``axis`` in order; NaN counts as the largest.
+    """Sorts the elements along ``axis``; NaN counts as the largest.
 
     Args:
       values: real tensor of rank 1 or more.
@@ -169,7 +169,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
-    """The int32 places that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
+    """Returns the int32 indices that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
 
     Args:
       values: real tensor of rank 1 or more.
@@ -266,7 +266,7 @@ def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
 @export("math.top_k", "nn.top_k")
 @attributes(sorted=bool, index_type=one_of(int16, int32, int64))
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, name: str | None = None) -> TopKV2:
-    """The ``k`` largest elements of the last axis, largest first, and their places.
+    """Returns the ``k`` largest elements of the last axis, largest first, and their indices.
 
     Args:
       input: real tensor of shape (..., n), n >= k.
@@ -296,7 +296,7 @@ def _count(k: Any) -> Dim:
 
 @export("math.in_top_k", "nn.in_top_k")
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether the target of each row is among its ``k`` largest predictions; ties at the edge are all in.
+    """Returns whether the target of each row is among its ``k`` largest predictions; ties at the edge are all in.
 
     Args:
       targets: int32 or int64 vector of class numbers.
@@ -396,7 +396,7 @@ def search_rows(sequence: Tensor, values: Tensor, side: str, out_type: DType) ->
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Where each value would go into the sorted last axis so that it stays sorted.
+    """Returns where each value would go into the sorted last axis so that it stays sorted.
 
     Args:
       sorted_sequence: real tensor of shape (..., n), each row ascending.
@@ -519,7 +519,7 @@ def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
 @export("unique")
 @attributes(out_idx=one_of(int32, int64))
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
-    """The distinct elements of a vector in order of first occurrence, and for each element the place of its like.
+    """Returns the distinct elements of a vector in order of first occurrence, and for each element the place of its like.
 
     >>> import tvtf as tf
     >>> y, idx = tf.unique([7, 1, 7])
@@ -535,7 +535,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 @export("unique_with_counts")
 @attributes(out_idx=one_of(int32, int64))
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
-    """As :func:`unique`, and how often each distinct element occurs.
+    """Works as :func:`unique`, and how often each distinct element occurs.
 
     >>> import tvtf as tf
     >>> tf.unique_with_counts([7, 1, 7]).count.numpy()

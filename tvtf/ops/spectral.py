@@ -125,7 +125,7 @@ class Qr(NamedTuple):
 @export("linalg.qr")
 @attributes(full_matrices=bool)
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
-    """The QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
+    """Returns the QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
@@ -273,7 +273,7 @@ def singular_values(x: Tensor) -> Any:
 @export("linalg.svd")
 @attributes(full_matrices=bool)
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """The singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
+    """Returns the singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
 
     Args:
       tensor: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
@@ -360,7 +360,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @export("linalg.eigvalsh")
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """The eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
+    """Returns the eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
 
     >>> import tvtf as tf
     >>> tf.linalg.eigvalsh([[2., 0.], [0., 1.]]).numpy()
@@ -432,7 +432,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @export("linalg.eigvals", "eigvals")
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
-    """The eigenvalues of square matrices, shape (..., n, n) to a complex tensor of shape (..., n); see `tf.linalg.eig`.
+    """Returns the eigenvalues of square matrices, shape (..., n, n) to a complex tensor of shape (..., n); see `tf.linalg.eig`.
 
     >>> import tvtf as tf
     >>> tf.linalg.eigvals([[0., 1.], [-1., 0.]]).numpy()

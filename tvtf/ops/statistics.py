@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What the moments over axes are computed from.
+    """Returns the statistics from which the moments over axes are computed.
 
     The count, the sum and the sum of squares, of ``x - shift`` where given.
 
@@ -50,7 +50,7 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The mean and variance from what `tf.nn.sufficient_statistics` gave.
+    """Returns mean and variance from the result of `tf.nn.sufficient_statistics`.
 
     >>> import tvtf as tf
     >>> [t.numpy().item() for t in tf.nn.normalize_moments(2., 4., 10., None)]
@@ -77,7 +77,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:
-    """Batch normalization of images; ``gamma`` counts where ``scale_after_normalization`` holds.
+    """Normalizes images over the batch; ``gamma`` counts where ``scale_after_normalization`` holds.
 
     >>> import tvtf as tf
     >>> tf.nn.batch_norm_with_global_normalization([[[[3.]]]], [1.], [4.], [0.], [2.], 0., True).numpy()
@@ -92,7 +92,7 @@ def batch_norm_with_global_normalization(
 
 @export("nn.crelu")
 def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """The positive parts of a tensor and of its negative, side by side along an axis.
+    """Returns the positive parts of a tensor and of its negative, side by side along an axis.
 
     >>> import tvtf as tf
     >>> tf.nn.crelu([1., -2.]).numpy()
@@ -141,7 +141,7 @@ def _batch_size(size: Any) -> Tensor:
 
 @export("nn.scale_regularization_loss")
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
-    """The sum of a regularization loss over the number of replicas, which is one.
+    """Returns the sum of a regularization loss divided by the number of replicas, which is one.
 
     >>> import tvtf as tf
     >>> tf.nn.scale_regularization_loss([1., 2.]).numpy()

@@ -241,7 +241,7 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
-    """The solution of tridiagonal systems of equations.
+    """Returns the solution of tridiagonal systems of equations.
 
     Args:
       diagonals: with the format "compact" a tensor of shape (..., 3, n) of the upper, main and lower diagonal, of which the last
@@ -287,7 +287,7 @@ def _conjugate_transpose(x: Tensor, transpose: bool, conjugated: bool) -> Tensor
 
 @export("linalg.tridiagonal_matmul")
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
-    """The product of tridiagonal matrices with matrices of shape (..., n, k); see `tf.linalg.tridiagonal_solve`.
+    """Returns the product of tridiagonal matrices with matrices of shape (..., n, k); see `tf.linalg.tridiagonal_solve`.
 
     >>> import tvtf as tf
     >>> tf.linalg.tridiagonal_matmul([[1., 0.], [2., 2.], [0., 0.]], [[1.5], [1.]]).numpy()
@@ -310,7 +310,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """The solution of triangular systems with few diagonals.
+    """Returns the solution of triangular systems with few diagonals.
 
     Args:
       bands: float32, float64, complex64 or complex128 tensor of shape (..., k, n): diagonals as rows, the main one first where

@@ -21,7 +21,7 @@ FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
-    """Whether channels come before the ``rank`` spatial axes.
+    """Returns whether channels come before the ``rank`` spatial axes.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) the op has no such format.

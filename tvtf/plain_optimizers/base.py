@@ -318,7 +318,7 @@ class Optimizer(AutoTrackable):
         self._undecayed = NoDependency((frozenset(_key(v) for v in var_list or ()), pattern))
 
     def _decays(self, variable: Variable) -> bool:
-        """Whether weight decay applies to a variable."""
+        """Returns whether weight decay applies to a variable."""
         excluded, pattern = self._undecayed
         return _key(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
 

@@ -76,7 +76,7 @@ def _registered(key: int, call: Call) -> Call:
 
 
 def _are_same(one: Call, other: Call) -> bool:
-    """Whether two calls have the same function and arguments."""
+    """Returns whether two calls have the same function and arguments."""
     return one is other or (
         one.function == other.function
         and one.places == other.places

@@ -98,7 +98,7 @@ def _digest(file: Any, size: int) -> bytes:
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Whether a file ends with the mark that `write` appends."""
+    """Returns whether a file ends with the mark that `write` appends."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(MARK), os.SEEK_END)

@@ -88,7 +88,7 @@ def functions_of(trackable: Any) -> dict[str, Any]:
 
 
 def _holds_function(trackable: Any, name: str) -> bool:
-    """Whether an attribute is a function, without running properties."""
+    """Returns whether an attribute is a function, without running properties."""
     value = vars(trackable).get(name, getattr(type(trackable), name, None))
     return isinstance(value, (Function, ConcreteFunction))
 

@@ -104,7 +104,7 @@ class ModelPrinter:
         return signatures
 
     def _is_stateful(self, number: int) -> bool:
-        """Whether a function reads Variables or has side effects."""
+        """Returns whether a function reads Variables or has side effects."""
         return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
 
     def _ops_of(self, number: int) -> set[str]:

@@ -289,7 +289,7 @@ def recording() -> Any:
 
 @export("summary.should_record_summaries")
 def should_record_summaries() -> Any:
-    """Whether summaries are recorded: False without a default writer; a tensor if the condition is one.
+    """Returns whether summaries are recorded: False without a default writer; a tensor if the condition is one.
 
     >>> import tvtf as tf
     >>> tf.summary.should_record_summaries()

@@ -231,7 +231,7 @@ class GraphTrace(Trace):
         return result
 
     def _has_effects(self, bound: Any) -> bool:
-        """Whether a call has side effects; a deferred call has those of its function."""
+        """Returns whether a call has side effects; a deferred call has those of its function."""
         deferred = (self.root.waiting or {}).get(bound.attrs.get("key", -1))
         return not bound.primitive.pure if deferred is None else deferred.has_effects
 
@@ -662,7 +662,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
 
 def _computes(record: Any, cut: Any) -> bool:
-    """Whether a record computes one of the tensors."""
+    """Returns whether a record computes one of the tensors."""
     return any(id(t) in cut for t in nest.flatten(record[2]))
 
 

@@ -32,7 +32,7 @@ vlog = log
 
 
 def get_verbosity() -> int:
-    """The lowest level whose messages are logged."""
+    """Returns the lowest level whose messages are logged."""
     return _logger.getEffectiveLevel()
 
 

@@ -184,7 +184,7 @@ def hinge_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """``max(0, 1 - y * x)`` for labels of 0 and 1."""
+    """Computes ``max(0, 1 - y * x)`` for labels of 0 and 1."""
     y, x = _pair(labels, logits)
     return compute_weighted_loss(_tf("nn.relu", 1 - (2 * y - 1) * x), weights, scope, loss_collection, reduction)
 

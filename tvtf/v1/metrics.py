@@ -72,7 +72,7 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The (weighted) mean of the values of all batches."""
+    """Returns the (weighted) mean of the values of all batches."""
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
@@ -93,7 +93,7 @@ def accuracy(
     labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The share of predictions that equal their labels."""
+    """Returns the share of predictions that equal their labels."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         same = _tf("equal", x, _tf("cast", y, x.dtype))
@@ -127,7 +127,7 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of absolute errors divided by ``normalizer``."""
+    """Returns the mean of absolute errors divided by ``normalizer``."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(x) - _floats(y)), _floats(normalizer))
@@ -139,7 +139,7 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The share of values below a threshold."""
+    """Returns the share of values below a threshold."""
     with current_graph().trace.unnamed():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
@@ -207,7 +207,7 @@ def mean_tensor(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The mean of each element over batches."""
+    """Returns the mean of each element over batches."""
     with current_graph().trace.unnamed():
         each = _floats(values)
         spread = (
@@ -228,7 +228,7 @@ def mean_iou(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
+    """Returns the mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
 
     def value(matrix: Any) -> Any:
         intersection = _tf("linalg.diag_part", matrix)
@@ -248,7 +248,7 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean over classes of their accuracy."""
+    """Returns the mean over classes of their accuracy."""
     with current_graph().trace.unnamed():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
@@ -262,7 +262,7 @@ def auc(
     updates_collections: Any = None, curve: str = "ROC", name: str | None = None, summation_method: str = "trapezoidal",
     thresholds: Any = None,
 ) -> Any:  # fmt: skip
-    """The area under the ROC curve, approximated at thresholds.
+    """Returns the area under the ROC curve, approximated at thresholds.
 
     Raises:
       NotImplementedError: another curve or method.

@@ -110,7 +110,7 @@ class name_scope:  # noqa: N801 - TensorFlow's name
 
 @v1("op_scope")
 def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
-    """As ``name_scope``."""
+    """Works as ``name_scope``."""
     return name_scope(name, default_name, values)
 
 
@@ -256,12 +256,12 @@ def raise_unsupported() -> None:
 
 
 def enable_tensor_equality() -> None:
-    """``==`` of tensors and Variables compares elements, as it does from the start."""
+    """Computes ``==`` of tensors and Variables compares elements, as it does from the start."""
     equality.by_identity = False
 
 
 def disable_tensor_equality() -> None:
-    """``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
+    """Computes ``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
     equality.by_identity = True
 
 

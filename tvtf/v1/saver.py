@@ -193,7 +193,7 @@ def export_meta_graph(filename: str | None = None, graph: Any = None, **_: Any) 
 
 @v1("train.checkpoint_exists")
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether there is a checkpoint with this path."""
+    """Returns whether there is a checkpoint with this path."""
     return os.path.exists(bundle.index_name(os.fspath(checkpoint_prefix)))
 
 

@@ -197,7 +197,7 @@ def _read(call: Any) -> list[relax.Var]:
 
 
 def _is_python(call: Any) -> bool:
-    """Whether a call runs a Python function that determines the rank of its result."""
+    """Returns whether a call runs a Python function that determines the rank of its result."""
     if not is_dialect(call):
         return False
     return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)

@@ -36,7 +36,7 @@ def reduced_item(stage: Stage) -> ir.Expr | None:
 
 
 def is_zero(value: ir.Expr | None) -> bool:
-    """Whether an expression is the float constant 0."""
+    """Returns whether an expression is the float constant 0."""
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 

@@ -101,7 +101,7 @@ def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors
 
 
 def _is_repeated(periods: Periods, lanes: int) -> bool:
-    """Whether all places of a short period have the same value: one vector of values then gives several of results."""
+    """Returns whether all places of a short period have the same value: one vector of values then gives several of results."""
     (stage, *more) = periods.stages
     fills = periods.length < lanes and lanes % periods.length == 0
     is_last = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)

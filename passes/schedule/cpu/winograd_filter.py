@@ -146,7 +146,7 @@ def _shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
-    """Whether no vector crosses planes of a window, or groups."""
+    """Returns whether no vector crosses planes of a window, or groups."""
     axes = _Axes.of(stage)
     if axes is None or (not axes.steps and shape.groups == 1):
         return True

@@ -65,7 +65,7 @@ class Operand:
         return str(self.value.ty.dtype)
 
     def chunk(self, width: int) -> bool:
-        """Whether ``width`` neighbours along the faster axis can be moved as one vector."""
+        """Returns whether ``width`` neighbours along the faster axis can be moved as one vector."""
         fast = _last_wide(self.terms if self.runs_along_terms else self.side)
         if self.load is None or fast is None or fast.size is None or fast.size % width:
             return False
@@ -75,7 +75,7 @@ class Operand:
 
 
 def _is_aligned(load: TensorLoad, fast: Axis, width: int) -> bool:
-    """Whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
+    """Returns whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
     offset = access.flat_offset(load.source, list(load.indices))
     start = emit.simplified(substitute(offset, {fast.var: emit.index(0)}))
     strides = [access.stride(start, var) for var in variables(start)]

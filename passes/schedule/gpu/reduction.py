@@ -176,7 +176,7 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
+    """Returns whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
     row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
     if row is None:
         return False

@@ -62,7 +62,7 @@ class Graph:
 def graph_of(
     mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]], seconds: Mapping[str, float] | None
 ) -> Graph:
-    """The graph of a module's ``main``."""
+    """Returns the graph of a module's ``main``."""
     builder = Builder(mod, entry, parts)
     builder.build()
     if seconds:
@@ -82,7 +82,7 @@ class Builder:
         self.kernel_of: dict[int, str] = {}
 
     def build(self) -> None:
-        """Inputs, a box for each call, results."""
+        """Adds boxes for the inputs, each call, and the results."""
         main = self.mod[MAIN]
         outputs, bindings = outputs_of(main)
         for param in main.params:
@@ -123,7 +123,7 @@ class Builder:
         self._add(node, relax.analysis.free_vars(call), var)
 
     def _inner(self, label: str, body: Any) -> list[str]:
-        """The kernels of a branch or a loop's body, in a few lines."""
+        """Returns the kernels of a branch or a loop's body, in a few lines."""
         return _wrapped([f"{label}:", *self._names(body)], " ")
 
     def _names(self, body: Any) -> Iterator[str]:
@@ -150,7 +150,7 @@ class Builder:
 
 
 def _type_line(var: Any) -> str:
-    """The type of a value, or of the only one in a tuple."""
+    """Returns the type of a value, or of the only one in a tuple."""
     fields: Sequence[Any] = getattr(var.ty, "fields", ())
     return _fit(short_type(fields[0] if len(fields) == 1 else var.ty))
 
@@ -174,5 +174,5 @@ def _wrapped(words: Sequence[str], separator: str = " + ") -> list[str]:
 
 
 def _fit(text: str) -> str:
-    """A text that fits in a line of a box."""
+    """Shortens a text to fit in a line of a box."""
     return text if len(text) <= BOX_COLUMNS else f"{text[: BOX_COLUMNS - 3]}..."

@@ -40,7 +40,7 @@ class _Layers:
         self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
 
     def _path(self, tail: int, head: int) -> list[int]:
-        """The items along an edge: its boxes, and a new point in each row between."""
+        """Returns the items along an edge: its boxes, and a new point in each row between."""
         between = []
         for row in range(self.rank[tail] + 1, self.rank[head]):
             between.append(len(self.sizes))
@@ -70,7 +70,7 @@ class _Layers:
                 place.update((i, k) for k, i in enumerate(row))
 
     def _places(self) -> list[float]:
-        """The x of each item's centre: near the mean of its neighbours, in the row's order, without overlap."""
+        """Returns the x of each item's centre: near the mean of its neighbours, in the row's order, without overlap."""
         x = [0.0] * len(self.sizes)
         for row in self.rows:
             self._put(row, [0.0] * len(row), x)
@@ -108,7 +108,7 @@ class _Layers:
         return tops
 
     def _curve(self, path: Sequence[int], x: Sequence[float], tops: Sequence[float]) -> list[Point]:
-        """Down from the box above, straight through the rows that it crosses, into the box below."""
+        """Draws a line down from the box above, straight through the rows that it crosses, into the box below."""
         stops: list[Point] = []
         for k, item in enumerate(path):
             row = self.rank[item]
@@ -129,7 +129,7 @@ class _Layers:
 
 
 def _ranks(graph: Graph) -> list[int]:
-    """The row of each box: below all that it takes values from; inputs just above the first that takes them."""
+    """Returns the row of each box: below all that it takes values from; inputs just above the first that takes them."""
     rank = [0] * len(graph.nodes)
     for edge in sorted(graph.edges, key=lambda e: e.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)

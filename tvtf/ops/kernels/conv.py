@@ -183,7 +183,7 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
 
 
 def _pays_by_phase(plan: list[_PhaseAxis], is_depthwise: bool) -> bool:
-    """Whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
+    """Returns whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
 
     A depthwise sum uses no operand twice, so that it gains only by the products it saves.
     """

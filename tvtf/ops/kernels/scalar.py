@@ -206,7 +206,7 @@ def floor_remainder(x: Any, y: Any) -> Any:
 
 
 def _differs(rest: Any, y: Any) -> Any:
-    """Whether a remainder is nonzero and has not the divisor's sign."""
+    """Returns whether a remainder is nonzero and has not the divisor's sign."""
     zero = const(0, rest)
     return tirx.Or(tirx.And(rest < zero, y > zero), tirx.And(rest > zero, y < zero))
 

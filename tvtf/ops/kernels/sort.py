@@ -17,7 +17,7 @@ MOST_BY_INSERTION = 64
 
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
-    """Whether a goes strictly before b; NaN counts as the largest."""
+    """Returns whether a goes strictly before b; NaN counts as the largest."""
     before = a > b if descending else a < b
     if "float" not in str(a.ty.dtype):
         return before

@@ -47,7 +47,7 @@ def _unit(unit: str, op: str) -> str:
 )
 @attributes(encoding=str)
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Each string in lower case.
+    """Converts each string to lower case.
 
     Args:
       input: string tensor.
@@ -75,7 +75,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
 )
 @attributes(encoding=str)
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Each string in upper case; see ``tf.strings.lower``.
+    """Converts each string to upper case; see ``tf.strings.lower``.
 
     >>> import tvtf as tf
     >>> tf.strings.upper("CamelCase").numpy()
@@ -88,7 +88,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any
 
 @text_op(tf_name="StringStrip", type=like_text, numpy=each_text(bytes.strip), public=("strings.strip",))
 def string_strip(input: Any, name: str | None = None) -> Any:
-    """Each string without the white space at its ends.
+    """Removes the white space at both ends of each string.
 
     >>> import tvtf as tf
     >>> tf.strings.strip(["\\nTensorFlow", "  tf "]).numpy()
@@ -112,7 +112,7 @@ def _starts(value: bytes) -> list[int]:
 )
 @attributes(unit=str)
 def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> Any:
-    """The length of each string, an int32 tensor.
+    """Returns the length of each string, an int32 tensor.
 
     Args:
       input: string tensor.
@@ -154,7 +154,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
 @text_op(tf_name="Substr", type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
 @attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
-    """The part of each string from ``pos`` on, of ``len`` bytes or characters at most.
+    """Returns the part of each string from ``pos`` on, of ``len`` bytes or characters at most.
 
     Args:
       input: string tensor.
@@ -210,7 +210,7 @@ def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
 @text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
 @attributes(separator=str)
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
-    """The strings of several tensors, joined element by element.
+    """Returns the strings of several tensors, joined element by element.
 
     Args:
       inputs: string tensors of one shape, scalars among them.
@@ -260,7 +260,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
 ) -> Any:
-    """The strings along some axes, joined; along all where ``axis`` is None.
+    """Returns the strings along some axes, joined; along all where ``axis`` is None.
 
     >>> import tvtf as tf
     >>> tf.strings.reduce_join([["abc", "123"], ["def", "456"]], axis=-1, separator=" ").numpy()
@@ -314,7 +314,7 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
-    """The strings of each segment, joined in their order.
+    """Returns the strings of each segment, joined in their order.
 
     Args:
       inputs: string tensor.
@@ -349,7 +349,7 @@ def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> 
 @export("strings.format")
 @attributes(summarize=int)
 def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
-    """A template with tensors in place of its placeholders.
+    """Formats a template with tensors in place of its placeholders.
 
     Args:
       template: the text.

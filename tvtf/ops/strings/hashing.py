@@ -33,7 +33,7 @@ def _buckets(num_buckets: Any, op: str) -> int:
     public=("strings.to_hash_bucket_fast",),
 )
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """The bucket of each string by FarmHash's fingerprint, an int64 tensor.
+    """Returns the bucket of each string by FarmHash's fingerprint, an int64 tensor.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow", "2.x"], 3).numpy()
@@ -54,7 +54,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
     public=("strings.to_hash_bucket",),
 )
 def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """The bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
+    """Returns the bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket("Hello", 1).numpy()
@@ -72,7 +72,7 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
     public=("strings.to_hash_bucket_strong",),
 )
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
-    """The bucket of each string by a hash under a key, against inputs made to collide.
+    """Returns the bucket of each string by a hash under a key, against inputs made to collide.
 
     Args:
       input: string tensor.

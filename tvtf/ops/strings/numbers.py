@@ -60,7 +60,7 @@ def _fits(value: int, dtype: DType) -> bool:
 )
 @attributes(out_type=one_of(float32, float64, int32, int64, uint32, uint64))
 def string_to_number(input: Any, out_type: Any = float32, name: str | None = None) -> Any:
-    """The number that each string is.
+    """Converts each string to a number.
 
     Args:
       input: string tensor.
@@ -125,7 +125,7 @@ def as_string(
     fill: str = "",
     name: str | None = None,
 ) -> Any:
-    """Each element as text, as C's ``printf`` writes it.
+    """Converts each element to text, as C's ``printf``.
 
     Args:
       input: tensor of numbers, bools or strings.

@@ -199,7 +199,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Each string in another encoding.
+    """Converts each string to another encoding.
 
     Args:
       input: string tensor.
@@ -230,7 +230,7 @@ def _script_type(x: TensorType) -> TensorType:
 
 @text_op(tf_name="UnicodeScript", type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
 def unicode_script(input: Any, name: str | None = None) -> Any:
-    """The script that each code point belongs to, as ICU numbers them; -1 for what is none.
+    """Returns the ICU number of the script of each code point; -1 for invalid ones.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_script([1, 31, 38, ord("a"), ord("я")]).numpy()
