@@ -47,7 +47,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @export("math.reciprocal_no_nan")
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """Computes ``1 / x``, and 0 where x is.
+    """Computes ``1 / x``; 0 where ``x`` is 0.
 
     >>> import tvtf as tf
     >>> tf.math.reciprocal_no_nan([2., 0.]).numpy()

@@ -535,7 +535,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 @export("unique_with_counts")
 @attributes(out_idx=one_of(int32, int64))
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
-    """Works as :func:`unique`, and how often each distinct element occurs.
+    """Works as :func:`unique`, and counts the occurrences of each distinct element.
 
     >>> import tvtf as tf
     >>> tf.unique_with_counts([7, 1, 7]).count.numpy()

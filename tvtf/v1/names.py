@@ -256,12 +256,12 @@ def raise_unsupported() -> None:
 
 
 def enable_tensor_equality() -> None:
-    """Computes ``==`` of tensors and Variables compares elements, as it does from the start."""
+    """Makes ``==`` of tensors and Variables compare elements, as it does from the start."""
     equality.by_identity = False
 
 
 def disable_tensor_equality() -> None:
-    """Computes ``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
+    """Makes ``==`` of tensors and Variables test identity from now on, so that Variables can be keys of dicts."""
     equality.by_identity = True
 
 
