@@ -96,7 +96,7 @@ def __dir__() -> list[str]:
             *globals(),
             *_namespaces.PACKAGES,
             *_namespaces.OF_KERAS,
-            *(path.partition(".")[0] for path in _namespaces.ROOMS),
+            *(path.partition(".")[0] for path in _namespaces.LATE_MODULES),
         }
     )
 

@@ -209,9 +209,9 @@ LATE = {
     "v1.graph": {"": "Graph"},
 }
 """Lazily imported module -> the public names that it declares, by namespace."""
-ROOMS = {
-    f"{space}.{name}" if space else name: room
-    for room, spaces in LATE.items()
+LATE_MODULES = {
+    f"{space}.{name}" if space else name: module_name
+    for module_name, spaces in LATE.items()
     for space, names in spaces.items()
     for name in names.split()
 }
@@ -294,9 +294,9 @@ def make_lazy(module: ModuleType, path: str) -> ModuleType:
     return module
 
 
-def _import(room: str) -> ModuleType:
+def _import(module_name: str) -> ModuleType:
     """Imports a module by its dotted name in the package."""
-    return import_module(f"tvtf.{room}")
+    return import_module(f"tvtf.{module_name}")
 
 
 def late(module: ModuleType, path: str) -> Any:
@@ -310,9 +310,9 @@ def late(module: ModuleType, path: str) -> Any:
     if _is_keras_own(path):
         return getattr(_import("keras"), path)
     space, _, name = path.rpartition(".")
-    room = ROOMS.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
-    if room:
-        _import(room)
+    module_name = LATE_MODULES.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
+    if module_name:
+        _import(module_name)
         install()
     if name in vars(module):
         return vars(module)[name]
@@ -332,7 +332,7 @@ def _is_late_namespace(name: str) -> bool:
     if root != "tvtf" or not path:
         return False
     heads = [".".join(path[: end + 1]) for end in range(len(path))]
-    return path[0] in OF_KERAS or any(ROOMS.get(head, head) != head for head in heads)
+    return path[0] in OF_KERAS or any(LATE_MODULES.get(head, head) != head for head in heads)
 
 
 def _late_namespace(name: str) -> ModuleType:
@@ -358,18 +358,18 @@ FIRST = "compat.v1."
 
 def all_names() -> dict[str, Any]:
     """Imports all modules; returns every public path with its value."""
-    for room in sorted(set(ROOMS.values())):
-        _import(room)
+    for module_name in sorted(set(LATE_MODULES.values())):
+        _import(module_name)
     return public_names()
 
 
-def import_room(path: str) -> None:
+def import_module_of(path: str) -> None:
     """Imports the module that declares a public path."""
-    _import(ROOMS[path])
+    _import(LATE_MODULES[path])
 
 
 hooks.import_rooms = all_names
-hooks.import_room = import_room
+hooks.import_room = import_module_of
 
 
 def _module(root: ModuleType, folders: list[str]) -> ModuleType:

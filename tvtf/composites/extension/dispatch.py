@@ -15,7 +15,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
-from tvtf.api.namespaces import ROOMS
+from tvtf.api.namespaces import LATE_MODULES
 from tvtf.composites.extension.elementwise import ASSERTIONS, BINARY, UNARY
 from tvtf.composites.extension.fields import is_union
 from tvtf.core.composite import CompositeTensor
@@ -354,8 +354,8 @@ def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[s
 
 def functions(paths: Sequence[str]) -> list[Any]:
     """Returns the public functions that exist at the given paths, without duplicates."""
-    for room in {ROOMS[path] for path in paths if path in ROOMS}:
-        import_module(f"tvtf.{room}")
+    for module_name in {LATE_MODULES[path] for path in paths if path in LATE_MODULES}:
+        import_module(f"tvtf.{module_name}")
     names = public_names()
     return list({id(names[path]): names[path] for path in paths if _is_open(names.get(path))}.values())
 
