@@ -143,7 +143,7 @@ CLASSES = (
         "OutOfRangeInteger",
         "ValueError",
         "tvtf's own class, derived from the ValueError that TensorFlow raises.",
-        "refused: an int of 65 bits beside ints",
+        "rejected: an int of 65 bits beside ints",
     ),
     ClassFilter(
         "TracedOutOfRangeInteger",

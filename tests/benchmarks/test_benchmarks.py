@@ -66,7 +66,7 @@ class Requested:
         self.foreign = iter(foreign)
         monkeypatch.setattr("benchmarks.harness.busy_seconds", lambda: self.busy)
 
-    def request(self, **_):
+    def call(self, **_):
         self.turns += 1
         self.busy += next(self.foreign)
         return {"samples": [float(self.turns)]}
@@ -134,5 +134,5 @@ def test_a_name_that_does_not_exist_is_rejected():
 
 def test_a_process_that_ended_is_an_error(process):
     gone = Process(Peer("nobody", "no_such_package", unused))
-    assert gone.request(build="add", tiny=True) == {"error": "the process ended with 1"}
+    assert gone.call(build="add", tiny=True) == {"error": "the process ended with 1"}
     gone.close()
