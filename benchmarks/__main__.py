@@ -34,7 +34,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace) -> tuple[list[Workload], list[Peer]]:
-    """The workloads and peers that were asked for.
+    """Returns the selected workloads and peers.
 
     Raises:
       SystemExit: for a name that doesn't exist.

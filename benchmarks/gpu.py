@@ -1,4 +1,4 @@
-"""Kernels on a GPU beside PyTorch and JAX on the same card: ``python -m benchmarks.gpu``.
+"""Compares kernels on a GPU with PyTorch and JAX on the same card: ``python -m benchmarks.gpu``.
 
 Arguments and results stay on the GPU: what is timed are the kernels. Peers that aren't installed are left out. Float32
 products are those of tf32 everywhere.
@@ -22,7 +22,7 @@ Run = Callable[[], None]
 
 @dataclass(frozen=True)
 class Kernel:
-    """One workload, written for each framework's module (``tf``, ``torch`` or ``jax.numpy``) in the same words."""
+    """One workload as a function of a framework's module: ``tf``, ``torch`` or ``jax.numpy``."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -140,7 +140,7 @@ PEERS: dict[str, Callable[[Kernel], Run]] = {"tvtf": of_tvtf, "torch": of_torch,
 
 
 def microseconds(run: Run) -> float:
-    """The mean time of a call, over a fraction of a second."""
+    """Returns the mean time of a call, measured over a fraction of a second."""
     calls, started = 0, time.perf_counter()
     while time.perf_counter() - started < SECONDS:
         run()
@@ -149,7 +149,7 @@ def microseconds(run: Run) -> float:
 
 
 def measured(kernel: Kernel) -> dict[str, float]:
-    """Medians of interleaved rounds."""
+    """Returns the medians of interleaved rounds."""
     runs: dict[str, Run] = {}
     for name, make in PEERS.items():
         try:

@@ -1,4 +1,4 @@
-"""Runs workloads in all peers in turns, so that all meet the same machine, a few calls a round."""
+"""Runs workloads in all peers in turn, a few calls per round, so that all are measured under the same conditions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from benchmarks.peers import Peer
 from benchmarks.workload import Workload
 
 TOLERANCE = 2e-2
-"""Relative difference of first results from which a peer is said to have computed something else."""
+"""The relative difference of first results above which a peer is reported to compute something else."""
 FOREIGN = 0.2
-"""Cores that other programs may use in a turn; one that meets more is taken again, since it measures them."""
+"""The number of cores that other programs may use during a turn; above it the turn is repeated, since it measures them."""
 TRIES = 5
 
 
 class Process:
-    """A peer's own process, so that no framework's threads, libraries or memory are another's."""
+    """A process for each peer, so that frameworks don't share threads, libraries or memory."""
 
     def __init__(self, peer: Peer, log: Any = None) -> None:
         self.peer = peer
@@ -37,7 +37,7 @@ class Process:
             text=True,
         )
 
-    def ask(self, **request: Any) -> dict[str, Any]:
+    def call(self, **request: Any) -> dict[str, Any]:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None or self._process.poll() is not None:
             return {"error": f"the process ended with {self._process.returncode}"}
@@ -60,7 +60,7 @@ class Process:
 
 @dataclass
 class Timing:
-    """One peer's seconds a call in one workload: a list of samples for each round."""
+    """One peer's seconds per call in one workload: a list of samples for each round."""
 
     rounds: list[list[float]] = field(default_factory=list)
     result: float | None = None
@@ -68,7 +68,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The median of the rounds' medians."""
+        """Returns the median of the rounds' medians."""
         return statistics.median(map(statistics.median, self.rounds))
 
     @property
@@ -78,7 +78,7 @@ class Timing:
 
 @dataclass
 class Row:
-    """A workload with every peer's timing by name."""
+    """A workload with the timings of all peers by name."""
 
     workload: Workload
     timings: dict[str, Timing]
@@ -92,12 +92,12 @@ class Row:
         return min(others, key=others.__getitem__) if others else None
 
     def ratio(self, of: str, seconds: Callable[[Timing], float]) -> float | None:
-        """The time of ``of`` over that of the best other."""
+        """Returns the time of ``of`` divided by that of the best other peer."""
         own, best = self.timed(of), self.best_peer(of, seconds)
         return seconds(own) / seconds(self.timings[best]) if own and best else None
 
     def strangers(self, of: str) -> list[str]:
-        """Peers whose first result is not that of ``of``: they ran another program."""
+        """Returns the peers whose first result differs from that of ``of``: they ran another program."""
         own = self.timings[of].result if of in self.timings else None
         return [n for n, t in self.timings.items() if _differ(own, t.result)]
 
@@ -118,15 +118,15 @@ def measure(workload: Workload, processes: Sequence[Process], rounds: int, secon
 
 
 def _built(process: Process, workload: Workload, tiny: bool) -> Timing | None:
-    answer = process.ask(build=workload.name, tiny=tiny)
+    answer = process.call(build=workload.name, tiny=tiny)
     return Timing(result=answer.get("result"), error=answer.get("error", "")) if answer.get("built", True) else None
 
 
 def sample(process: Process, timing: Timing, seconds: float) -> None:
-    """One turn, taken again while other programs, spinning threads of a peer's last turn among them, use the cores."""
+    """Measures one turn; repeats it while other programs, such as spinning threads of another peer, use the cores."""
     for _ in range(TRIES):
         started, busy, own = time.perf_counter(), busy_seconds(), process.seconds_used
-        answer = process.ask(seconds=seconds)
+        answer = process.call(seconds=seconds)
         foreign = busy_seconds() - busy - (process.seconds_used - own)
         if "error" in answer or foreign <= FOREIGN * (time.perf_counter() - started) + RESOLUTION:
             break

@@ -1,4 +1,4 @@
-"""Single kernels against the machine: GF/s and GB/s of what the CPU schedule makes, as shares of the peak.
+"""Measures single kernels of the CPU schedules: GF/s and GB/s, as fractions of the machine's peak.
 
 Run as `python benchmarks/kernels.py [name part ...]`. Each line gives the best time of many runs, the rate, and the
 share of the roofline: the lower of the arithmetic peak and bandwidth times intensity. Both are measured in the same
@@ -38,7 +38,7 @@ CONVOLUTIONS = [((64, 28, 28, 1), (3, 3, 1, 32)), ((64, 13, 13, 32), (3, 3, 32, 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel with its arithmetic and the bytes it must at least move."""
+    """A kernel, with its number of operations and the minimum number of bytes that it moves."""
 
     name: str
     func: tirx.PrimFunc
@@ -115,26 +115,26 @@ def softmax(x: te.Tensor) -> te.Tensor:
 
 
 def peak_kernel() -> Kernel:
-    """Multiply-adds on as many registers as hide their latency."""
+    """Returns a kernel of multiply-adds on enough registers to hide their latency."""
     facts = CpuTarget.of(TARGET)
     lanes, chains, steps, tasks = facts.lanes(4), facts.vector_registers * 3 // 4, 4096, 4 * CORES
     factor = tirx.decl_buffer((2 * lanes,), "float32", "factor")
     result = tirx.decl_buffer((tasks, chains * lanes), "float32", "result")
-    held = emit.scratch([chains * lanes], "float32", "held", "local")
+    accumulators = emit.scratch([chains * lanes], "float32", "held", "local")
 
     def each(body: Callable) -> tirx.Stmt:
         return emit.unrolled(chains, lambda u: emit.vectorized(lanes, lambda lane: body(u * lanes + lane, lane)))
 
     def step(place, lane) -> tirx.Stmt:
-        grown = emit.load(held, [place]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
-        return emit.store(held, grown, [place])
+        grown = emit.load(accumulators, [place]) * emit.load(factor, [lane]) + emit.load(factor, [lane + lanes])
+        return emit.store(accumulators, grown, [place])
 
     def task(number) -> tirx.Stmt:
         return emit.sequence([
-            emit.allocate(held),
-            each(lambda place, _lane: emit.store(held, emit.load(result, [number, place]), [place])),
+            emit.allocate(accumulators),
+            each(lambda place, _lane: emit.store(accumulators, emit.load(result, [number, place]), [place])),
             emit.loop(steps, lambda _step: each(step)),
-            each(lambda place, _lane: emit.store(result, emit.load(held, [place]), [number, place])),
+            each(lambda place, _lane: emit.store(result, emit.load(accumulators, [place]), [number, place])),
         ])  # fmt: skip
 
     body = emit.loop(tasks, task, tirx.ForKind.PARALLEL)
@@ -144,7 +144,7 @@ def peak_kernel() -> Kernel:
 
 @lru_cache
 def bandwidth(power: int) -> float:
-    """Bytes a second of a scaled copy that moves about 2**power bytes, so in the caches that hold as much."""
+    """Returns the bytes per second of a scaled copy of about 2**power bytes, which the smallest cache of that size serves."""
     x = tensor((2**power // 8,))
     copy = kernel("copy", [x], compute(x.shape, lambda i: x[i] * tirx.const(2, "float32"), "scaled"))
     return copy.traffic / best_seconds(copy)

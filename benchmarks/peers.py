@@ -1,4 +1,4 @@
-"""The frameworks that are measured: how each is loaded, set to all cores, and handed a workload."""
+"""The frameworks that are compared: how each is loaded, configured to use all cores, and given a workload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Builder = Callable[[Workload, Any], Any]
 
 @dataclass(frozen=True)
 class Peer:
-    """A framework in one of its modes; ``load`` imports it and gives what builds a workload's call, or None for it."""
+    """A framework in one of its modes; ``load`` imports it and returns a function from a workload to its call, or None."""
 
     name: str
     package: str
@@ -28,7 +28,7 @@ class Peer:
         return importlib.util.find_spec(self.package) is not None
 
     def runs(self, workload: Workload) -> bool:
-        """Whether the workload is written for this framework, and differs from its other mode."""
+        """Returns whether the workload is written for this framework, and differs from its other mode."""
         program = getattr(workload, self.family)
         return program is not None and not (self.mode and workload.is_eager)
 

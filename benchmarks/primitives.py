@@ -1,6 +1,6 @@
-"""The sweep over single primitives: ``python -m benchmarks.primitives [PART OF A NAME ...] [--peers tvtf,JAX]``.
+"""Compares single primitives: ``python -m benchmarks.primitives [PART OF A NAME ...] [--peers tvtf,JAX]``.
 
-A line for each: the best time of tvtf and of each peer in microseconds, the GB/s that tvtf moves, the ratio to the best
+It prints a line for each: the best time of tvtf and of each peer in microseconds, the GB/s that tvtf moves, the ratio to the best
 peer (below 1: tvtf is ahead), worst first at the end.
 """
 
@@ -33,9 +33,9 @@ def line(row: Row, names: Sequence[str]) -> str:
     times = [row.timed(name) for name in names]
     cells = [f"{microseconds(median(t)) if t else '-':>9}" for t in times]
     rate = PRIMITIVES[row.workload.title].traffic / median(own) / 1e9 if own else 0.0
-    told = "; ".join(f"{n}: {t.error}" for n, t in row.timings.items() if t.error)
+    failures = "; ".join(f"{n}: {t.error}" for n, t in row.timings.items() if t.error)
     strange = f" differs: {', '.join(row.strangers(OWN))}" if row.strangers(OWN) else ""
-    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {told}{strange}"
+    return f"{row.workload.title:44} {' '.join(cells)} {rate:7.1f} {ratio or 0:6.2f} {failures}{strange}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

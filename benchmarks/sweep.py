@@ -1,10 +1,10 @@
-"""Matrix products of every size: how much dearer an odd size is than the round size beside it.
+"""Measures matrix products of every size: how much slower an odd size is than the nearest round size.
 
 Run as `python -m benchmarks.sweep [--every] [--forms NN,TN] [--lines M,N,K,MNK] [--around 64] [--batch 8]`. A line
 varies one extent from 1 to 130 (or all three together, and primes around 1,000 against 1,000 and 1,024). A size's time
 for a multiply-add is divided by that of the nearest round size: 1, 2, 4, 8 or a multiple of 16. Kernels are called
-by themselves, many times in a row, and what the call of the smallest one takes is left out. That call takes about 120 ns,
-to which no less than 20 ns can be told: less counts as that, and two sizes that both take less are not compared.
+directly, many times in a row, and the time of a call of the smallest one is subtracted. That call takes about 120 ns, of
+which differences below 20 ns are noise: shorter times count as 20 ns, and two sizes that both take less are not compared.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ LEAST_SECONDS = 2e-8
 
 @dataclass(frozen=True)
 class Product:
-    """One kernel: extents, transposes and batch."""
+    """A matrix product: extents, transposes and batch."""
 
     m: int
     n: int
@@ -100,12 +100,12 @@ class Product:
 
 
 EMPTY = Product(1, 1, 1, "NN", 0)
-"""What a call takes without its arithmetic."""
+"""A product of the smallest size, whose time is that of a call without arithmetic."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """Sizes along one or all extents, the others fixed."""
+    """A range of sizes for one or all extents; the others are fixed."""
 
     varied: str
     sizes: Sequence[int]
@@ -121,7 +121,7 @@ class Line:
 
 
 def built(products: Sequence[Product], folder: Path) -> dict[Product, Any]:
-    """A callable for each product."""
+    """Returns a function that runs each product."""
     groups = [products[first : first + KERNELS_A_LIBRARY] for first in range(0, len(products), KERNELS_A_LIBRARY)]
     lowered = [
         lower_kernels(tvm.IRModule({f"f{i}": p.scheduled(f"f{i}") for i, p in enumerate(group)}), TARGET)[0]
@@ -140,14 +140,14 @@ def built(products: Sequence[Product], folder: Path) -> dict[Product, Any]:
 
 
 def loaded(path: Path) -> Any:
-    """A library whose kernels run on the threads that run those of programs."""
+    """Loads a library whose kernels run on the same pool of threads as those of programs."""
     module = tvm_ffi.load_module(str(path))
     adopt(path)
     return module
 
 
 def seconds(kernel: tuple[Any, str], operands: Sequence[Any]) -> float:
-    """The best mean of a few turns."""
+    """Returns the smallest mean time of a few repetitions."""
     function = kernel[0][kernel[1]]
     function(*operands)
     number = max(1, int(SECONDS_A_TURN / _timed(function, operands, 1)))
@@ -163,18 +163,18 @@ def _timed(function: Any, operands: Sequence[Any], number: int) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """A size and the round one beside it."""
+    """A size and the nearest round size."""
 
     line: str
     product: Product
     other: Product
 
     def ratio(self, best: dict[Product, float]) -> float:
-        """Time a multiply-add, over that of the round size."""
+        """Returns the time per multiply-add, divided by that of the round size."""
         return best[self.product] / self.product.work / (best[self.other] / self.other.work)
 
-    def is_told(self, best: dict[Product, float]) -> bool:
-        """Whether one of the two takes long enough beside the call."""
+    def is_reported(self, best: dict[Product, float]) -> bool:
+        """Returns whether one of the two takes long enough, compared with the overhead of a call."""
         return max(best[self.product], best[self.other]) > LEAST_SECONDS
 
 
@@ -198,7 +198,7 @@ def pairs(options: argparse.Namespace) -> list[Pair]:
 
 
 def measured(all_pairs: Sequence[Pair]) -> dict[Product, float]:
-    """The best seconds of each product; those of the worst ratios are taken again, so that noise is not told."""
+    """Returns the best seconds of each product; those of the worst ratios are measured again, so that noise is not reported."""
     products = sorted({p for pair in all_pairs for p in (pair.product, pair.other)}, key=str)
     best: dict[Product, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -208,13 +208,13 @@ def measured(all_pairs: Sequence[Pair]) -> dict[Product, float]:
             for product in products:
                 own = seconds(kernels[product], product.operands()) - call
                 best[product] = max(LEAST_SECONDS, min(best.get(product, 1.0), own))
-            worst = sorted(told(all_pairs, best), key=lambda pair: -pair.ratio(best))[:REPEATED]
+            worst = sorted(reported(all_pairs, best), key=lambda pair: -pair.ratio(best))[:REPEATED]
             products = [p for pair in worst for p in (pair.product, pair.other)]
     return best
 
 
-def told(all_pairs: Sequence[Pair], best: dict[Product, float]) -> list[Pair]:
-    return [pair for pair in all_pairs if pair.is_told(best)]
+def reported(all_pairs: Sequence[Pair], best: dict[Product, float]) -> list[Pair]:
+    return [pair for pair in all_pairs if pair.is_reported(best)]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -227,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     all_pairs = pairs(options)
     best = measured(all_pairs)
-    compared = told(all_pairs, best)
+    compared = reported(all_pairs, best)
     print(f"{len(all_pairs) - len(compared)} of {len(all_pairs)} pairs take less than {LEAST_SECONDS * 1e9:.0f} ns")
     for name in dict.fromkeys(pair.line for pair in compared):
         print(line_of(name, sorted((p for p in compared if p.line == name), key=lambda p: -p.ratio(best)), best))
@@ -237,8 +237,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def line_of(name: str, ordered: Sequence[Pair], best: dict[Product, float]) -> str:
-    told = [f"{p.product.m}x{p.product.n}x{p.product.k} {p.ratio(best):.2f}" for p in ordered[:5]]
-    return f"{name:12} worst ratios to the round size: {', '.join(told)}"
+    reported = [f"{p.product.m}x{p.product.n}x{p.product.k} {p.ratio(best):.2f}" for p in ordered[:5]]
+    return f"{name:12} worst ratios to the round size: {', '.join(reported)}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The results as a Markdown table of microseconds and ratios, and as JSON."""
+"""Formats results as a Markdown table of microseconds and ratios, and as JSON."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ OWN = "tvtf"
 
 
 def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timing], float]) -> str:
-    """Microseconds a call for each peer, and the ratio of tvtf to the best other (below 1: tvtf is ahead)."""
-    header = ["workload", *names, "ratio", "best peer", "asked of tvtf"]
+    """Returns a table of microseconds per call of each peer, and the ratio of tvtf to the best other (below 1: tvtf is faster)."""
+    header = ["workload", *names, "ratio", "best peer", "goal for tvtf"]
     lines = [header, ["---", *("---:" for _ in names), "---:", "---", "---"]]
     lines += [_cells(row, names, seconds) for row in rows]
     if any(row.workload.operations for row in rows):
@@ -23,7 +23,7 @@ def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timin
 def _cells(row: Row, names: Sequence[str], seconds: Callable[[Timing], float]) -> list[str]:
     times = [_time(row.timings.get(name), seconds) for name in names]
     ratio, best = row.ratio(OWN, seconds), row.best_peer(OWN, seconds)
-    return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.asked]
+    return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.goal]
 
 
 def _rate(row: Row, seconds: Callable[[Timing], float]) -> str:
@@ -43,9 +43,9 @@ def microseconds(seconds: float) -> str:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What the table doesn't show: failures, and peers whose results differ."""
-    told = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
-    return told + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
+    """Returns the failures, and the peers whose results differ, as lines of text."""
+    failures = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
+    return failures + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

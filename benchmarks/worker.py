@@ -1,4 +1,4 @@
-"""A peer's process: ``python -m benchmarks.worker PEER`` answers one JSON request a line with one JSON answer.
+"""The process of a peer: ``python -m benchmarks.worker PEER`` answers one JSON request a line with one JSON answer.
 
 Requests are ``{"build": NAME, "tiny": BOOL}`` and ``{"seconds": S}``, which gives the seconds of single calls, sampled
 for about S seconds. Answers go to the process's own standard output; what frameworks print goes to standard error.
@@ -20,12 +20,12 @@ from benchmarks.workload import Call, SelfTimed
 from benchmarks.workloads import ALL
 
 SHORTEST_SAMPLE = 2e-4
-"""Seconds: calls that are shorter are timed many at a time."""
+"""Calls that take fewer seconds are timed several at a time."""
 SETTLING_CALLS = 3
 
 
 def seconds_of(call: Call, count: int) -> float:
-    """The mean of ``count`` calls."""
+    """Returns the mean seconds of ``count`` calls."""
     started = time.perf_counter()
     for _ in repeat(None, count):
         call()
@@ -33,7 +33,7 @@ def seconds_of(call: Call, count: int) -> float:
 
 
 def sampled(call: Call | SelfTimed, seconds: float) -> list[float]:
-    """Times of single calls, at least one."""
+    """Returns the seconds of single calls, at least one."""
     if isinstance(call, SelfTimed):
         return [call.run()]
     count = max(1, round(SHORTEST_SAMPLE / max(seconds_of(call, 1), 1e-7)))
@@ -44,7 +44,7 @@ def sampled(call: Call | SelfTimed, seconds: float) -> list[float]:
 
 
 def warmed(call: Call | SelfTimed) -> float | None:
-    """Compiles and settles the call; its first result, summed, to compare between peers."""
+    """Calls until the call is compiled and its time is stable; returns the sum of the first result, for comparison between peers."""
     if isinstance(call, SelfTimed):
         return None
     first = summed(call())
@@ -73,7 +73,7 @@ def serve(peer_name: str) -> None:
                 answer: Any = {"built": call is not None, "result": None if call is None else warmed(call)}
             else:
                 answer = {"samples": sampled(call, request["seconds"])}
-        except Exception as error:  # whatever a framework raises is told in the table
+        except Exception as error:  # whatever a framework raises is reported in the table
             answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
         print(json.dumps(answer), file=answers, flush=True)
 

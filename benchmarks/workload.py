@@ -1,4 +1,4 @@
-"""What a benchmark is: one program, written once for each framework."""
+"""Defines `Workload`: a program to time, written once for each framework."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Call = Callable[[], Any]
-"""Runs the program once, from its inputs to a result that is there. A ``SelfTimed`` one gives the seconds it took."""
+"""Runs the program once and waits for its result. A ``SelfTimed`` call returns the seconds that it took."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class SelfTimed(NamedTuple):
-    """A call that measures itself: ``run()`` gives seconds."""
+    """A call that measures itself: ``run()`` returns seconds."""
 
     run: Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A program to time; ``full`` and ``tiny`` are its sizes, ``asked`` the project's aim for it.
+    """A program to time; ``full`` and ``tiny`` are its sizes, ``goal`` the project's aim for it.
 
     ``tensorflow(tf, function, size)`` serves tvtf and TensorFlow alike, ``function`` being ``tf.function`` with the
     mode's options. The others are ``jax(jax, size)``, ``torch(torch, compiled, size)``, where ``compiled`` is
@@ -38,5 +38,5 @@ class Workload:
     torch: Callable[[Any, Callable[..., Any], Any], Any] | None = None
     onnxruntime: Callable[[Any], Any] | None = None
     is_eager: bool = False
-    asked: str = ""
+    goal: str = ""
     operations: float = 0

@@ -12,7 +12,7 @@ import numpy as np
 
 import tvtf as tf
 
-QUIET = 3
+ERRORS_ONLY = 3
 """ONNX Runtime's log level for errors and above."""
 
 
@@ -39,11 +39,11 @@ def step_difference(step: Any, path: Path, *args: Any) -> float:
     state = [v for v in concrete.captures if any(v is u for u in updated)]
     before = [v.numpy() for v in state]
     values = [arg.numpy() for arg in args] + before
-    theirs = _run(path, {value.name: array for value, array in zip(model.graph.input, values)})
-    ours = [result.numpy() for result in step(*args)] + [v.numpy() for v in updated]
+    actual = _run(path, {value.name: array for value, array in zip(model.graph.input, values)})
+    expected = [result.numpy() for result in step(*args)] + [v.numpy() for v in updated]
     for variable, value in zip(state, before):
         variable.assign(value)
-    return largest_difference(theirs, ours)
+    return largest_difference(actual, expected)
 
 
 def largest_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
@@ -67,6 +67,6 @@ def _run(path: Path, feeds: dict[str, Any]) -> list[Any]:
         import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = QUIET
+    options.log_severity_level = ERRORS_ONLY
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return list(session.run(None, {name: np.asarray(value) for name, value in feeds.items()}))

@@ -21,7 +21,7 @@ class LossFile:
         self._write(lines)
 
     def cut(self, epochs: int) -> None:
-        """Keeps the first ``epochs`` epochs: later ones were not checkpointed and will be done anew."""
+        """Keeps the first ``epochs`` epochs: later ones were not checkpointed and will be repeated."""
         self._write([line for line in self._lines() if int(line.partition(",")[0]) < epochs])
 
     def _lines(self) -> list[str]:

@@ -59,7 +59,7 @@ def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, floa
     path.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()
     figure.savefig(drawn)
-    # A table of colours instead of three bytes a pixel: half the size, and nobody sees it.
+    # A table of colours instead of three bytes a pixel: half the size, without a visible difference.
     Image.open(drawn).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, "PNG", optimize=True)
 
 

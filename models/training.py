@@ -134,7 +134,7 @@ class Fit:
         if planned != self.plan.epochs:
             raise ResumeError(
                 f"the run in {self.plan.folder} was planned for {planned} epochs, which its learning rates depend on; "
-                f"resume it with --epochs {planned}, or start anew without --resume"
+                f"resume it with --epochs {planned}, or restart without --resume"
             )
         self.losses.cut(self._done)
 

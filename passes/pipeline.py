@@ -128,7 +128,7 @@ def scheduler(target: Target) -> Pass:
 
 
 def on_gpu(target: Target) -> bool:
-    """Whether kernels are compiled for a GPU, a real or an emulated one."""
+    """Returns whether kernels are compiled for a GPU, a real or an emulated one."""
     return "gpu" in target.keys
 
 
@@ -165,7 +165,7 @@ def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule
 
 
 def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
-    """The module after each phase, with the phase's name, until the one called ``last``.
+    """Returns the module after each phase, with the phase's name, until the one called ``last``.
 
     Raises:
       ValueError: no phase has that name; the text lists those that there are.

@@ -143,7 +143,7 @@ CLASSES = (
         "OutOfRangeInteger",
         "ValueError",
         "tvtf's own class, derived from the ValueError that TensorFlow raises.",
-        "refused: an int of 65 bits beside ints",
+        "rejected: an int of 65 bits beside ints",
     ),
     ClassFilter(
         "TracedOutOfRangeInteger",
@@ -200,7 +200,7 @@ LOOSER = {
     ),
     "calls": Looser(2e-3, 2e-3, "The same in float32."),
 }
-"""Where numbers are compared, by the name that the comparing test asks for."""
+"""Where numbers are compared, by the name that the comparing test passes."""
 
 DIGITS = 4
 """Of numbers in parity programs: float32 kernels differ in the last of seven, and decompositions lose some of them."""
@@ -222,7 +222,7 @@ CALLS_LEFT_OUT = {
     ),
 }
 """Reason -> beginnings of the names of functions that random calls leave out."""
-CALLS_BY_CHANCE = (
+RANDOM_CALLS = (
     "random.",
     "image.random_",
     "nn.dropout",
@@ -234,7 +234,7 @@ CALLS_BY_CHANCE = (
 """Parts of names whose values are not compared while traced: seeds come of the number of nodes there."""
 CALLS_OF_ANY_SIGN = ("linalg.eig", "linalg.svd", "linalg.qr", "eig", "eigvals")
 """Names whose values are not compared: LAPACK's builds choose the signs of vectors, and eigenvalues have no order."""
-CALLS_REFUSED_OTHERWISE = 12
+CALLS_WITH_OTHER_ERRORS = 12
 """Of 100 random calls so many may be refused with another class, or by one library alone: which of several wrong things is
 told first differs."""
 CALLS_OWN_PARAMETERS = ("meshgrid",)

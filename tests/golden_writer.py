@@ -92,9 +92,9 @@ def fresh_processes() -> Iterator[Callable[[str], tuple[str, str, list[str], Any
 
 
 def main(names: list[str]) -> None:
-    with fresh_processes() as ask:
+    with fresh_processes() as process_answers:
         for name in names or list(SOURCES):
-            goldens.write(*ask(name))
+            goldens.write(*process_answers(name))
             print("wrote", name, flush=True)
 
 

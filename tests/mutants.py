@@ -114,14 +114,14 @@ def complaint(kind: Format, path: Path, wanted: Any, errors: tuple[type[Exceptio
     started = time.monotonic()
     try:
         found = kind.read(str(path))
-        told = None if kind.is_right(found, wanted) else f"gave {str(found)[:200]}"
+        message = None if kind.is_right(found, wanted) else f"gave {str(found)[:200]}"
     except errors as error:
         named = not kind.names_file or str(path) in str(error)
-        told = None if str(error) and named else f"doesn't name the file: {type(error).__name__}: {str(error)[:300]}"
+        message = None if str(error) and named else f"doesn't name the file: {type(error).__name__}: {str(error)[:300]}"
     except BaseException as error:
-        told = f"{type(error).__name__}: {str(error)[:300]}"
+        message = f"{type(error).__name__}: {str(error)[:300]}"
     spent = time.monotonic() - started
-    return told or (f"took {spent:.0f} s" if spent > SECONDS else None)
+    return message or (f"took {spent:.0f} s" if spent > SECONDS else None)
 
 
 def write(path: Path, content: Any) -> None:
@@ -147,7 +147,7 @@ def damaged(sample: Any, kind: Format, draw: random.Random) -> Any:
 
 def check(kind: Format, count: int, seed: int, folder: Path, errors: tuple[type[Exception], ...]) -> list[str]:
     """What is wrong with how mutants are read, each with a number by which it is found again."""
-    draw, told, path, samples = random.Random(seed), [], folder / "sample", []
+    draw, message, path, samples = random.Random(seed), [], folder / "sample", []
     for sample in kind.samples():
         write(path, sample)
         samples.append((sample, kind.read(str(path))))
@@ -156,8 +156,8 @@ def check(kind: Format, count: int, seed: int, folder: Path, errors: tuple[type[
         write(path, damaged(sample, kind, draw))
         found = complaint(kind, path, wanted, errors)
         if found:
-            told.append(f"mutant {number} of seed {seed}: {found}")
-    return told
+            message.append(f"mutant {number} of seed {seed}: {found}")
+    return message
 
 
 def in_child(formats: Sequence[str], count: int, seed: int = 0, module: str = "file_formats") -> dict[str, list[str]]:
@@ -176,7 +176,7 @@ def main(count: str, seed: str, module: str, *names: str) -> None:
     for name in names or formats.FORMATS:
         with tempfile.TemporaryDirectory() as folder:
             found[name] = check(formats.FORMATS[name], int(count), int(seed), Path(folder), formats.ERRORS)
-    print(json.dumps({name: told for name, told in found.items() if told}))
+    print(json.dumps({name: message for name, message in found.items() if message}))
 
 
 if __name__ == "__main__":

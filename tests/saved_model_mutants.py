@@ -146,8 +146,8 @@ def attempt(folder):
     """What is wrong with how a mutant loads and runs, if anything."""
     try:
         loaded = tf.saved_model.load(folder)
-    except (tf.errors.OpError, ValueError) as refused:
-        return None if str(folder) in str(refused) else f"doesn't name the folder: {refused}"
+    except (tf.errors.OpError, ValueError) as rejected:
+        return None if str(folder) in str(rejected) else f"doesn't name the folder: {rejected}"
     except BaseException:
         return traceback.format_exc()
     return next(filter(None, map(called, functions_of(loaded))), None)
@@ -228,9 +228,9 @@ def main(count, seed):
     while number < count:
         numbers = range(number, min(number + AT_ONCE, count))
         status = in_child(root, numbers, seed, root / "log")
-        told = [json.loads(line) for line in (root / "log").read_text().splitlines()]
-        wrong += [each for each in told if each[1]]
-        number += len(told)
+        message = [json.loads(line) for line in (root / "log").read_text().splitlines()]
+        wrong += [each for each in message if each[1]]
+        number += len(message)
         if status:
             wrong.append([number, f"the process ended with status {status}"])
             number += 1

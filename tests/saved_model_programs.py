@@ -45,8 +45,8 @@ def shown_by_tensorflow(tensorflow):
     folder = tempfile.mkdtemp()
     save(tensorflow, folder)
     command = [sys.executable, "-m", "tensorflow.python.tools.saved_model_cli", "show", "--dir", folder]
-    told = {o: subprocess.run([*command, *o], capture_output=True, text=True, check=True).stdout for o in SHOWN}
-    return dict(zip(labels(), map(golden_filters.clean, told.values()), strict=True))
+    message = {o: subprocess.run([*command, *o], capture_output=True, text=True, check=True).stdout for o in SHOWN}
+    return dict(zip(labels(), map(golden_filters.clean, message.values()), strict=True))
 
 
 def labels():

@@ -56,7 +56,7 @@ def test_second_order(guide):
     np.testing.assert_allclose(second(tf.constant([0.5])).numpy(), -9 * np.sin([1.5]), rtol=1e-5)
 
 
-def test_its_refusals_are_in_its_own_name(guide):
+def test_its_errors_name_it(guide):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Value for attr 'T' of int32.*Op:Wave"):
         guide["wave"](tf.constant(1))
 
@@ -90,7 +90,7 @@ def test_the_pass_rewrites(guide):
     assert "tvtf.add" not in text
 
 
-def test_a_changed_kernel_is_compiled_anew():
+def test_a_changed_kernel_is_compiled_again():
     def declare(factor):
         @primitive(
             name="user_scaled",
@@ -110,7 +110,7 @@ def test_a_changed_kernel_is_compiled_anew():
     assert found == [[2.0], [3.0]]
 
 
-def test_refusals_of_the_decorator():
+def test_errors_of_the_decorator():
     with pytest.raises(ValueError) as caught:
         primitive(name="sin", type=lambda x: x, numpy=np.sin)(lambda x: ((x,), {}))
     assert str(caught.value) == "primitive 'sin' exists already; give yours another name"
@@ -119,7 +119,7 @@ def test_refusals_of_the_decorator():
     assert str(caught.value) == "primitive mine: unknown columns ['lowered']"
 
 
-def test_a_column_left_out_is_told_where_it_is_needed():
+def test_a_column_left_out_is_reported_where_it_is_needed():
     @primitive(name="bare", type=lambda x: x, numpy=lambda x: x)
     def bare(x):
         return (tf.convert_to_tensor(x),), {}

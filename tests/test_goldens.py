@@ -37,7 +37,7 @@ def test_the_version_is_the_one_that_the_project_installs():
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ('{"tensorflow": "2.20.1", "filters": [], "answers": {}}', "has answers of TensorFlow 2.20.1, not of 2.21"),
         ('{"tensorflow": "2.211.0", "filters": [], "answers": {}}', "has answers of TensorFlow 2.211.0, not of 2.21"),
@@ -46,11 +46,11 @@ def test_the_version_is_the_one_that_the_project_installs():
         (None, "is missing"),
     ],
 )
-def test_answers_of_another_version_are_refused(monkeypatch, tmp_path, text, told):
+def test_answers_of_another_version_are_rejected(monkeypatch, tmp_path, text, message):
     monkeypatch.setattr(goldens, "FOLDER", tmp_path)
     if text is not None:
         (tmp_path / "some.json").write_text(text)
-    with pytest.raises(goldens.GoldenError, match=rf"some\.json {re.escape(told)}.*`make goldens` writes it anew"):
+    with pytest.raises(goldens.GoldenError, match=rf"some\.json {re.escape(message)}.*`make goldens` writes it anew"):
         goldens.read("some")
 
 
@@ -101,7 +101,7 @@ def test_names_left_out_of_random_calls_are_names():
     known = (ROOT / "tvtf" / "api" / "tensorflow_names.txt").read_text().split()
     beginnings = " ".join(golden_filters.CALLS_LEFT_OUT.values()).split()
     assert [b for b in beginnings if not any(n.startswith(b) for n in known)] == []
-    assert [c for c in golden_filters.CALLS_BY_CHANCE if not any(c in n for n in known)] == []
+    assert [c for c in golden_filters.RANDOM_CALLS if not any(c in n for n in known)] == []
     assert [s for s in golden_filters.CALLS_OF_ANY_SIGN if not any(n.startswith(s) for n in known)] == []
 
 

@@ -51,14 +51,14 @@ def test_no_page_loads_anything_from_elsewhere(site):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[there](nowhere.md)", "nowhere.md"),
         ("[there](../passes/nowhere.py)", "nowhere.py"),
         ("[there](b.md#nowhere)", "nowhere"),
     ],
 )
-def test_a_broken_link_is_an_error(text, told, tmp_path):
+def test_a_broken_link_is_an_error(text, message, tmp_path):
     """By a small site with this one's settings: building the whole takes 20 seconds."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "index.md").write_text(f"# A\n\n{text}\n")
@@ -67,7 +67,7 @@ def test_a_broken_link_is_an_error(text, told, tmp_path):
     validation = settings[settings.index("validation:") : settings.index("markdown_extensions:")]
     (tmp_path / "mkdocs.yml").write_text(f"site_name: a\n{validation}")
     code, said = build(tmp_path / "mkdocs.yml", tmp_path / "site")
-    assert code != 0 and told in said
+    assert code != 0 and message in said
 
 
 def test_docstrings_become_markdown():

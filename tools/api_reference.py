@@ -80,8 +80,8 @@ def _methods(owner: type) -> Iterator[str]:
         function = getattr(found, "__func__", None) or getattr(found, "fget", None) or found
         if not inspect.isfunction(function) or not (function.__doc__ or "").strip():
             continue
-        shown = "" if isinstance(found, property) else _signature(function)
-        yield from ("", f"**`{name}{shown}`**", "", *markdown(inspect.getdoc(function) or ""))
+        with_defaults = "" if isinstance(found, property) else _signature(function)
+        yield from ("", f"**`{name}{with_defaults}`**", "", *markdown(inspect.getdoc(function) or ""))
 
 
 def _signature(value: Any) -> str:
@@ -91,12 +91,12 @@ def _signature(value: Any) -> str:
     except (TypeError, ValueError):
         return "(...)"
     parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
-    shown = [
+    with_defaults = [
         each if each.default is each.empty else each.replace(default=_Default(each.default))
         for each in parameters
         if each.name != "self"
     ]
-    return str(inspect.Signature(shown))
+    return str(inspect.Signature(with_defaults))
 
 
 class _Default:

@@ -95,7 +95,7 @@ def __dir__() -> list[str]:
             *globals(),
             *_namespaces.PACKAGES,
             *_namespaces.OF_KERAS,
-            *(path.partition(".")[0] for path in _namespaces.ROOMS),
+            *(path.partition(".")[0] for path in _namespaces.LATE_MODULES),
         }
     )
 
@@ -105,7 +105,7 @@ _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
 vars(_sys.modules["tvtf.compat"])["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
-    _namespaces.refusing(_module, _module.__name__.rpartition(".")[2])
+    _namespaces.make_lazy(_module, _module.__name__.rpartition(".")[2])
 _former_modules.install()
 
 __all__ = [

@@ -74,6 +74,7 @@ class DType:
         return self._limits().max
 
     def _limits(self) -> Any:
+        """Returns the limits of the dtype by NumPy. Raises TypeError for complex numbers and strings."""
         if self.is_bool:
             return np.iinfo(np.uint8)
         if self.is_integer:
@@ -244,6 +245,7 @@ def as_dtype(type_value: Any) -> DType:
 
 
 def _lookup(value: Any) -> DType | None:
+    """Returns the dtype of a name, Python type, enum value or NumPy dtype; None if there is none."""
     if isinstance(value, str):
         return _BY_NAME.get(value)
     if isinstance(value, type):

@@ -13,7 +13,7 @@ import sys as _sys
 from typing import Any
 
 from tvtf.api.namespaces import install as _install
-from tvtf.api.namespaces import refusing as _refusing
+from tvtf.api.namespaces import make_lazy as _make_lazy
 from tvtf.fileio.saved_module_error import SavedModuleError
 from tvtf.saved import layout
 from tvtf.saved.asset import Asset
@@ -68,5 +68,5 @@ __all__ = [
     "save",
     *(name for name in dir() if name.isupper()),
 ]
-_refusing(_sys.modules[__name__], "saved_model")
+_make_lazy(_sys.modules[__name__], "saved_model")
 _install()

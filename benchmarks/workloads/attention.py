@@ -89,7 +89,7 @@ def _workload(time: int, forward: bool) -> Workload:
         tensorflow=programs[0],
         jax=programs[1],
         torch=programs[2],
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 
 

@@ -1,4 +1,4 @@
-"""What a call costs when there is next to nothing to compute: a traced function, an eager op, an eager tape."""
+"""The overhead of a call that computes next to nothing: a traced function, an eager op, an eager tape."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ WORKLOADS = [
         tensorflow=traced_tensorflow,
         jax=traced_jax,
         torch=traced_torch,
-        asked="<= 5, then 3.5",
+        goal="<= 5, then 3.5",
     ),
     Workload(
         name="variables",
@@ -103,7 +103,7 @@ WORKLOADS = [
         tensorflow=variables_tensorflow,
         jax=variables_jax,
         torch=variables_torch,
-        asked="<= 8",
+        goal="<= 8",
     ),
     Workload(
         name="add",
@@ -114,7 +114,7 @@ WORKLOADS = [
         jax=add_jax,
         torch=add_torch,
         is_eager=True,
-        asked="<= 2, then 1.5",
+        goal="<= 2, then 1.5",
     ),
     Workload(
         name="tape",
@@ -125,6 +125,6 @@ WORKLOADS = [
         jax=tape_jax,
         torch=tape_torch,
         is_eager=True,
-        asked="<= 21",
+        goal="<= 21",
     ),
 ]

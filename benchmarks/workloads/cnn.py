@@ -58,6 +58,6 @@ STEP = Workload(
     tensorflow=tensorflow,
     jax=jax,
     torch=torch,
-    asked="<= 0.67x the best",
+    goal="<= 0.67x the best",
 )
 WORKLOADS = [STEP, op_by_op(STEP)]

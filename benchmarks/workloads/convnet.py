@@ -17,7 +17,7 @@ class Size(NamedTuple):
 
     @property
     def features(self) -> int:
-        """After two unpadded 3x3 convolutions, each with a 2x2 pooling."""
+        """Returns the number of features after two unpadded 3x3 convolutions, each with a 2x2 pooling."""
         return self.second * (((self.side - 2) // 2 - 2) // 2) ** 2
 
 
@@ -62,7 +62,7 @@ def _pooled_jax(jax: Any, x: Any) -> Any:
 
 
 def torch_weights(torch: Any, size: Size) -> list[Any]:
-    """Kernels as PyTorch has them, in its fastest layout for a CPU; the dense rows stay in NHWC order."""
+    """Returns the kernels in PyTorch's shapes, in its fastest layout for a CPU; the rows of dense layers are in NHWC order."""
     made = [torch.from_numpy(w) for w in weights(size)]
     for i in (0, 2):
         made[i] = made[i].permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last)

@@ -196,7 +196,7 @@ def workloads(names: Sequence[str] = tuple(SHAPES)) -> list[Workload]:
             tensorflow=partial(tensorflow, way),
             jax=partial(jax, way),
             torch=partial(torch, way),
-            asked="<= 0.67x the best",
+            goal="<= 0.67x the best",
             operations=SHAPES[name].operations,
         )
         for name in names

@@ -1,4 +1,4 @@
-"""A training step of a perceptron of many narrow layers with Adam: what many small kernels and Variables cost."""
+"""A training step of a perceptron of many narrow layers with Adam: the overhead of many small kernels and Variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Size(NamedTuple):
 
 
 def weights(size: Size) -> list[np.ndarray]:
-    """Kernel and bias of each layer."""
+    """Returns kernel and bias of each layer."""
     rng, kernel = np.random.default_rng(0), (size.width, size.width)
     made = [
         w for _ in range(size.layers) for w in (rng.normal(0, 1 / size.width**0.5, kernel), np.full(size.width, 0.01))
@@ -74,6 +74,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 ]

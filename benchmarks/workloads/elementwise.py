@@ -40,6 +40,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 1,000",
+        goal="<= 1,000",
     )
 ]

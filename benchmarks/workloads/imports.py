@@ -38,6 +38,6 @@ WORKLOADS = [
         jax=jax,
         torch=torch,
         is_eager=True,
-        asked="<= 400,000",
+        goal="<= 400,000",
     )
 ]

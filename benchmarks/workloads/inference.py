@@ -65,7 +65,7 @@ WORKLOADS = [
         jax=jax,
         torch=torch,
         onnxruntime=onnxruntime,
-        asked="ahead of ONNX Runtime, <= 0.67x the best",
+        goal="ahead of ONNX Runtime, <= 0.67x the best",
     )
     for batch in (1, 32)
 ]

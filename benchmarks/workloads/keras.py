@@ -20,7 +20,7 @@ WORDS = 5000
 
 
 class Size(NamedTuple):
-    """How many steps a pass has, of how many examples each."""
+    """The number of steps of a pass, and of examples in each step."""
 
     steps: int
     batch: int
@@ -114,7 +114,7 @@ def _call(program: Program, method: str, keras: Any, size: Size) -> Call:
 
 
 def _on(backend: str, _framework: Any, *_options: Any) -> Any:
-    """Keras over a backend, which is chosen before it is imported."""
+    """Imports Keras with a backend, which is selected before the import."""
     os.environ["KERAS_BACKEND"] = backend
     return importlib.import_module("keras")
 
@@ -130,7 +130,7 @@ def _workload(program: Program, method: str) -> Workload:
         jax=lambda jax, size: make(_on("jax", jax), size),
         torch=lambda torch, compiled, size: make(_on("torch", torch), size),
         is_eager=True,
-        asked="1.5 times the best" if method == "fit" else "",
+        goal="1.5 times the best" if method == "fit" else "",
     )
 
 

@@ -79,7 +79,7 @@ WORKLOADS = [
         tiny=20,
         tensorflow=scalar_tensorflow,
         jax=scalar_jax,
-        asked="<= 100",
+        goal="<= 100",
     ),
     Workload(
         name="loop-gradient",
@@ -89,6 +89,6 @@ WORKLOADS = [
         tensorflow=gradient_tensorflow,
         jax=gradient_jax,
         torch=gradient_torch,
-        asked="<= 250",
+        goal="<= 250",
     ),
 ]

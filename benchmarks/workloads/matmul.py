@@ -41,6 +41,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 4,500",
+        goal="<= 4,500",
     )
 ]

@@ -76,6 +76,6 @@ STEP = Workload(
     tensorflow=tensorflow,
     jax=jax,
     torch=torch,
-    asked="<= 2x the best, then 0.67x",
+    goal="<= 2x the best, then 0.67x",
 )
 WORKLOADS = [STEP, op_by_op(STEP)]

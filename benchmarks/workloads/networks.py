@@ -40,7 +40,7 @@ class Layer(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Layers in a row, all but the last followed by relu; ``shortcut`` is added to what they give."""
+    """Layers in sequence, all but the last followed by relu; ``shortcut`` is added to their result."""
 
     layers: tuple[Layer, ...]
     shortcut: tuple[Layer, ...] | None = None
@@ -180,7 +180,7 @@ def in_torch(torch: Any, trains: bool = False) -> Operations:
 
 
 def torch_weights(torch: Any, size: Size) -> list[Any]:
-    """Filters as PyTorch has them, in its fastest layout for a CPU."""
+    """Returns filters in PyTorch's shapes, in its fastest layout for a CPU."""
 
     def moved(w: np.ndarray) -> Any:
         w = torch.from_numpy(w)

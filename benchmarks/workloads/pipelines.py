@@ -18,11 +18,11 @@ BATCH = 32
 WORDS = 500
 WORDS_A_LINE = 12
 Build = Callable[[Any, Path, int], Any]
-"""``(tf, folder, size)`` to a dataset."""
+"""A function from ``(tf, folder, size)`` to a dataset."""
 
 
 def drained(build: Build, tf: Any, function: Any, size: int) -> Call:
-    """Iterates over all of a dataset; the number of batches, for there is one for each framework to get right."""
+    """Iterates over all of a dataset; returns the number of batches, which must be the same in all frameworks."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     dataset = build(tf, folder, size)
@@ -150,7 +150,7 @@ WORKLOADS = [
         tiny=50,
         tensorflow=partial(drained, build),
         is_eager=True,
-        asked="<= 1 of TF",
+        goal="<= 1 of TF",
     )
     for name, (title, build) in PIPELINES.items()
 ]

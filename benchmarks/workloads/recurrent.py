@@ -17,7 +17,7 @@ class Size(NamedTuple):
 
 
 def given(size: Size) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The sequence, the weights of all four gates, and their bias."""
+    """Returns the sequence, the weights of all four gates, and their bias."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(size.steps, size.batch, size.inputs))
     w = rng.normal(0, 0.1, (size.inputs + size.hidden, 4 * size.hidden))
@@ -96,6 +96,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="1.5x ahead",
+        goal="1.5x ahead",
     )
 ]

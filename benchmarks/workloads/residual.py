@@ -104,7 +104,7 @@ def inference(name: str, size: Size) -> Workload:
         jax=jax,
         torch=torch,
         onnxruntime=onnxruntime,
-        asked="ahead of ONNX Runtime, <= 0.67x the best",
+        goal="ahead of ONNX Runtime, <= 0.67x the best",
     )
 
 
@@ -117,7 +117,7 @@ def training(name: str, size: Size) -> Workload:
         tensorflow=train_tensorflow,
         jax=train_jax,
         torch=train_torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 
 

@@ -1,4 +1,4 @@
-"""ResNet-18: what compiling its training step costs."""
+"""The time to compile the training step of ResNet-18."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def tensorflow(tf: Any, function: Any, size: Size) -> Call:
 
 
 def compiled(tf: Any, function: Callable[..., Any], size: Size) -> SelfTimed:
-    """The first call of a new step, less what a later one takes; no compiled code on disk helps it."""
+    """Returns the time of the first call of a new step minus that of a later one, without compiled code on disk."""
 
     def first_call() -> float:
-        with tempfile.TemporaryDirectory() as folder, kept_in(folder):
+        with tempfile.TemporaryDirectory() as folder, cache_folder(folder):
             step = tensorflow(tf, function, size)
             first, later = (timed(step) for _ in range(2))
         return first - later
@@ -117,8 +117,8 @@ def timed(step: Call) -> float:
 
 
 @contextmanager
-def kept_in(folder: str) -> Iterator[None]:
-    """Compiled code is kept in another folder."""
+def cache_folder(folder: str) -> Iterator[None]:
+    """Uses another folder as the cache of compiled code."""
     before = os.environ.get("TVTF_CACHE_DIR")
     os.environ["TVTF_CACHE_DIR"] = folder
     try:
@@ -136,6 +136,6 @@ WORKLOADS = [
         full=Size(8, 64),
         tiny=Size(2, 16, 10, 1, STAGES[:2]),
         tensorflow=compiled,
-        asked="<= 20 s",
+        goal="<= 20 s",
     ),
 ]

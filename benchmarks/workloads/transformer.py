@@ -130,6 +130,6 @@ WORKLOADS = [
         tensorflow=tensorflow,
         jax=jax,
         torch=torch,
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 ]

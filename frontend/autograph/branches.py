@@ -16,12 +16,12 @@ from tvtf.frontend.autograph.values import (
     as_tensors,
     for_each,
     placeholder,
-    require_alike,
     require_condition,
+    require_same_form,
     require_same_structure,
     with_objects,
 )
-from tvtf.frontend.control_flow.abstract_trace import Aside
+from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import traced_cond
 from tvtf.frontend.control_flow.tensor_array import settled
 from tvtf.ir.trace import tracing
@@ -97,7 +97,7 @@ class _Branching:
         """
         if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
             return {}
-        ends = [self.traced_aside(run) for run in (body, orelse)]
+        ends = [self.abstract_results(run) for run in (body, orelse)]
         zeros = {}
         for name, *values in zip(self.names, *ends):
             returned = [v for v in values if not _unreturned(v)]
@@ -105,11 +105,11 @@ class _Branching:
                 zeros[name] = placeholder(returned[0]) if returned else None
         return zeros
 
-    def traced_aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
-        with tracing(Aside("if_aside")) as aside:
-            return self.after_branch(run, aside)[: self.nouts]
+    def abstract_results(self, run: Callable[[], None]) -> tuple[Any, ...]:
+        with tracing(AbstractTrace("if_aside")) as abstract:
+            return self.after_branch(run, abstract)[: self.nouts]
 
-    def after_branch(self, run: Callable[[], None], _aside: Aside) -> tuple[Any, ...]:
+    def after_branch(self, run: Callable[[], None], _trace: AbstractTrace) -> tuple[Any, ...]:
         """Returns the symbols after a branch that is traced only for their types."""
         self.set_state(self.before)
         try:
@@ -133,8 +133,8 @@ def _require_defined(name: str, value: Any, which: str) -> None:
 def _require_agreement(name: str, main: Any, other: Any) -> None:
     require_same_structure(name, main, other, MSG_STRUCTURE)
     flat = (nest.flatten(values, expand_composites=True) for values in (main, other))
-    for mine, yours in zip(*flat):
-        _require_same_leaf(name, mine, yours)
+    for first_leaf, second_leaf in zip(*flat):
+        _require_same_leaf(name, first_leaf, second_leaf)
 
 
 def _require_same_leaf(name: str, main: Any, other: Any) -> None:
@@ -143,7 +143,7 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
     for value, which in ((main, "main"), (other, "else")):
         if value is None:
             raise ValueError(f"'{name}' is None at the end of the {which} branch.")
-    require_alike(name, main, other, BRANCHES)
+    require_same_form(name, main, other, BRANCHES)
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:

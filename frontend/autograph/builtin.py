@@ -28,7 +28,7 @@ from tvtf.state.variable import Variable
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether ``value`` is a tensor without a value while tracing."""
+    """Returns whether ``value`` is a tensor without a value while tracing."""
     if isinstance(value, Variable):
         return state.trace is not None
     return isinstance(value, Tensor) and not isinstance(value, EagerTensor)

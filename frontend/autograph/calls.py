@@ -96,7 +96,7 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
-    """Whether a function is a user's, to be converted."""
+    """Returns whether a function is a user's, to be converted."""
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
@@ -105,7 +105,7 @@ def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES)
 
 
 def _is_users(module: str | None, libraries: Set[str]) -> bool:
-    """Whether a module is a user's.
+    """Returns whether a module is a user's.
 
     Both modules of a function are checked, as a decorator may give its wrapper the module of the library's function.
     """

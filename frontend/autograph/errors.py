@@ -29,7 +29,7 @@ class Frame(NamedTuple):
         return f'    File "{self.filename}", line {self.line}, in {self.function}{star}\n        {code}'
 
 
-class Told(NamedTuple):
+class UserFrames(NamedTuple):
     """The user's frames, innermost first, and the error's message."""
 
     frames: tuple[Frame, ...]
@@ -44,11 +44,11 @@ class Told(NamedTuple):
 def attach(error: BaseException, converted: Any) -> None:
     """Adds the frames of a converted function to the metadata of an error that passes through it."""
     frames = _frames(error, converted.ag_source_map)
-    known: Told | None = getattr(error, ATTRIBUTE, None)
+    known: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if known is None:
-        metadata = Told(frames, f"{type(error).__name__}: {error}")
+        metadata = UserFrames(frames, f"{type(error).__name__}: {error}")
     else:
-        metadata = Told((*known.frames, *frames[-1:]), known.message)
+        metadata = UserFrames((*known.frames, *frames[-1:]), known.message)
     error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 
 
@@ -80,7 +80,7 @@ MultilineKeyError.__name__ = "KeyError"
 
 def to_user_error(error: Exception) -> Exception:
     """Returns the error to raise: of the same type, with the user's stack in its text if the type allows that."""
-    metadata: Told | None = getattr(error, ATTRIBUTE, None)
+    metadata: UserFrames | None = getattr(error, ATTRIBUTE, None)
     if metadata is None:
         return error
     user_error = _remade(error, metadata.text())

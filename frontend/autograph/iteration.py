@@ -31,7 +31,7 @@ class Range:
         return cls(*(create.bound_as(x, kind) for x in (first, last, delta)))
 
     def ascending(self) -> bool | None:
-        """Whether the step is not negative; None if it is unknown."""
+        """Returns whether the step is not negative; None if it is unknown."""
         step = constant_value(self.delta)
         return None if step is None else bool(step >= 0)
 
@@ -42,7 +42,7 @@ class Leading(NamedTuple):
     tensor: Tensor
 
     def size(self) -> Any:
-        """The leading size; None if the rank is unknown."""
+        """Returns the leading size; None if the rank is unknown."""
         shape = self.tensor._type.shape
         return None if isinstance(shape, AnyShape) else shape[0]
 
@@ -92,12 +92,12 @@ class Zipped(_OfLoops):
 
 
 def is_iterated(value: Any) -> bool:
-    """Whether a loop over ``value`` is a loop of the graph."""
+    """Returns whether a loop over ``value`` is a loop of the graph."""
     return isinstance(value, (SymbolicTensor, Range, Enumerated, Zipped))
 
 
 def has_steps(value: Any) -> bool:
-    """Whether ``value`` supplies the steps of a traced loop itself, as datasets and traced ragged tensors do."""
+    """Returns whether ``value`` supplies the steps of a traced loop itself, as datasets and traced ragged tensors do."""
     return hasattr(value, "_traced_steps") or (is_ragged(value) and not value.is_eager())
 
 

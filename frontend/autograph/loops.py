@@ -37,13 +37,13 @@ from tvtf.frontend.autograph.values import (
     is_undefined,
     only_if,
     placeholder,
-    require_alike,
     require_condition,
+    require_same_form,
     require_same_structure,
     travels,
     with_objects,
 )
-from tvtf.frontend.control_flow.abstract_trace import Aside
+from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
 from tvtf.frontend.control_flow.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.control_flow.tensor_array_traced import COUNT
@@ -115,8 +115,8 @@ def _leaves(structure: Any) -> list[Any]:
 class _Carried:
     """The tensors that a loop carries: its symbols, after a flag whether it ran if some are undefined before it."""
 
-    def __init__(self, before: tuple[Any, ...], flagged: bool, loosened: dict[int, TensorShape]) -> None:
-        self.before, self.flags, self.loosened = before, int(flagged), loosened
+    def __init__(self, before: tuple[Any, ...], flagged: bool, generalized: dict[int, TensorShape]) -> None:
+        self.before, self.flags, self.generalized = before, int(flagged), generalized
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
         ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
@@ -127,12 +127,12 @@ class _Carried:
 
     def invariants(self, pairs: Any, counters: int) -> list[Any] | None:
         """Returns the shape invariants, declared or inferred, of everything that is carried."""
-        if not pairs and not self.loosened:
+        if not pairs and not self.generalized:
             return None
         declared = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
         self.shapes = [declared.get(id(value)) for value in flat]
-        for place, shape in self.loosened.items():
+        for place, shape in self.generalized.items():
             self.shapes[place] = shape
         travelling = nest.flatten(self.entry, expand_composites=True)
         invariants = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
@@ -166,7 +166,7 @@ class _Loop:
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(v) for v in self.before]
-        self.loosened: dict[int, TensorShape] = {}
+        self.generalized: dict[int, TensorShape] = {}
         self.claimed = claimed_names(body, names)
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
@@ -176,7 +176,7 @@ class _Loop:
         try:
             if any(self.missing):
                 self.before = self.with_placeholders(body)
-            self.before = settled(self.before, lambda aside: self.first_iteration(body, aside), self.room)
+            self.before = settled(self.before, lambda abstract: self.first_iteration(body, abstract), self.room)
             self.set_state(self.original)
             final = self.traced(test, body)
         except BaseException:  # the user's symbols come back, whatever interrupts the iteration
@@ -202,7 +202,7 @@ class _Loop:
 
     def carried_through(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         """Binds the loop over the symbols; returns their final values."""
-        carried = _Carried(self.before, any(self.missing), self.loosened)
+        carried = _Carried(self.before, any(self.missing), self.generalized)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
         )
@@ -227,6 +227,7 @@ class _Loop:
         """Returns the loop's body as a function of the carried tensors."""
 
         def step(*tensors: Any) -> list[Any]:
+            """Runs one iteration on symbolic variables; returns the variables, after flags that the loop ran."""
             start = carried.restored(tensors)
             if self.room is not None:
                 state.trace.room_for = {tensors[carried.flags]._var, COUNT}
@@ -267,12 +268,12 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration aside for the types of undefined symbols; zeros stand for these before the first."""
+        """Traces one iteration in a temporary trace for the types of undefined symbols; before it, zeros replace them."""
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
-            with tracing(Aside("while_first")) as aside:
-                first = self.first_iteration(body, aside)
+            with tracing(AbstractTrace("while_first")) as abstract:
+                first = self.first_iteration(body, abstract)
         except (UnboundLocalError, TypeError, ValueError, KeyError) as error:
             failure = (
                 f"\nNote: AutoGraph tried to define it automatically, but ran into a {type(error).__name__}: {error}"
@@ -280,7 +281,7 @@ class _Loop:
         finally:
             self.set_state(self.original)
         filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
-        self.loosened = dict(self.computed_shapes(filled, first))
+        self.generalized = dict(self.computed_shapes(filled, first))
         for name, value, after in zip(self.names, filled, first):
             _require_start(name, value, after, failure)
         return filled
@@ -291,14 +292,18 @@ class _Loop:
         for zeros, like, missing in zip(filled, first, self.missing):
             parts, values = (nest.flatten(value, expand_composites=True) for value in (zeros, like))
             for i, zero in enumerate(parts):
-                if missing and isinstance(zero, Tensor) and not _are_alike(zero, of := convert_to_tensor(values[i])):
+                if (
+                    missing
+                    and isinstance(zero, Tensor)
+                    and not _are_same_kind(zero, of := convert_to_tensor(values[i]))
+                ):
                     yield place + i, TensorShape([d if d == z else None for d, z in zip(of.shape, zero.shape)])
             place += len(parts)
 
-    def first_iteration(self, body: Callable[[], None], aside: Aside) -> tuple[Any, ...]:
-        """Returns the symbols after an iteration in a trace aside."""
+    def first_iteration(self, body: Callable[[], None], abstract: AbstractTrace) -> tuple[Any, ...]:
+        """Returns the symbols after an iteration in a temporary trace."""
         values = nest.map_structure(
-            lambda v: aside.param_of(v) if travels(v) else v, self.before, expand_composites=True
+            lambda v: abstract.param_of(v) if travels(v) else v, self.before, expand_composites=True
         )
         self.set_state(values)
         body()
@@ -326,7 +331,7 @@ class _Loop:
 def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
     """Returns the symbols on which the loop's body calls ``set_shape``, according to its byte code.
 
-    Byte code tells them before the body is traced, so that it has to be traced only once.
+    They are read from byte code before the body is traced, so that it has to be traced only once.
     """
     return frozenset(_claimed_in(body.__code__)).intersection(names)
 
@@ -345,12 +350,12 @@ def _claimed_in(code: CodeType) -> Iterator[str]:
 
 
 def _varies(before: Any, after: Any) -> bool:
-    """Whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
+    """Returns whether a tensor's sizes change in an iteration in a way that TensorFlow accepts."""
     are_tensors = isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
     return are_tensors and varying_shape(before, after) is not None
 
 
-def _are_alike(zero: Tensor, inferred: Tensor) -> bool:
+def _are_same_kind(zero: Tensor, inferred: Tensor) -> bool:
     shapes = zero._type.shape, inferred._type.shape
     return any(isinstance(shape, AnyShape) for shape in shapes) or same_shape(*shapes)
 
@@ -373,7 +378,7 @@ def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
 def _check_leaf(name: str, before: Any, after: Any) -> None:
     if after is None:
         raise ValueError(f"'{name}' is None at the end of the iteration.")
-    require_alike(name, before, after, ITERATION)
+    require_same_form(name, before, after, ITERATION)
 
 
 # -- for
@@ -481,7 +486,7 @@ class Steps(abc.ABC):
 
     @abc.abstractmethod
     def more(self) -> Any:
-        """Whether there is an element, as a bool tensor."""
+        """Returns whether there is an element, as a bool tensor."""
 
     @abc.abstractmethod
     def element(self) -> Any:
@@ -504,7 +509,7 @@ class _RangeSteps(Steps):
         self.position: Any = bounds.start
 
     def more(self) -> Any:
-        """Whether the position is before the limit, in the direction of the step."""
+        """Returns whether the position is before the limit, in the direction of the step."""
         ascending = self.range.ascending()
         up, down = (
             (lambda: bind.less(self.position, self.range.limit)),

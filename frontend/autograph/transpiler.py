@@ -161,7 +161,7 @@ class Transpiler(api.PyToPy):
     def transform_function(self, fn: Any, user_context: Any) -> Any:
         self._converted.file = fn.__code__.co_filename if hasattr(fn, "__code__") else None
         if not self._cache.has(fn, self.get_caching_key(user_context)):
-            refuse_unsupported(fn)
+            require_supported(fn)
         return super().transform_function(fn, user_context)
 
     def converted(self, function: Callable[..., Any]) -> Any:
@@ -188,7 +188,7 @@ class Transpiler(api.PyToPy):
         return result
 
 
-def refuse_unsupported(fn: Any) -> None:
+def require_supported(fn: Any) -> None:
     """Raises for constructs that can't be converted.
 
     Raises:

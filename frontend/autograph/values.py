@@ -24,12 +24,12 @@ _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 
 
 def is_undefined(value: Any) -> bool:
-    """Whether a symbol has no value: None, undefined, or a return value that is not set."""
+    """Returns whether a symbol has no value: None, undefined, or a return value that is not set."""
     return value is None or isinstance(value, (Undefined, UndefinedReturnValue))
 
 
 def travels(leaf: Any) -> bool:
-    """Whether a leaf becomes a tensor of the graph."""
+    """Returns whether a leaf becomes a tensor of the graph."""
     return isinstance(leaf, _VALUES) or (not is_undefined(leaf) and is_tensor(leaf))
 
 
@@ -87,7 +87,7 @@ class Places:
     shapes_may_differ: bool = False
 
 
-def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
+def require_same_form(name: str, first: Any, second: Any, places: Places) -> None:
     """Checks that tensors have one dtype and shape at both places, and that objects are the same.
 
     Raises:
@@ -139,7 +139,7 @@ def _zero(like: Any) -> Any:
 
 
 def _is_known(dim: Dim) -> bool:
-    """Whether the active trace knows a dim; it may be one of a function that was traced aside."""
+    """Returns whether the active trace knows a dim; it may be one of a function that was traced temporarily."""
     from tvtf.frontend.control_flow.closure_conversion import knows_dim
 
     return isinstance(dim, int) or knows_dim(state.trace, dim)

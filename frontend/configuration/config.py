@@ -13,7 +13,7 @@ from tvtf.frontend.function.polymorphic_function import functions_run_eagerly, r
 from tvtf.runtime.target import gpu_arch
 
 
-class _Dials:
+class _Settings:
     """The options that were set."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class _Dials:
         self.growth: dict[str, bool] = {}
 
 
-_dials = _Dials()
+_settings = _Settings()
 
 
 @export("config.PhysicalDevice")
@@ -75,6 +75,7 @@ class LogicalDeviceConfiguration(NamedTuple):
 
 
 def _gpus() -> int:
+    """Returns the number of GPUs, by probing one index after another."""
     count = 0
     while True:
         try:
@@ -109,7 +110,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/get_visible_devices
     """
-    return [d for d in list_physical_devices(device_type) if d in _dials.visible.get(d.device_type, [d])]
+    return [d for d in list_physical_devices(device_type) if d in _settings.visible.get(d.device_type, [d])]
 
 
 @export("config.set_visible_devices", "config.experimental.set_visible_devices")
@@ -134,7 +135,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
         if device_type is not None and device.device_type != device_type:
             raise ValueError(f"Unrecognized device: {device!r}")
     for kind in ("CPU", "GPU") if device_type is None else (device_type,):
-        _dials.visible[kind] = [device for device in chosen if device.device_type == kind]
+        _settings.visible[kind] = [device for device in chosen if device.device_type == kind]
 
 
 @export("config.list_logical_devices", "config.experimental.list_logical_devices")
@@ -190,7 +191,7 @@ def get_soft_device_placement() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/get_soft_device_placement
     """
-    return _dials.soft_placement
+    return _settings.soft_placement
 
 
 @export("config.set_soft_device_placement")
@@ -202,7 +203,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/set_soft_device_placement
     """
-    _dials.soft_placement = bool(enabled)
+    _settings.soft_placement = bool(enabled)
 
 
 @export("config.threading.get_inter_op_parallelism_threads")
@@ -215,7 +216,7 @@ def get_inter_op_parallelism_threads() -> int:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/get_inter_op_parallelism_threads
     """
-    return _dials.inter_op
+    return _settings.inter_op
 
 
 @export("config.threading.get_intra_op_parallelism_threads")
@@ -228,7 +229,7 @@ def get_intra_op_parallelism_threads() -> int:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/get_intra_op_parallelism_threads
     """
-    return _dials.intra_op
+    return _settings.intra_op
 
 
 @export("config.threading.set_inter_op_parallelism_threads")
@@ -240,7 +241,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/set_inter_op_parallelism_threads
     """
-    _dials.inter_op = num_threads
+    _settings.inter_op = num_threads
 
 
 @export("config.threading.set_intra_op_parallelism_threads")
@@ -252,7 +253,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/set_intra_op_parallelism_threads
     """
-    _dials.intra_op = num_threads
+    _settings.intra_op = num_threads
 
 
 @export("config.optimizer.get_jit")
@@ -265,7 +266,7 @@ def get_jit() -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/get_jit
     """
-    return _dials.jit
+    return _settings.jit
 
 
 @export("config.optimizer.set_jit")
@@ -277,7 +278,7 @@ def set_jit(enabled: Any) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/set_jit
     """
-    _dials.jit = {True: "autoclustering", False: ""}.get(enabled, enabled)
+    _settings.jit = {True: "autoclustering", False: ""}.get(enabled, enabled)
 
 
 @export("config.optimizer.get_experimental_options")
@@ -290,7 +291,7 @@ def get_experimental_options() -> dict[str, Any]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/get_experimental_options
     """
-    return dict(_dials.options)
+    return dict(_settings.options)
 
 
 @export("config.optimizer.set_experimental_options")
@@ -302,7 +303,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/set_experimental_options
     """
-    _dials.options |= options
+    _settings.options |= options
 
 
 @export("config.experimental.set_memory_growth")
@@ -322,7 +323,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
         raise ValueError(f"Unrecognized device: {device!r}")
     if device.device_type != "GPU":
         raise ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices")
-    _dials.growth[device.name] = bool(enable)
+    _settings.growth[device.name] = bool(enable)
 
 
 @export("config.experimental.get_memory_growth")
@@ -337,7 +338,7 @@ def get_memory_growth(device: PhysicalDevice) -> bool:
     """
     if device not in list_physical_devices():
         raise ValueError(f"Unrecognized device: {device!r}")
-    return _dials.growth[device.name]
+    return _settings.growth[device.name]
 
 
 @export("config.experimental_run_functions_eagerly")
@@ -367,7 +368,7 @@ def experimental_functions_run_eagerly() -> bool:
 
 @export("test.is_gpu_available")
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Sequence[int] | None = None) -> bool:
-    """Whether there is a GPU of at least this compute capability.
+    """Returns whether there is a GPU of at least this compute capability.
 
     >>> import tvtf as tf
     >>> tf.test.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))

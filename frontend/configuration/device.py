@@ -48,7 +48,7 @@ class device:  # noqa: N801  (named as TensorFlow's)
             state.device = f"{kind}:{number}" if kind != CPU and self._is_there() else None
 
     def _is_there(self) -> bool:
-        """Whether the GPU can be used; with soft placement functions run on the CPU if it can't."""
+        """Returns whether the GPU can be used; with soft placement functions run on the CPU if it can't."""
         try:
             target_of(self.name)
         except RuntimeError:

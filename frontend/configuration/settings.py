@@ -104,7 +104,7 @@ def enable_tensor_float_32_execution(enabled: bool) -> None:
 
 @export("config.experimental.tensor_float_32_execution_enabled")
 def tensor_float_32_execution_enabled() -> bool:
-    """Whether functions compiled for a GPU multiply float32 in tf32; the default is True.
+    """Returns whether functions compiled for a GPU multiply float32 in tf32; the default is True.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.tensor_float_32_execution_enabled()
@@ -117,7 +117,7 @@ def tensor_float_32_execution_enabled() -> bool:
 
 @export("config.experimental.get_synchronous_execution")
 def get_synchronous_execution() -> bool:
-    """Whether eager ops have finished when they return; always True.
+    """Returns whether eager ops have finished when they return; always True.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.get_synchronous_execution()

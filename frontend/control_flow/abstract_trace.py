@@ -14,18 +14,18 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.errors import UnimplementedError
 from tvtf.frontend.control_flow.closure_conversion import knows_dim, lift_traces, without_unused
-from tvtf.frontend.control_flow.rematerialize import QuietWalk, walk
+from tvtf.frontend.control_flow.rematerialize import WalkWithoutEffects, walk
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, dims_of, number
 
 MSG_EFFECTS = (
-    "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "
+    "a map of rows whose sizes are known only at run time, by an op that needs them while tracing, can't have effects (assign Variables, "
     "print, call Python); leave them out of the mapped function, or give it tensors of known shape"
 )
 
 
-class Aside(Trace):
+class AbstractTrace(Trace):
     """A trace that is not part of the program; ``param_of`` makes a parameter for a tensor of the program."""
 
     def __init__(self, name: str = "aside") -> None:
@@ -54,7 +54,9 @@ class Aside(Trace):
         tapes, state.tapes = state.tapes, []
         try:
             values = (
-                walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], QuietWalk).start({}).run()
+                walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], WalkWithoutEffects)
+                .start({})
+                .run()
             )
         finally:
             state.tapes = tapes
@@ -76,8 +78,8 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
     They are computed by a copy of the function without its effects, which must not happen once too often. If there
     may be no row, a row of zeros is appended, so that the sizes can be computed.
     """
-    aside = Aside()
-    with tracing(aside):
+    abstract = AbstractTrace()
+    with tracing(abstract):
         types = [t._type for t in function(tensors)]
     if any(isinstance(t.shape, AnyShape) for t in types):
         return types
@@ -85,11 +87,11 @@ def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]
         return types
     padded = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors]
     if of_any_rank():  # instances know the sizes of deferred calls
-        aside.require_pure(MSG_EFFECTS)
+        abstract.require_pure(MSG_EFFECTS)
         return [t._type for t in function(padded)]
-    aside = Aside()
-    with tracing(aside):
-        rows = [aside.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in padded]
+    abstract = AbstractTrace()
+    with tracing(abstract):
+        rows = [abstract.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in padded]
         types = [t._type for t in function(rows)]
-    sizes = aside.sizes(d for t in types for d in t.shape)
+    sizes = abstract.sizes(d for t in types for d in t.shape)
     return [t._replace(shape=tuple(substitute_dim(d, sizes) for d in t.shape)) for t in types]

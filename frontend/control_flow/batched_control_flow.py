@@ -114,7 +114,7 @@ class _Loop:
         return [bind.select(continues, after, before) for after, before in zip(new, values)]
 
     def test(self, values: Raw) -> Tensor:
-        """Whether any element goes on."""
+        """Returns whether any element goes on."""
         (result,) = call(self.condition, [*values, *self.invariants])
         if not self.elements.has(result):
             return result
@@ -165,11 +165,13 @@ def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, cou
         return tuple(elements.whole(call(forward, elements.of(inputs, batched))))
 
 
-def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, refusal: str) -> Any:
+def custom_batch(
+    size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, error_text: str
+) -> Any:
     """Passes whole batches through; shared operands get the sum of their elements' cotangents."""
     results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
-    if refusal:
-        attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "refusal": refusal}
+    if error_text:
+        attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "error_text": error_text}
         return with_gradient.bind(*results, *inputs[count:], **attrs)
     used = used_from(len(inputs), backward, count)
     with _Elements(size) as elements:
@@ -186,5 +188,5 @@ def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count
         inner = Inner("rows_backward", backward_of_batch, [x._type for x in (*results, *inputs[used:])])
         shared = lift([inner])
         places = tuple((i, False) for i, _ in given)
-        attrs = {"backward": inner.graph(), "count": count, "given": places, "refusal": ""}
+        attrs = {"backward": inner.graph(), "count": count, "given": places, "error_text": ""}
         return with_gradient.bind(*results, *inputs[count:], *shared, **attrs)

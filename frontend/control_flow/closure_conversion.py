@@ -43,6 +43,7 @@ class Inner:
         graph = self.graph(value for _, value in variables)
 
         def bound_again(*params: Tensor) -> Any:
+            """Binds the branch's graph again in the current trace, and takes over its updates of Variables."""
             captures = [state.trace.capture(outer, inner._type, "captured") for outer, inner in old.captures.values()]
             results = evaluate(graph.module(), "main", [*params, *captures])
             state.trace.take_variables(old, results[len(self.leaves) :])
@@ -194,7 +195,7 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
 
 
 def knows_dim(trace: Trace | None, dim: Any) -> bool:
-    """Whether enclosing traces have tensors with all symbols of a dim."""
+    """Returns whether enclosing traces have tensors with all symbols of a dim."""
     return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -224,7 +225,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
 
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
-    """Whether tensors depend on a Variable."""
+    """Returns whether tensors depend on a Variable."""
     return trace.captures[id(variable)][1]._var in _needed(trace, tensors)[1]
 
 

@@ -81,7 +81,7 @@ class _Branch:
         self.cotangents = self.inner.structure
 
     def rows_fit(self, captured: Sequence[Tensor]) -> bool:
-        """Whether the other branch knows the shapes of the rows."""
+        """Returns whether the other branch knows the shapes of the rows."""
         known = {d for x in captured for d in x._type.shape}
         return all(isinstance(d, int) or d in known for r in self.rows for d in r.values._type.shape)
 

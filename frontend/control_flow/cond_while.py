@@ -118,7 +118,7 @@ def traced_cond(
     from tvtf.frontend.control_flow.closure_conversion import assigned_variables, lift, variable_value
 
     branches = _traced_branches(op, true_fn, false_fn)
-    constant_pred = _always_taken(pred) if _ranks_differ(*branches) else None
+    constant_pred = _constant_condition(pred) if _ranks_differ(*branches) else None
     if constant_pred is not None:
         return true_fn() if constant_pred else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
@@ -136,12 +136,12 @@ def traced_cond(
 
 
 def _ranks_differ(first: Inner, other: Inner) -> bool:
-    """Whether two branches return equally many tensors, some of different ranks."""
+    """Returns whether two branches return equally many tensors, some of different ranks."""
     pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
     return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
 
 
-def _always_taken(pred: Tensor) -> Any:
+def _constant_condition(pred: Tensor) -> Any:
     """Returns the value of a condition that is computed from constants alone; None for others."""
     symbol = state.trace.own(pred)
     return symbol._trace.computed_constants.value(symbol._var)
@@ -156,12 +156,12 @@ def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[],
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
     names = f"{op}_true", f"{op}_false"
-    branch = _traced_or_refused(names[0], true_fn)
+    branch = _traced_or_error(names[0], true_fn)
     if isinstance(branch, ValueError):
         other = Inner(names[1], false_fn)
         return _failing(names[0], branch, other), other
     first = branch
-    branch = _traced_or_refused(names[1], lambda: typed_as(false_fn(), first.structure))
+    branch = _traced_or_error(names[1], lambda: typed_as(false_fn(), first.structure))
     if isinstance(branch, ValueError):
         return first, _failing(names[1], branch, first)
     second = branch
@@ -170,7 +170,7 @@ def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[],
     return first, second
 
 
-def _traced_or_refused(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
+def _traced_or_error(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
     """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for."""
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
@@ -260,8 +260,8 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
         for a, b in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
             _check_leaves(a, b)
     except (TypeError, ValueError) as error:
-        shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
-        raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(shown) from None
+        text = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
+        raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(text) from None
 
 
 class _RanksDiffer(ValueError):
@@ -334,6 +334,7 @@ def while_loop(
 
 
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
+    """Runs a loop in Python; the results are tensors, as those of a traced loop."""
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         result = body(*values)
@@ -402,7 +403,7 @@ def traced_while(
     from tvtf.frontend.control_flow.trip_count import trip_count
 
     loop_vars = typed_as_returned(loop_vars, body)
-    loop_vars = settled(loop_vars, lambda aside: body(*params_of(aside, loop_vars)))
+    loop_vars = settled(loop_vars, lambda abstract: body(*params_of(abstract, loop_vars)))
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
@@ -432,9 +433,9 @@ def traced_while(
         types, params = _types(entry, shapes), step.params
         test, step = test.with_types(types), step.with_types(_own_types(types, shapes))
         growth.rename(params, step.params)
-    while (loosened := _loosened(entry, step, shapes)) is not None:
+    while (generalized := _generalized_shapes(entry, step, shapes)) is not None:
         growth.forget()
-        shapes = loosened
+        shapes = generalized
         test, step, types = traced()
     if growth.is_partial():
         body = _for_none(body)
@@ -485,7 +486,7 @@ def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _loosened(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
+def _generalized_shapes(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
     """Returns shape invariants in which the sizes that an iteration changes are unknown; None if there are none."""
     invariants = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
     return None if all(a is b for a, b in zip(invariants, shapes)) else invariants

@@ -175,7 +175,7 @@ def init_scope() -> Iterator[None]:
 
 @export("inside_function")
 def inside_function() -> bool:
-    """Whether a function is being traced.
+    """Returns whether a function is being traced.
 
     >>> import tvtf as tf
     >>> tf.inside_function(), tf.function(tf.inside_function)().numpy()

@@ -20,11 +20,11 @@ from tvtf.core.thread_state import state
 from tvtf.frontend.control_flow.cond_while import _merged_shapes
 from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
-    Quiet,
+    WithoutEffects,
     dims_in,
     has_effect_results,
     is_computable_from,
-    tell_tapes,
+    record_on_tapes,
     used_by,
     walk,
     zeros_for,
@@ -46,7 +46,7 @@ def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> An
 
 
 def calls_effect_results(function: Any) -> bool:
-    """Whether a function attribute has effects with results, in nested functions too."""
+    """Returns whether a function attribute has effects with results, in nested functions too."""
     if hasattr(function, "all_params"):
         return not function.pure and _calls_effect_results(function.function, function.reachable())
     return _calls_effect_results(function.mod[function.name], function.mod.functions)
@@ -134,7 +134,7 @@ class _RecordEffects:
         return result
 
 
-class _ReplayEffects(Quiet):
+class _ReplayEffects(WithoutEffects):
     """An evaluation without effects that takes their results from ``remaining``."""
 
     parts: Iterator[Any] | None = None  # None in nested functions
@@ -157,7 +157,7 @@ class _ReplayEffects(Quiet):
 
 
 def is_flow(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether a primitive is control flow with effects that have results."""
+    """Returns whether a primitive is control flow with effects that have results."""
     return prim.name in CONTROL and any(calls_effect_results(f) for f in attrs.values() if _is_function(f))
 
 
@@ -192,7 +192,7 @@ class _Cond:
         results = state.trace.emit(table["cond"], inputs, attrs)
         outputs, effects = results[: len(outputs)], results[len(outputs) :]
         if is_watched(inputs):
-            tell_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
+            record_on_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
         return outputs, effects
 
     def run_without_effects(self, inputs: Sequence[Tensor], effect_results: Sequence[Tensor]) -> Any:
@@ -229,7 +229,7 @@ def _with_own(shape: Any, known: Any) -> Any:
 
 
 def is_watched(inputs: Sequence[Tensor]) -> bool:
-    """Whether a tape watches any of these tensors."""
+    """Returns whether a tape watches any of these tensors."""
     return any(tape.watches(x) for tape in state.tapes for x in inputs)
 
 
@@ -244,8 +244,8 @@ class _While:
         """Binds the loop with a counter and stacks of the effects' results."""
         start, invariants = inputs[: self.size], inputs[self.size :]
         types, fixed = self._own([x._type for x in start], self.shapes), [x._type for x in invariants]
-        with tracing(Trace("aside", state.trace)) as aside:
-            _, effect_results = self.replayed.run_with_effects([aside.add_param(t) for t in (*types, *fixed)])
+        with tracing(Trace("aside", state.trace)) as abstract:
+            _, effect_results = self.replayed.run_with_effects([abstract.add_param(t) for t in (*types, *fixed)])
         self.stacks = stacks = stacks_for(
             [x._type for x in effect_results], dims_in(x._type for x in inputs), self.most
         )
@@ -271,7 +271,7 @@ class _While:
         self.count = len(effects)
         if is_watched(inputs):
             operands, attrs = self.pure(inputs, effects)
-            tell_tapes(table["while"], operands, (count, *outputs), attrs)
+            record_on_tapes(table["while"], operands, (count, *outputs), attrs)
         return outputs, effects
 
     def _counted(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:

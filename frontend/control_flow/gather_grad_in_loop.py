@@ -150,6 +150,7 @@ def _named(x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _of_window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
+    """Returns the positions of a window's elements, whose gradients are added there."""
     along = list(map(_range, x._type.shape[: max(axes) + 1]))
     for start, axis, size in zip(map(_wide, starts), axes, sizes):
         if wrap:

@@ -17,12 +17,12 @@ from tvtf.ops.rules import bind
 
 
 def is_untyped(value: Any) -> bool:
-    """Whether a value is, or contains, one without a type."""
+    """Returns whether a value is, or contains, one without a type."""
     return any(isinstance(leaf, CompositeTensor) and leaf._is_untyped for leaf in nest.flatten(value))
 
 
 def takes_type(value: Any, like: Any) -> bool:
-    """Whether :func:`typed_as` would change the type of something in ``value``."""
+    """Returns whether :func:`typed_as` would change the type of something in ``value``."""
     leaves, other_leaves = nest.flatten(value), nest.flatten(like)
     return len(leaves) == len(other_leaves) and any(map(_takes_type, leaves, other_leaves))
 
@@ -49,18 +49,18 @@ def _typed(value: Any, other: Any) -> Any:
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:
     """Returns the loop variables with the types that an iteration gives them; the body is traced once more for that."""
-    from tvtf.frontend.control_flow.abstract_trace import Aside
+    from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
     from tvtf.ir.trace import tracing
 
     if not is_untyped(loop_vars):
         return loop_vars
-    aside = Aside("while_types")
-    with tracing(aside):
-        results = body(*(_param_of(aside, v) for v in loop_vars))
+    abstract = AbstractTrace("while_types")
+    with tracing(abstract):
+        results = body(*(_param_of(abstract, v) for v in loop_vars))
     return typed_as(list(loop_vars), list(results) if isinstance(results, (list, tuple)) else [results])  # type: ignore[no-any-return]
 
 
-def _param_of(aside: Any, value: Any) -> Any:
+def _param_of(abstract: Any, value: Any) -> Any:
     if is_untyped(value):
         return value
-    return nest.map_structure(lambda v: None if v is None else aside.param_of(v), value, expand_composites=True)
+    return nest.map_structure(lambda v: None if v is None else abstract.param_of(v), value, expand_composites=True)

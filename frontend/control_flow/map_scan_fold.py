@@ -125,6 +125,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _of_rows(results: list[Any]) -> Any:
+    """Stacks the results of all rows; rows of different lengths become a ragged tensor."""
     if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
         return stacked(results, results[0]._type_spec)
     if results[0].shape.rank == 0:
@@ -230,7 +231,7 @@ def _of_none(elems: Any, signature: Any) -> Any:
 def _dtype_of(spec: Any) -> Any:
     """Returns the dtype of a spec, a tensor, or the name of a dtype.
 
-    NumPy's scalar classes have an attribute ``dtype`` too, which is no dtype.
+    NumPy's scalar classes have an attribute ``dtype`` too, which is not a dtype.
     """
     return as_dtype(spec if isinstance(spec, type) else getattr(spec, "dtype", spec))
 
@@ -242,6 +243,7 @@ def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     kinds = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
+        """Applies the function. Raises InvalidArgumentError if a result has another dtype than declared."""
         results = nest.map_structure(convert_to_tensor, fn(value))
         nest.assert_same_structure(kinds, results)
         for kind, result in zip(nest.flatten(kinds), nest.flatten(results)):

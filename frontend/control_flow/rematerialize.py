@@ -48,8 +48,8 @@ class Replay:
                 recorder.watch(x)
         tapes, state.tapes = state.tapes, [*state.tapes, recorder]
         try:
-            lasting = [] if carried is None else self.inputs[carried:]
-            self.walk = walk(function, self.inputs, QuietWalk).start(saved or {}, lasting)
+            loop_invariant = [] if carried is None else self.inputs[carried:]
+            self.walk = walk(function, self.inputs, WalkWithoutEffects).start(saved or {}, loop_invariant)
             self.outputs = self.walk.run()
         finally:
             state.tapes = tapes
@@ -62,7 +62,7 @@ class Replay:
         return [as_dense(ct) for ct in cotangents]
 
 
-class Quiet:
+class WithoutEffects:
     """An evaluation without effects: nothing is printed or checked again."""
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
@@ -94,12 +94,12 @@ class Walk:
     saved: dict[int, dict[int, Tensor]] | None = None  # by position and index; None in nested functions
     place = 0
 
-    def start(self, saved: Residuals, lasting: Sequence[Tensor] = ()) -> Any:
-        """Sets what is taken instead of computed; ``lasting`` are the inputs that every iteration of a loop shares."""
+    def start(self, saved: Residuals, loop_invariant: Sequence[Tensor] = ()) -> Any:
+        """Sets what is taken instead of computed; ``loop_invariant`` are the inputs that every iteration of a loop shares."""
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
             self.saved[place][i] = x
-        self.lasting = lasting
+        self.loop_invariant = loop_invariant
         self.residuals: Residuals = {}
         return self
 
@@ -117,11 +117,11 @@ class Walk:
         return result
 
     def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
-        """Whether a row is read of an array that differs between iterations: only the row is kept."""
-        return prim.name == "stack_read" and not any(inputs[0] is x for x in self.lasting)
+        """Returns whether a row is read of an array that differs between iterations: only the row is kept."""
+        return prim.name == "stack_read" and not any(inputs[0] is x for x in self.loop_invariant)
 
 
-class QuietWalk(Walk, Quiet):
+class WalkWithoutEffects(Walk, WithoutEffects):
     """An evaluation without effects that keeps or takes the results of costly primitives."""
 
 
@@ -132,11 +132,11 @@ def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: di
         results: Any = items.get(0, zeros)
     else:
         results = tuple(items.get(i, x) for i, x in enumerate(zeros))
-    tell_tapes(prim, inputs, results, attrs)
+    record_on_tapes(prim, inputs, results, attrs)
     return results
 
 
-def tell_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+def record_on_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
     """Has the tapes record a primitive."""
     for tape in state.tapes:
         tape.record(prim, inputs, outputs, attrs)
@@ -154,7 +154,7 @@ def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
 
 
 def has_effect_results(prim: Any, attrs: dict[str, Any]) -> bool:
-    """Whether a primitive has effects and results."""
+    """Returns whether a primitive has effects and results."""
     if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text", "effect_recompute"):
         return False
     return prim.name != "call_python" or bool(attrs["shapes"])
@@ -178,7 +178,7 @@ def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
 
 
 def is_computable_from(dim: Any, symbols: Collection[Any]) -> bool:
-    """Whether a dim is static or computable from the symbols."""
+    """Returns whether a dim is static or computable from the symbols."""
     return isinstance(dim, int) or all(v in symbols for v in tirx.analysis.undefined_vars(dim))
 
 
@@ -209,7 +209,7 @@ def read_by(function: Any) -> set[int]:
 
 
 def has_effects(*functions: Any) -> bool:
-    """Whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
+    """Returns whether graphs of the active trace have effects; functions of modules are called by effect primitives instead."""
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 

@@ -17,7 +17,7 @@ from tvtf.frontend.control_flow.tensor_array_eager import EagerArray
 from tvtf.frontend.control_flow.tensor_array_traced import BEYOND, TracedArray
 
 if TYPE_CHECKING:
-    from tvtf.frontend.control_flow.abstract_trace import Aside
+    from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 
 
 @export("TensorArray")
@@ -212,7 +212,7 @@ class TensorArraySpec(TypeSpec):
 # -- arrays carried by loops: each has a buffer of a known shape
 
 
-def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) -> Any:
+def settled(values: Any, iteration: Callable[[AbstractTrace], Any], room: Any = None) -> Any:
     """Returns the loop variables with buffers for the arrays that have none yet.
 
     Element shapes are inferred by tracing the body; sizes that it computes are those of the first iteration.
@@ -230,15 +230,15 @@ def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) ->
     return nest.pack_sequence_as(values, flat)
 
 
-def _inferred_element_dims(iteration: Callable[[Aside], Any]) -> list[Any]:
+def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[Any]:
     """Returns the dims of the elements that an iteration writes to each loop variable; None for non-arrays."""
-    from tvtf.frontend.control_flow.abstract_trace import Aside
+    from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
     from tvtf.ir.trace import tracing
 
-    aside = Aside("while_shapes")
-    with tracing(aside):
-        element_dims = [_element_dims(v) for v in nest.flatten(iteration(aside))]
-    sizes = aside.sizes(d for dims in element_dims for d in dims or ())
+    abstract = AbstractTrace("while_shapes")
+    with tracing(abstract):
+        element_dims = [_element_dims(v) for v in nest.flatten(iteration(abstract))]
+    sizes = abstract.sizes(d for dims in element_dims for d in dims or ())
     return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in element_dims]
 
 
@@ -253,9 +253,9 @@ def _settled(value: Any, dims: Any, room: Any) -> Any:
     return TensorArray._of(value._array.settled_as(dims, room))
 
 
-def params_of(aside: Aside, values: Sequence[Any]) -> list[Any]:
+def params_of(abstract: AbstractTrace, values: Sequence[Any]) -> list[Any]:
     """Returns the loop variables as parameters of a trace; arrays stay as they are."""
-    return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else aside.param_of(v), list(values))
+    return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else abstract.param_of(v), list(values))
 
 
 class Growth:
@@ -271,7 +271,7 @@ class Growth:
         self.before = len(state.trace.root.array_writes)
 
     def is_partial(self) -> bool:
-        """Whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
+        """Returns whether the loop can foresee some of the writes but not all: then it must reserve rows for none."""
         written = state.trace.root.array_writes[self.before :]
         if BEYOND not in written or all(w is BEYOND for w in written):
             return False
@@ -306,7 +306,7 @@ class Growth:
 
 
 def grows(before: Any, after: Any) -> bool:
-    """Whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
+    """Returns whether an iteration makes an array larger whose rows the loop was to reserve beforehand."""
     pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
     return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
 

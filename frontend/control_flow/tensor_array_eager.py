@@ -111,6 +111,7 @@ class EagerArray:
         )
 
     def concat(self) -> Tensor:
+        """Concatenates all elements along their first axis."""
         elements = self.all()
         for i, each in enumerate(elements):
             if not each.ndim:
@@ -120,6 +121,7 @@ class EagerArray:
         return bind.concat(*elements, axis=0)
 
     def unstack(self, value: Tensor) -> EagerArray:
+        """Replaces the elements by the rows of ``value``; returns the array."""
         pieces = list(value)
         if len(pieces) > len(self.items) and not self.dynamic:
             raise ValueError(
@@ -134,6 +136,7 @@ class EagerArray:
         return self
 
     def split(self, value: Tensor, lengths: Tensor) -> EagerArray:
+        """Replaces the elements by parts of ``value`` of these lengths; returns the array."""
         sizes = lengths.numpy()
         problem = self.problem_of_split(value, sizes)
         if problem:

@@ -68,14 +68,15 @@ class TracedArray:
         """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic."""
         array = self
         if self.dynamic and room is not None:
-            array = self._with_more_room(room)
+            array = self._with_more_rows(room)
         if array.buffer is not None:
             return array
         if dims is not None:
             return array._with_buffer(dims)
         return array._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else array
 
-    def _with_more_room(self, more: Any) -> TracedArray:
+    def _with_more_rows(self, more: Any) -> TracedArray:
+        """Returns the array with ``more`` additional rows of zeros; without a buffer yet, only their number is recorded."""
         if self.buffer is not None:
             rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
             return self._with(bind.concat(self.buffer, rows, axis=0))
@@ -137,8 +138,8 @@ class TracedArray:
         last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         array = self
         if last is not None and isinstance(room, int):
-            array = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
-        elif self._is_foreseen(index):
+            array = self._with_more_rows(last + 1 - room) if last >= room else copy.copy(self)
+        elif self._is_in_bounds(index):
             array = copy.copy(self)
         else:
             array = self._with(_grown_for(self.buffer, index))  # type: ignore[arg-type]
@@ -148,10 +149,10 @@ class TracedArray:
             array.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
         return array
 
-    def _is_foreseen(self, index: Any) -> bool:
-        """Whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
+    def _is_in_bounds(self, index: Any) -> bool:
+        """Returns whether the enclosing loop reserves a row for this write: for its counter, or for one more element.
 
-        For any other index the number of rows cannot be told before the loop, so its body extends the array.
+        For any other index the number of rows is unknown before the loop, so its body extends the array.
         """
         loop = _loop()
         if loop is None:
@@ -160,12 +161,12 @@ class TracedArray:
         if loop.room_for is not None and not _reserves_nothing(loop):
             return offset <= 0 and self._has_room(loop.room_for, var, loop)
         counted = any(var is not None and p._var is var for p in loop.params)
-        foreseen = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
-        state.trace.root.array_writes.append((var if counted else None, offset) if foreseen else BEYOND)
-        return foreseen
+        in_bounds = not _reserves_nothing(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
+        state.trace.root.array_writes.append((var if counted else None, offset) if in_bounds else BEYOND)
+        return in_bounds
 
     def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
-        """Whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
+        """Returns whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
         if var in room_for:
             room_for.discard(COUNT)
             return True
@@ -229,6 +230,7 @@ class TracedArray:
         return array._with(tensor_scatter_nd_update(array.buffer, places[:, None], value))
 
     def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
+        """Replaces the elements by parts of ``value``, which must have the same length: the buffer is one tensor."""
         sizes = static_value(lengths)
         if sizes is None or len(set(sizes.tolist())) > 1:
             raise NotImplementedError(
@@ -253,7 +255,7 @@ def _loop() -> Any:
 
 
 def _reserves_nothing(loop: Any) -> bool:
-    """Whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
+    """Returns whether this loop, or an enclosing one, reserves no rows: its arrays grow by themselves."""
     while loop is not None and loop.room_for != frozenset():
         loop = loop.parent
     return loop is not None

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
-    """Binds an assignment: later reads in this trace see the value. Gradients don't flow through it."""
+    """Binds an assignment: later reads in this trace see the value.
+
+    Tapes don't record it, because gradients don't flow through assignments.
+    """
     trace = state.trace
     tapes, state.tapes = state.tapes, []
     try:

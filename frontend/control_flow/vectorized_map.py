@@ -48,7 +48,7 @@ class Batched(Tensor):
 
 
 def is_mapped(tensors: Sequence[Tensor]) -> bool:
-    """Whether a tensor stands for many elements, which compiled code cannot take."""
+    """Returns whether a tensor stands for many elements, which compiled code cannot take."""
     return bool(state.batches) and any(x.is_batched for x in tensors)
 
 
@@ -105,8 +105,10 @@ def _of_none(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> li
     """Returns the results for no elements: empty, of the types that an element's would have."""
     from tvtf.ir.trace import Trace, tracing
 
-    with tracing(Trace("aside", state.trace)) as aside:
-        types = [y._type for y in one([aside.add_param(x._type._replace(shape=x._type.shape[1:])) for x in elements])]
+    with tracing(Trace("aside", state.trace)) as abstract:
+        types = [
+            y._type for y in one([abstract.add_param(x._type._replace(shape=x._type.shape[1:])) for x in elements])
+        ]
     return [bind.stack_new(shape=(0, *t.shape), dtype=t.dtype) for t in types]
 
 

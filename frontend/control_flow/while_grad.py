@@ -24,10 +24,10 @@ from tvtf.frontend.control_flow.cond_grad import both_swept, of_size
 from tvtf.frontend.control_flow.gather_grad_in_loop import Rows, Shared
 from tvtf.frontend.control_flow.loop_stack import stacks_for
 from tvtf.frontend.control_flow.rematerialize import (
-    QuietWalk,
     Replay,
     Residuals,
     Walk,
+    WalkWithoutEffects,
     differentiable,
     dims_in,
     has_effects,
@@ -252,7 +252,7 @@ class _LoopOnce(_Loop):
         if is_original:
             start, shapes, growing = self.start, self.shapes or shapes, self.arrays
         else:
-            self.walk_kind = QuietWalk
+            self.walk_kind = WalkWithoutEffects
         arrays = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
         arrays += [(1 + len(start) + i, 1, (0,)) for i in stacks.growing]
         varies = self.vary or stacks.vary or bool(growing)
@@ -284,28 +284,28 @@ class _Step:
         self._plan()
 
     def _plan(self) -> Residuals:
-        """Traces the sweep aside, to decide what it reads and sums; returns the types of the residuals that it uses."""
+        """Traces the sweep in a temporary trace, to decide what it reads and sums; returns the types of the residuals that it uses."""
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
-        with tracing(Trace("while_plan", state.trace)) as aside:
+        with tracing(Trace("while_plan", state.trace)) as abstract:
             starts, ends = loop.types(), loop.types()
-            values = [aside.add_param(t) for t in starts]
-            cts = [aside.add_param(ends[i]) for i in loop.active]
-            saved = {key: aside.add_param(t) for key, t in self.saved.items()}
+            values = [abstract.add_param(t) for t in starts]
+            cts = [abstract.add_param(ends[i]) for i in loop.active]
+            saved = {key: abstract.add_param(t) for key, t in self.saved.items()}
             new_cts, invariant_cts, rows, residuals = self.swept(values, cts, saved)
         for part in rows:
             self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
         self.summed = [k for k in self.summed if invariant_cts[k] is not None or k in self.depths]
         row_parts = [x for part in rows for x in (part.places, part.values)]
         results = [*new_cts, *(ct for ct in invariant_cts if ct is not None), *row_parts]
-        used = used_by(aside, results)
+        used = used_by(abstract, results)
         self.needed = [j for j, v in enumerate(values) if v._var in used or loop.varies(j)]
         self.starts = starts
         types = {key: x._type for key, x in residuals.items() if getattr(x, "_var", None) in used}
         return {key: t for key, t in types.items() if self._is_known(t)}
 
     def _is_known(self, of: TensorType) -> bool:
-        """Whether all sizes of a type are known before the loop."""
+        """Returns whether all sizes of a type are known before the loop."""
         known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
         return all(isinstance(d, int) or d in known for d in of.shape)
 

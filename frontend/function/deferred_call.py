@@ -21,7 +21,7 @@ from tvtf.core import nest
 from tvtf.core.argument_error import is_of_any_size
 from tvtf.core.deferred_shape import RANKS, AnyShape, AnyValue, Examples
 from tvtf.core.graph_operation import Operation
-from tvtf.core.primitive import Primitive, as_tuple, hooks, refusing, table
+from tvtf.core.primitive import Primitive, as_tuple, hooks, name_errors, table
 from tvtf.core.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
 from tvtf.core.specialization import (
     Level,
@@ -112,7 +112,7 @@ class Call:
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
         self.function = function
-        self._refusing = refusing(function) if type(function) is FunctionType else function
+        self._naming_errors = name_errors(function) if type(function) is FunctionType else function
         self.structure = structure
         self.leaves = leaves
         self.places = places
@@ -180,7 +180,7 @@ class Call:
         """Returns the first example; if it fails, the next that does not."""
         try:
             return self.examples.example(0)
-        except (Exception, UnknownRank) as error:  # any op's refusal
+        except (Exception, UnknownRank) as error:  # any op's error
             size_error = self.needed
             indices = range(2, len(RANKS)) if self.has_examples else ()
             example = next(filter(None, map(self._example_or_none, indices)), None)
@@ -192,7 +192,7 @@ class Call:
         """Returns an example; None if the function fails for its rank."""
         try:
             return self.examples.example(index)
-        except (Exception, UnknownRank) as error:  # any op's refusal
+        except (Exception, UnknownRank) as error:  # any op's error
             self.mistyped = error if is_of_any_size(error) else self.mistyped
             return None
 
@@ -264,7 +264,7 @@ class Call:
                 return None
             try:
                 return self._example(sized, example)
-            except (Exception, UnknownRank) as error:  # any op's refusal
+            except (Exception, UnknownRank) as error:  # any op's error
                 errors.append(error)
                 return None
 
@@ -277,7 +277,7 @@ class Call:
     def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
         """Runs the function; returns its tensors, its result, and which leaves of the result are tensors."""
         args, kwargs = self.arguments(inputs, kind)
-        result = self._refusing(*args, **kwargs)
+        result = self._naming_errors(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
         are_tensors = [x is not None and not isinstance(x, Operation) for x in flat]
         return [convert_to_tensor(x) for x, is_given in zip(flat, are_tensors) if is_given], (result, are_tensors)
@@ -298,7 +298,7 @@ class Call:
         for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
             if not _may_be(expected.shape, output._type.shape):
                 name = getattr(self.function, "__name__", self.function)
-                raise ValueError(f"{name} returned shape {output.shape}, but tracing inferred {_shown(expected.shape)}")
+                raise ValueError(f"{name} returned shape {output.shape}, but tracing inferred {_visible_shape(expected.shape)}")
         return outputs
 
     def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
@@ -396,7 +396,7 @@ def _may_be(inferred: Any, actual: Any) -> bool:
     return len(inferred) == len(actual) and all(map(may_be_same, inferred, actual))
 
 
-def _shown(shape: Any) -> TensorShape:
+def _visible_shape(shape: Any) -> TensorShape:
     return TensorShape([d if isinstance(d, int) else None for d in shape])
 
 
@@ -435,7 +435,7 @@ def _run_as_python(call: Call, inputs: Sequence[Any], needed: UnknownSize) -> Se
     """Runs the call as Python when the program runs, as only then the needed sizes are known."""
     if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
         raise needed.error
-    specs = [TensorSpec(_shown(t.shape), t.dtype) for t in call.types]
+    specs = [TensorSpec(_visible_shape(t.shape), t.dtype) for t in call.types]
     return hooks.call_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
@@ -529,7 +529,7 @@ def _deferred_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSi
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
         call.learn([state.trace.own(t) for t in inputs])
-    except (Exception, Unspecialized) as error:  # any op's; an enclosing call may be deferred instead
+    except (Exception, Unspecialized) as error:  # any op's error; an enclosing call may be deferred instead
         raise (error if is_of_any_size(error) else needed) from None
     return _bound(call, inputs, recorded)
 

@@ -12,7 +12,7 @@ from tvm import ir
 
 from tvtf.core.dlpack_view import handle_of, tensor_of, variable_handle
 from tvtf.core.shape import TensorType, fresh_dim
-from tvtf.core.string_handles import kept
+from tvtf.core.string_handles import string_table
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import dials, state
 from tvtf.core.variable_lock import cached_property, join
@@ -27,7 +27,7 @@ from tvtf.frontend.function.runtime_errors import is_of_other_sizes, raised_by
 from tvtf.frontend.host.leading_python import LeadingCall, leading_call, without_leading
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
-from tvtf.ops.host import released_for_python, tell_machine
+from tvtf.ops.host import register_host_functions, released_for_python
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
 from tvtf.passes import pipeline
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 def executable_for(mod: ir.IRModule) -> Executable:
     """Returns the compiled module, from the cache if it is there."""
-    tell_machine()
+    register_host_functions()
     target = target_of(state.device)
     build = partial(compile_module, mod, target)
     if target.kind.name == "llvm":
@@ -119,7 +119,7 @@ class GraphFunction:
     def run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
         """Runs the code on eager tensors, without recording on tapes."""
         if self.graph.holds_texts:
-            with kept():
+            with string_table():
                 return self._run(inputs)
         return self._run(inputs)
 
@@ -431,7 +431,7 @@ class Compiled:
             if self.simple:
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
-                with kept():
+                with string_table():
                     return self._call_locked(leading_results, tensors, variables)
             return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:

@@ -75,8 +75,8 @@ class Granularity:
 
 def rank_error(needed: UnknownRank) -> ValueError:
     """Returns the error for the user: a rank is needed while tracing that only a call supplies."""
-    from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, UserFrames
 
     text = f"{needed} must be known while tracing: give it by set_shape, tf.ensure_shape or tf.reshape"
-    metadata: Told | None = getattr(needed, ATTRIBUTE, None)
+    metadata: UserFrames | None = getattr(needed, ATTRIBUTE, None)
     return ValueError(text if metadata is None else metadata._replace(message=f"ValueError: {text}").text())

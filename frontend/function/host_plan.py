@@ -117,8 +117,8 @@ class Plan:
         for step in self.steps:
             try:
                 step(values)
-            except ArgumentError as refusal:
-                raise refusal.told_by(step.prim.tf_name) from None
+            except ArgumentError as error:
+                raise error.for_op(step.prim.tf_name) from None
             except MISTAKES as error:
                 if self.is_pure and not step.is_on_host:
                     raise NeedsCode from None

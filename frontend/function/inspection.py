@@ -98,11 +98,11 @@ def entry_of(
     names |= variable_argument_names(concrete.arguments, captured)
     donated = frozenset(params[place] for _, place in donations(graph, results.updates))
     labels = result_labels(results.structure)
-    shown = [Result(label, kind, _shown(which)) for label, (kind, which) in zip(labels, results.leaves)]
+    shown = [Result(label, kind, _printable(which)) for label, (kind, which) in zip(labels, results.leaves)]
     return Entry(concrete.name, names, donated, shown, lines or {})
 
 
-def _shown(which: Any) -> Any:
+def _printable(which: Any) -> Any:
     """The number of an output or a parameter; of a constant result, what it is."""
     if isinstance(which, EagerTensor) and which._array.size <= MOST_ELEMENTS:
         return cut(numbers(which._array.tolist(), which._array.dtype))

@@ -528,9 +528,9 @@ def nested_key(value: Any, tensors: list[Tensor]) -> Any:
         return None if None in parts else (kind, *parts)
     if value is None:
         return kind
-    if not hasattr(kind, "held_as"):
+    if not hasattr(kind, "as_argument"):
         return None
-    tensor, spec = value.held_as()
+    tensor, spec = value.as_argument()
     tensors.append(tensor)
     return spec
 

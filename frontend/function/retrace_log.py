@@ -27,7 +27,7 @@ OFTEN = (
 )
 """TensorFlow's text, with the reason of the last trace and a remedy."""
 
-ANEW = "a function made anew"
+MADE_AGAIN = "a function made anew"
 CREATED_VARIABLES = "the first call created Variables"
 
 
@@ -159,7 +159,7 @@ class RetraceLog:
 
     def warn(self, often: tuple[int, int], python_function: Any) -> None:
         """Warns of frequent retracing, with the last reason and a remedy."""
-        reason = self.reason or ANEW
+        reason = self.reason or MADE_AGAIN
         logger.warning(OFTEN, *often, python_function, reason, cure(reason))
 
 
@@ -182,7 +182,7 @@ def _difference(old: Leaf, new: Leaf) -> str:
 
 def cure(reason: str) -> str:
     """Returns advice that prevents retraces of this kind."""
-    if reason == ANEW:
+    if reason == MADE_AGAIN:
         return "Make it once, outside the loop."
     if "shape" in reason:
         return "Use reduce_retracing=True, or an input_signature with None for the dims that vary."

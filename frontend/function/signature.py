@@ -26,7 +26,7 @@ _DATASET = "held"
 class Leaf:
     """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key.
 
-    An object with ``held_as`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its
+    An object with ``as_argument`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its
     kind: otherwise a function that takes ``iter(dataset)`` would be traced once an epoch.
     """
 
@@ -40,8 +40,8 @@ class Leaf:
         if self.tensor is not None:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
-        if self.spec is None and hasattr(type(value), "held_as"):
-            self.tensor, kind = value.held_as()
+        if self.spec is None and hasattr(type(value), "as_argument"):
+            self.tensor, kind = value.as_argument()
             self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_DATASET, kind)
 
     @property
@@ -57,7 +57,7 @@ class Leaf:
         """
         if not self.is_dataset:
             return self
-        self.value.needs_itself()
+        self.value.require_value()
         leaf = Leaf.__new__(Leaf)
         leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, None, None
         leaf.key = value_key(self.value)
@@ -254,7 +254,7 @@ class Arguments:
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
         if leaf.is_dataset:
-            return leaf.value.held_by(next(tensors))
+            return leaf.value.from_argument(next(tensors))
         if leaf.spec is not None:
             return next(tensors)
         return next(variables) if isinstance(leaf.value, Variable) else leaf.value

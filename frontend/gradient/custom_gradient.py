@@ -79,7 +79,7 @@ class _Call:
         return [*input_cts, *of_variables]
 
     def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
-        """The vjp that tapes record for an eager call, as of an op on the results and the inputs."""
+        """Returns the vjp that tapes record for an eager call, as of an op on the results and the inputs."""
         return [*[None] * len(cts), *self.backward(cts)]
 
 
@@ -215,7 +215,9 @@ def _traced(call: _Call) -> Any:
     try:
         captured, attrs = _gradient_function(call, results)
     except Exception as error:  # raised when a gradient is taken, as in TensorFlow
-        captured, attrs = _refusal(f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}")
+        captured, attrs = _raising_backward(
+            f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}"
+        )
     operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
     if not call.assigns:
         return call.with_outputs(with_gradient.bind(*operands, **attrs))
@@ -226,7 +228,7 @@ def _traced(call: _Call) -> Any:
 
 
 ORDERS = 2
-"""How deep a gradient function that calls its own function is traced: each trace would ask for another one."""
+"""How deep a gradient function that calls its own function is traced: each trace would require another one."""
 
 _tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
 
@@ -237,7 +239,7 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
 
     active = _tracing.get()
     if active.count(call.function) == ORDERS:
-        return _refusal(
+        return _raising_backward(
             f"{call.name!r} is called by its own gradient: compiled code has gradients of such functions up to order {ORDERS}"
         )
     token = _tracing.set((*active, call.function))
@@ -248,16 +250,16 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
     assigned = assigned_variables([inner])
     if assigned:
         call.assigns = True
-        return _refusal(
+        return _raising_backward(
             f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes in the same "
             "tf.function, and in the same branch or loop body, can compute this gradient"
         )
     grads = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
     tensors = [x for _, g in grads for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
     places = tuple((i, isinstance(g, IndexedSlices)) for i, g in grads)
-    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "refusal": ""}
+    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "error_text": ""}
 
 
-def _refusal(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
+def _raising_backward(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
     """Returns captures and attributes for an op whose gradient is an error."""
-    return [], {"backward": None, "given": (), "refusal": reason}
+    return [], {"backward": None, "given": (), "error_text": reason}

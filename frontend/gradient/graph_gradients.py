@@ -276,7 +276,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 class RegisterGradient:
     """Registers a gradient function ``f(op, *grads)`` for an op type.
 
-    It has no effect beyond refusing names that are taken: in tvtf an op is declared with its gradient (see
+    It only rejects names that are in use: in tvtf an op is declared with its gradient (see
     docs/extending.md).
 
     >>> import tvtf as tf

@@ -34,7 +34,7 @@ class UnconnectedGradients(Enum):
 
 
 def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
-    """Whether sources that no target depends on get zeros.
+    """Returns whether sources that no target depends on get zeros.
 
     Raises:
       ValueError: the argument is neither a member nor the value of one.
@@ -214,6 +214,7 @@ class GradientTape(Recorder):
         return target if is_tensor(target) else convert_to_tensor(target)
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
+        """Returns the cotangents from which the reverse sweep starts: ``output_gradients``, or ones where there is none."""
         ones = ones_for(targets)
         if output_gradients is None:
             return ones

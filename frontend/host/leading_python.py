@@ -80,7 +80,7 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
 
 
 def _is_harmless(binding: relax.Binding) -> bool:
-    """Whether a binding may run before or after the call of Python: it can't fail and has no effects."""
+    """Returns whether a binding may run before or after the call of Python: it can't fail and has no effects."""
     value = binding.value
     if not isinstance(value, relax.Call):
         return True
@@ -93,7 +93,7 @@ def _is_harmless(binding: relax.Binding) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a call of Python on numbers that needs no gradient."""
+    """Returns whether a value is a call of Python on numbers that needs no gradient."""
     if not dialect.is_dialect(value) or value.op.name != f"tvtf.{PYTHON}":
         return False
     attrs = dialect.read(value).attrs

@@ -52,7 +52,7 @@ def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Ten
     def parsed(array: np.ndarray) -> tuple[np.ndarray, ...]:
         try:
             return (raw.parsed(array, dtype),)
-        except ArgumentError as refusal:
-            raise InvalidArgumentError(None, "ParseTensor", refusal.message) from None
+        except ArgumentError as error:
+            raise InvalidArgumentError(None, "ParseTensor", error.message) from None
 
     return traced(parsed, [text(serialized)], [TensorSpec(None, dtype)])[0]

@@ -19,7 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
-from tvtf.ops.tensor_text import filled, shown
+from tvtf.ops.tensor_text import filled, tensor_text
 from tvtf.state.variable import Variable
 
 _HOLE = "\x00tensor\x00"
@@ -85,7 +85,7 @@ def _with_known(
 
 
 def _text(array: np.ndarray, bare: bool, summarize: int) -> str:
-    return _bare(array) if bare else shown(array, summarize)
+    return _bare(array) if bare else tensor_text(array, summarize)
 
 
 def _print_now(
@@ -168,7 +168,7 @@ def _described(value: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a scalar string tensor, which is printed without quotes."""
+    """Returns whether a value is a scalar string tensor, which is printed without quotes."""
     return isinstance(value, Tensor) and value.dtype is string and value.ndim == 0
 
 
@@ -185,9 +185,9 @@ class _Hole:
 def _hole(leaf: Any, tensors: list[tuple[Tensor, bool]], summarize: int) -> Any:
     """Returns a hole for a tensor, which is appended to ``tensors``; other leaves are returned as they are."""
     if is_ragged(leaf):
-        from tvtf.composites.ragged.formatting import shown_ragged
+        from tvtf.composites.ragged.formatting import format_ragged
 
-        tensors.append((shown_ragged(leaf, summarize), True))
+        tensors.append((format_ragged(leaf, summarize), True))
         return _Hole()
     if is_sparse(leaf):
         tensors += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]

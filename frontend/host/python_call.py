@@ -263,6 +263,7 @@ def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., 
     """Returns a function that runs ``func`` under a tape: its results, and its backward function."""
 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
+        """Calls the function under a tape; returns the results and a function that computes their gradients."""
         inputs = list(map(EagerTensor, arrays))
         floating = [x for x in inputs if x.dtype.is_floating]
         with raises_op_errors(op), GradientTape(persistent=True) as tape:

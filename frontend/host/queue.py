@@ -39,7 +39,7 @@ class QueueBase:
     def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
         self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
         if not self._dtypes:
-            raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").told_by("Queue")
+            raise ArgumentError("Length for attr 'component_types' of 0 must be at least minimum 1").for_op("Queue")
         capacity = attribute_int(-1 if capacity is None else capacity, "capacity", -(2**31))
         self._shapes = _as_shapes(shapes, len(self._dtypes))
         self._names = _as_names(names, len(self._dtypes))
@@ -163,6 +163,8 @@ class QueueBase:
         return self._several(1, _how_many(n))
 
     def _several(self, least: int, most: int) -> Any:
+        """Dequeues between ``least`` and ``most`` elements and stacks them."""
+
         def take() -> list[np.ndarray]:
             rows = self._take(least, most) if most else []
             return [self._stacked([row[i] for row in rows], i) for i in range(len(self._dtypes))]
@@ -192,7 +194,7 @@ class QueueBase:
             self._changed.notify_all()
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        """Whether it was closed."""
+        """Returns whether it was closed."""
         return convert_to_tensor(self._closed)
 
     # -- checking, converting and running
@@ -232,7 +234,7 @@ class QueueBase:
             raise ValueError("You must enqueue a dictionary in a Queue with names")
         values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
         if not values:
-            raise ArgumentError("Length for attr 'Tcomponents' of 0 must be at least minimum 1").told_by(
+            raise ArgumentError("Length for attr 'Tcomponents' of 0 must be at least minimum 1").for_op(
                 "QueueEnqueueV2"
             )
         if len(values) != len(self._dtypes):
@@ -363,7 +365,7 @@ class RandomShuffleQueue(QueueBase):
         self._min_remaining, self._random = min_remaining, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
         if self._capacity is not None and min_remaining >= self._capacity:
-            raise ArgumentError(f"min_after_dequeue {min_remaining} must be < capacity {self._capacity}").told_by(
+            raise ArgumentError(f"min_after_dequeue {min_remaining} must be < capacity {self._capacity}").for_op(
                 "RandomShuffleQueueV2"
             )
 

@@ -102,7 +102,7 @@ def ctc_loss(
 def _check_frames(lengths: np.ndarray, count: int) -> None:
     for i, length in enumerate(lengths):
         if length > count:
-            raise ArgumentError(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+            raise ArgumentError(f"sequence_length({i}) <= {count}").for_op("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:
@@ -208,6 +208,7 @@ def _loss_and_gradient(
     loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
+        """Computes the gradient by the forward-backward algorithm: the classes' probabilities minus their posteriors."""
         before = scan(
             lambda value, frame: paths.forward(value) + frame, state_scores[1:], initializer=first + state_scores[0]
         )  # type: ignore[index]

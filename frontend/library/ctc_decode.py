@@ -119,12 +119,12 @@ def ctc_greedy_decoder(
     """
     scores, lengths = defaulted(inputs, (float32, float64), float32), operand(sequence_length, int32, 1)
     if scores.ndim != 3:
-        raise ArgumentError("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
+        raise ArgumentError("inputs is not a 3-Tensor").for_op("CTCGreedyDecoder")
     merges = optional_flag(merge_repeated, "merge_repeated")
     blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
     if not -classes <= blank < classes:
         message = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
-        raise ArgumentValueError(message).told_by("CTCGreedyDecoder")
+        raise ArgumentValueError(message).for_op("CTCGreedyDecoder")
     *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
     return [SparseTensor(*parts)], sums
 
@@ -208,7 +208,7 @@ def ctc_beam_search_decoder(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_beam_search_decoder
     """
     if top_paths > beam_width:
-        raise ArgumentError("requested more paths than the beam width.").told_by("CTCBeamSearchDecoder")
+        raise ArgumentError("requested more paths than the beam width.").for_op("CTCBeamSearchDecoder")
     lengths = operand(sequence_length, int32, 1)
     counts = tuple(unknown_dim() for _ in range(top_paths))
     *parts, scores = bind.ctc_beam(

@@ -78,6 +78,7 @@ def _quantized(
 
     @custom_gradient
     def compute(x: Tensor) -> tuple[Tensor, Any]:
+        """Rounds to the quantized values; the gradient passes straight through inside the limits."""
         limits = _limits(x, low, high, range_given, along)
         rounded = _rounded(x, *limits, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
 

@@ -19,7 +19,7 @@ from tvtf.passes.pipeline import Phase, phases
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
 
 
-class Alone(NamedTuple):
+class IsolatedKernel(NamedTuple):
     """An unscheduled kernel, and a call of it."""
 
     name: str
@@ -48,14 +48,16 @@ def _dim(dim: Any) -> str:
     return str(int(dim)) if isinstance(dim, tirx.IntImm) else str(dim)
 
 
-def kernels_alone(mod: tvm.IRModule, target: Target) -> list[Alone]:
+def isolated_kernels(mod: tvm.IRModule, target: Target) -> list[IsolatedKernel]:
     """Returns the kernels of a dialect module that have a schedule rule and are called from Relax."""
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(_is_before_schedule, phases(target)):
             mod = phase.run(mod)
     calls = {call.args[0].name_hint: call for call in _kernel_calls(mod)}
     kernels = {var.name_hint: f for var, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
-    return [Alone(n, f, calls[n]) for n, f in sorted(kernels.items()) if n in calls and _can_be_alone(f, calls[n])]
+    return [
+        IsolatedKernel(n, f, calls[n]) for n, f in sorted(kernels.items()) if n in calls and _is_separable(f, calls[n])
+    ]
 
 
 def _is_before_schedule(phase: Phase) -> bool:
@@ -68,8 +70,8 @@ def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
             yield from (binding.value for binding in block.bindings if is_kernel_call(binding.value))
 
 
-def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
-    """Whether schedule rules can read the kernel, and its operands' dims determine all sizes."""
+def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
+    """Returns whether schedule rules can read the kernel, and its operands' dims determine all sizes."""
     operands = list(call.args[1].fields)
     if not all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in operands):
         return False
@@ -80,36 +82,38 @@ def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
     return all(any(var.same_as(dim) for dim in known) for var in mentioned) and read_kernel(func) is not None
 
 
-def lowered_alone(alone: Alone, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
+def lowered_isolated(isolated: IsolatedKernel, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
     """Returns the lowered module around a scheduled kernel, ready for `build_library`."""
-    mod = _module_of(alone, scheduled)
+    mod = _module_of(isolated, scheduled)
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
             mod = phase.run(mod)
     return mod
 
 
-def compile_alone(lowered: tvm.IRModule, target: Target, out: Path) -> None:
+def compile_isolated(lowered: tvm.IRModule, target: Target, out: Path) -> None:
     """Compiles the library; its `main` takes the kernel's operands, then the results of `prepare`, if any."""
     build_library(lowered, target, out, groups=1)
 
 
-def _module_of(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+def _module_of(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.IRModule:
     """Returns a module whose ``main`` calls the kernel once."""
-    kernel = Bindings.typed(ir.GlobalVar(alone.name), alone.func.ty)
-    params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(alone.call.args[1].fields)]
-    call = alone.call
+    kernel = Bindings.typed(ir.GlobalVar(isolated.name), isolated.func.ty)
+    params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(isolated.call.args[1].fields)]
+    call = isolated.call
     out = Bindings()
     value = relax.Call(call.op, [kernel, relax.Tuple(params)], ty_args=call.ty_args, ret_ty=call.ty)
     result = out.emit(value, "result")
     body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
     main = relax.Function(params, body, result.ty, True)
-    main = main.with_attrs({"global_symbol": "main", CONSTANTS: alone.constants, "tvtf.donate": []})
+    main = main.with_attrs({"global_symbol": "main", CONSTANTS: isolated.constants, "tvtf.donate": []})
     return tvm.IRModule({ir.GlobalVar("main"): main, kernel: scheduled})
 
 
-def run_alone(executable: Any, alone: Alone, operands: list[Any]) -> Any:
+def run_isolated(executable: Any, isolated: IsolatedKernel, operands: list[Any]) -> Any:
     """Returns a function without arguments that calls the kernel once on these operands."""
-    prepared = list(executable.function(PREPARE)(*(operands[i] for i in alone.constants))) if alone.constants else []
+    prepared = (
+        list(executable.function(PREPARE)(*(operands[i] for i in isolated.constants))) if isolated.constants else []
+    )
     main, arguments = executable.function(), [*operands, *prepared]
     return lambda: main(*arguments)

@@ -37,13 +37,13 @@ class KernelCost(NamedTuple):
 
 
 def costs(mod: tvm.IRModule) -> list[KernelCost]:
-    """The cost of each kernel that a traced module becomes, in the order of their names."""
+    """Returns the cost of each kernel that a traced module becomes, in the order of their names."""
     kernels, lines = _kernels(mod)
     return [KernelCost(n, _flops(k), _bytes(k), tuple(sorted(lines.get(n, ())))) for n, k in sorted(kernels.items())]
 
 
 def _kernels(mod: tvm.IRModule) -> tuple[dict[str, tirx.PrimFunc], dict[str, set[tuple[str, int]]]]:
-    """The kernels before they are scheduled; lines are read before fused kernels become one."""
+    """Returns the kernels before they are scheduled; lines are read before fused kernels become one."""
     lines: dict[str, set[tuple[str, int]]] = {}
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
@@ -67,7 +67,7 @@ def _stage_flops(stage: Stage) -> int | None:
 
 
 def _arithmetic(value: Any) -> int:
-    """Floating-point operations of an expression; those that compute indices are on integers."""
+    """Counts the floating-point operations of an expression; indices are computed on integers."""
     found: list[Any] = []
     structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
     return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)

@@ -53,14 +53,14 @@ class Memory(NamedTuple):
 
     def _table(self) -> Table:
         total = _readable(self.arguments + self.results + self.arena)
-        more = f", and more that only the call tells: {self.unplanned} of unknown size" if self.unplanned else ""
+        more = f", and more that is known only at a call: {self.unplanned} of unknown size" if self.unplanned else ""
         columns = [Column("part"), Column("size", is_number=True), Column("what it is")]
         rows = [[name, _readable(size), MEANINGS[name]] for name, size in zip(MEANINGS, self)]
         return Table(f"A call needs {total}{more}", columns, rows)
 
 
 def _readable(size: int) -> str:
-    """A number of bytes in the unit that fits.
+    """Formats a number of bytes in a suitable unit.
 
     >>> _readable(512), _readable(66560), _readable(3 << 30)
     ('512 B', '65.0 KiB', '3.0 GiB')
@@ -74,7 +74,7 @@ def _readable(size: int) -> str:
 
 
 def memory(mod: tvm.IRModule) -> Memory:
-    """What the memory plan of a traced module comes to."""
+    """Returns the sizes in the memory plan of a traced module."""
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda p: p.name != "memory", phases(target)):

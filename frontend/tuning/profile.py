@@ -89,6 +89,7 @@ class Profile(NamedTuple):
         return Table(caption if self.kernels else NO_KERNELS, PROFILE_COLUMNS, [self._row(k) for k in self.kernels])
 
     def _row(self, k: KernelTime) -> list[str]:
+        """Returns the cells of a kernel's row in the table."""
         rates = _short(k.gigaflops), _short(k.gigabytes)
         share = f"{k.seconds / self.seconds:.1%}"
         return [

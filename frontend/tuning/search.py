@@ -27,13 +27,13 @@ SURE = 0.75
 class Candidate(NamedTuple):
     """A scheduled kernel: the questions of its rules with the answers, its code, and a call of it."""
 
-    asked: Mapping[str, Question]
+    questions: Mapping[str, Question]
     code: Any
     run: Callable[[], Any]
 
     @property
     def choices(self) -> dict[str, str]:
-        return {name: question.answer for name, question in self.asked.items()}
+        return {name: question.answer for name, question in self.questions.items()}
 
 
 class Builder(Protocol):
@@ -54,7 +54,7 @@ class Found(NamedTuple):
     before: float
     after: float
     tried: int
-    refused: int
+    mismatched: int
     is_sure: bool
 
 
@@ -65,7 +65,7 @@ class Search:
         self, build: Builder, measure: Measure, agrees: Callable[[Candidate], bool], goes_on: Callable[[], bool]
     ) -> None:
         self.build, self.measure, self.agrees, self.goes_on = build, measure, agrees, goes_on
-        self.tried = self.refused = 0
+        self.tried = self.mismatched = 0
         self.interrupted = False
 
     def run(self) -> Found:
@@ -85,9 +85,9 @@ class Search:
     def _try_each_choice(self) -> None:
         """Tries all values of each choice in turn, from the best candidate so far."""
         done: set[str] = set()
-        while (name := next((name for name in self.best.asked if name not in done), None)) is not None:
+        while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
             done.add(name)
-            for batch in _batches([{**self.best.choices, name: label} for label in self.best.asked[name].labels]):
+            for batch in _batches([{**self.best.choices, name: label} for label in self.best.questions[name].labels]):
                 if not self.goes_on():
                     return
                 built = [candidate for candidate in self.build(batch) if candidate is not None]
@@ -114,18 +114,18 @@ class Search:
 
     def _is_right(self, candidate: Candidate) -> bool:
         right = self.agrees(candidate)
-        self.refused += not right
+        self.mismatched += not right
         return right
 
     def _compared(self, default: Candidate, best: Candidate) -> Found:
         """Compares the best with the default in the last, longest rounds."""
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
-            return Found(default, default, median(times), median(times), self.tried, self.refused, False)
+            return Found(default, default, median(times), median(times), self.tried, self.mismatched, False)
         before, after = self.measure([default, best], LAST_ROUNDS)
         ahead = sum(b > a for b, a in zip(before, after, strict=True)) / len(before)
         is_sure = gain_of(before, after) > NOISE and ahead >= SURE
-        return Found(default, best, median(before), median(after), self.tried, self.refused, is_sure)
+        return Found(default, best, median(before), median(after), self.tried, self.mismatched, is_sure)
 
 
 def gain_of(before: Sequence[float], after: Sequence[float]) -> float:

@@ -20,7 +20,13 @@ from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.thread_count import available_cores
 from tvtf.core.thread_state import state
 from tvtf.frontend.tuning import cpu_load
-from tvtf.frontend.tuning.extract_kernels import Alone, compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.extract_kernels import (
+    IsolatedKernel,
+    compile_isolated,
+    isolated_kernels,
+    lowered_isolated,
+    run_isolated,
+)
 from tvtf.frontend.tuning.profile import RUN_KERNEL, handles_of, profile
 from tvtf.frontend.tuning.search import Candidate, Found, Search
 from tvtf.passes.schedule import tuning_records
@@ -35,7 +41,7 @@ LEAST_SHARE = 0.01
 """The smallest share of a call's time for which a kernel is tuned."""
 LEAST_SECONDS_OF_A_ROUND = 3e-4
 """A kernel is repeated in a round until it has run for so long."""
-HOPELESS = 3.0
+SLOW_RATIO = 3.0
 """A candidate that is so many times slower than the fastest is timed only once."""
 ROUNDS_OF_THE_WHOLE = 11
 CALLS_FOR_SHARES = 5
@@ -48,7 +54,7 @@ class TunedKernel(NamedTuple):
     """A tuned kernel: its share of the function's time, its seconds by default and at best, and the choices.
 
     ``choices`` are those that differ from the default, none if the default was best; ``tried`` other schedules were
-    timed, ``refused`` of them were faster but computed other results.
+    timed, ``mismatched`` of them were faster but computed other results.
     """
 
     name: str
@@ -57,7 +63,7 @@ class TunedKernel(NamedTuple):
     after: float
     choices: Mapping[str, str]
     tried: int
-    refused: int
+    mismatched: int
 
 
 class Tuning(NamedTuple):
@@ -115,7 +121,7 @@ def tune(
     tensors: Sequence[Any],
     variables: Sequence[Variable],
     budget: Budget,
-    tell: Callable[[TunedKernel], None] = lambda _: None,
+    report: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
     """Searches the kernels of compiled code on these arguments and records the best; Ctrl-C ends it early.
 
@@ -129,19 +135,19 @@ def tune(
         return Tuning((), 0.0, 0.0, None)
     started = cpu_load.current_ticks()
     parts = _parts(code, tensors, variables)
-    operands = _operands(code, tensors, variables, [part.alone for part in parts])
+    operands = _operands(code, tensors, variables, [part.isolated for part in parts])
     kernels: list[TunedKernel] = []
     path = None
     try:
         with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
             for number, part in enumerate(parts):
                 has_budget = budget.share(part.share / sum(p.share for p in parts[number:]))
-                bench = Bench(part.alone, operands[part.alone.name], Path(folder) / str(number), budget)
+                bench = Bench(part.isolated, operands[part.isolated.name], Path(folder) / str(number), budget)
                 search = Search(bench.build, bench.measure, bench.agrees, has_budget)
                 kernel, record = _result(part, search.run())
                 path = tuning_records.keep([record]) if record else path
                 kernels.append(kernel)
-                tell(kernel)
+                report(kernel)
                 if search.interrupted:
                     break
     except KeyboardInterrupt:  # results are recorded already
@@ -163,7 +169,7 @@ def _warn_if_busy(share: float) -> None:
 class Part(NamedTuple):
     """A kernel and its share of the time of a call, including that of kernels of the same structure."""
 
-    alone: Alone
+    isolated: IsolatedKernel
     key: str
     share: float
 
@@ -173,20 +179,20 @@ def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> 
     times = profile(code, tensors, variables, CALLS_FOR_SHARES)
     seconds = {k.name: k.seconds for k in times.kernels}
     parts: dict[str, Part] = {}
-    for alone in kernels_alone(code.module(), host_target()):
-        if alone.name not in seconds:
+    for isolated in isolated_kernels(code.module(), host_target()):
+        if isolated.name not in seconds:
             continue
-        key, share = workload_key(alone.func), seconds[alone.name] / times.seconds
+        key, share = workload_key(isolated.func), seconds[isolated.name] / times.seconds
         part = parts.get(key)
-        parts[key] = Part(alone, key, share) if part is None else part._replace(share=part.share + share)
+        parts[key] = Part(isolated, key, share) if part is None else part._replace(share=part.share + share)
     return sorted((p for p in parts.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
 
 
 def _operands(
-    code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[Alone]
+    code: Any, tensors: Sequence[Any], variables: Sequence[Variable], kernels: Sequence[IsolatedKernel]
 ) -> dict[str, list[Any]]:
     """Returns copies of the operands that one call of the function passes to its kernels."""
-    counts = {alone.name: alone.operands for alone in kernels}
+    counts = {isolated.name: isolated.operands for isolated in kernels}
     operands: dict[str, list[Any]] = {}
 
     def copy_operands(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
@@ -202,11 +208,13 @@ def _operands(
 
 def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Record | None]:
     """Returns the result for the user, and a record if the best is reliably faster."""
-    name, target = part.alone.name, describe(host_target())
+    name, target = part.isolated.name, describe(host_target())
     if not result.is_sure:
-        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.refused), None
-    kernel = TunedKernel(name, part.share, result.before, result.after, _changed(result), result.tried, result.refused)
-    description = f"{name}: {part.alone.shapes}"[: tuning_records.LONGEST_TEXT]
+        return TunedKernel(name, part.share, result.before, result.before, {}, result.tried, result.mismatched), None
+    kernel = TunedKernel(
+        name, part.share, result.before, result.after, _changed(result), result.tried, result.mismatched
+    )
+    description = f"{name}: {part.isolated.shapes}"[: tuning_records.LONGEST_TEXT]
     return kernel, tuning_records.Record(
         target, part.key, description, result.best.choices, result.before, result.after
     )
@@ -215,7 +223,7 @@ def _result(part: Part, result: Found) -> tuple[TunedKernel, tuning_records.Reco
 def _changed(result: Found) -> dict[str, str]:
     """Returns the choices that differ from the default's."""
     default = result.default.choices
-    return {name: q.answer for name, q in result.best.asked.items() if q.answer != default.get(name, q.default)}
+    return {name: q.answer for name, q in result.best.questions.items() if q.answer != default.get(name, q.default)}
 
 
 def _call_seconds(
@@ -236,8 +244,8 @@ def _call_seconds(
 class Bench:
     """Builds one kernel's candidates in parallel, checks them against the default, and times them in turns."""
 
-    def __init__(self, alone: Alone, operands: list[Any], folder: Path, budget: Budget) -> None:
-        self.alone, self.folder, self.budget, self.target = alone, folder, budget, host_target()
+    def __init__(self, isolated: IsolatedKernel, operands: list[Any], folder: Path, budget: Budget) -> None:
+        self.isolated, self.folder, self.budget, self.target = isolated, folder, budget, host_target()
         self.real, self.random = operands, [_random(x) for x in operands]
         self.seen: set[int] = set()
         self.expected: list[list[np.ndarray]] = []
@@ -251,19 +259,19 @@ class Bench:
 
     def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
         """Schedules and lowers a candidate, and starts its compilation."""
-        decisions = Decisions(choices, lenient=True)
+        decisions = Decisions(choices, ignore_unknown=True)
         try:
-            scheduled = schedule(self.alone.func, self.target, decisions)
+            scheduled = schedule(self.isolated.func, self.target, decisions)
             code = tvm_ffi.structural_hash(scheduled)
             if code in self.seen:
                 return None
             self.seen.add(code)
-            lowered = lowered_alone(self.alone, scheduled, self.target)
+            lowered = lowered_isolated(self.isolated, scheduled, self.target)
         except Exception as error:
-            self._tell_failure(decisions, error)
+            self._warn_failure(decisions, error)
             return None
         path = self.folder / f"{len(self.seen)}.so"
-        return decisions, path, pool.submit(compile_alone, lowered, self.target, path)
+        return decisions, path, pool.submit(compile_isolated, lowered, self.target, path)
 
     def _finished(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
         """Waits for a candidate's compilation; the first one is the default, whose results the others must equal."""
@@ -271,27 +279,28 @@ class Bench:
         try:
             job.result()
         except Exception as error:
-            self._tell_failure(decisions, error)
+            self._warn_failure(decisions, error)
             return None
         code = Executable(path)
-        candidate = Candidate(decisions.asked, code, run_alone(code, self.alone, self.real))
+        candidate = Candidate(decisions.questions, code, run_isolated(code, self.isolated, self.real))
         if not self.expected:
             self.expected = self._results(candidate)
         return candidate
 
-    def _tell_failure(self, decisions: Decisions, error: Exception) -> None:
+    def _warn_failure(self, decisions: Decisions, error: Exception) -> None:
         """Warns of an error in a schedule rule; tuning goes on."""
         warnings.warn(
-            f"tune: {self.alone.name} can't be compiled with {format_choices(decisions.taken)}: {error}", stacklevel=2
+            f"tune: {self.isolated.name} can't be compiled with {format_choices(decisions.answers)}: {error}",
+            stacklevel=2,
         )
 
     def agrees(self, candidate: Candidate) -> bool:
-        """Whether a candidate computes what the default does, on the function's operands and on random numbers."""
+        """Returns whether a candidate computes what the default does, on the function's operands and on random numbers."""
         pairs = zip(self.expected, self._results(candidate), strict=True)
         return all(agree(a, b) for expected, actual in pairs for a, b in zip(expected, actual, strict=True))
 
     def _results(self, candidate: Candidate) -> list[list[np.ndarray]]:
-        of_random = run_alone(candidate.code, self.alone, self.random)
+        of_random = run_isolated(candidate.code, self.isolated, self.random)
         return [_arrays(candidate.run()), _arrays(of_random())]
 
     def measure(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
@@ -313,7 +322,7 @@ def _arrays(result: Any) -> list[np.ndarray]:
 
 
 def agree(expected: np.ndarray, actual: np.ndarray) -> bool:
-    """Whether two results differ by rounding only, as sums in another order do; integers must be equal.
+    """Returns whether two results differ by rounding only, as sums in another order do; integers must be equal.
 
     >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
     True
@@ -342,7 +351,7 @@ def in_turns(
     times_of_runs: list[list[float]] = [[] for _ in runs]
     for _ in range(rounds):
         for run, first_time, times in zip(runs, first_times, times_of_runs):
-            times.append(first_time if first_time > HOPELESS * least else _seconds(run, repeat, clock))
+            times.append(first_time if first_time > SLOW_RATIO * least else _seconds(run, repeat, clock))
     return times_of_runs
 
 

@@ -1,4 +1,4 @@
-"""Short programs that show how things are written: each a file with ``main(folder, steps, seed)``, which trains and draws a picture.
+"""Short example programs, one per file; ``main(folder, steps, seed)`` trains a model and draws a picture.
 
 docs/gallery.md shows them with their pictures; ``tvtf gallery`` lists and runs them.
 """
@@ -14,17 +14,17 @@ from tvtf.models.digits_run import without_warnings
 
 
 def programs() -> dict[str, str]:
-    """The names of all programs, with a line on each.
+    """Returns the names of all programs, each with a line that describes it.
 
     >>> programs()["pinn"]
-    "A physics-informed network: Burgers' equation solved without a single solution to learn from"
+    "A physics-informed network that solves Burgers' equation without examples of solutions"
     """
     names = sorted(module.name for module in iter_modules(__path__))
     return {name: line(import_module(f"{__name__}.{name}").__doc__ or "") for name in names}
 
 
 def line(docstring: str) -> str:
-    """The first line of a docstring without its full stop.
+    """Returns the first line of a docstring without its full stop.
 
     >>> line("What it does.\\n\\nMore.")
     'What it does'
@@ -34,19 +34,19 @@ def line(docstring: str) -> str:
 
 @without_warnings()
 def run(name: str, folder: Path, steps: int | None = None, seed: int = 0) -> dict[str, float]:
-    """Runs a program: its picture is ``folder/name.png``.
+    """Runs a program, which writes its picture to ``folder/name.png``.
 
     Args:
       name: one of `programs`.
-      folder: where the picture goes.
-      steps: how long to train; the program's own number unless given.
-      seed: decides all that is random.
+      folder: the folder for the picture.
+      steps: the number of training steps; default: the program's own.
+      seed: the seed of all random numbers.
 
     Returns:
-      The numbers that matter, by name.
+      The program's results, by name.
 
     Raises:
-      ImportError: what it takes isn't installed: Matplotlib; for some, Keras.
+      ImportError: Matplotlib, or for some programs Keras, isn't installed.
       ValueError: there is no such program.
     """
     if name not in programs():

@@ -1,8 +1,8 @@
-"""A character-level recurrent network that writes Python after reading a few of its modules.
+"""A character-level recurrent network that generates Python code after training on a few modules.
 
-A GRU keeps a state, reads one character and guesses the next; the loop over time is a Python loop over a tensor, which
-AutoGraph makes a loop of the compiled function. Training sees windows of text; writing is one step at a time, each with the
-character that was drawn last.
+A GRU updates its state with each character and predicts the next one; the loop over time is a Python loop over a tensor,
+which AutoGraph converts to a loop of the compiled function. Training uses windows of text; generation runs one step at a
+time, with the character that was sampled last as input.
 
 Source: Cho et al. 2014, https://arxiv.org/abs/1406.1078; Karpathy 2015, https://karpathy.github.io/2015/05/21/rnn-effectiveness/
 """
@@ -31,11 +31,11 @@ WINDOW = 64
 PROMPT = "\n\ndef "
 WRITTEN = 500
 TEMPERATURE = 0.7
-"""Below 1 the likelier characters are drawn more often than the network thinks: fewer slips, less variety."""
+"""Below 1, likely characters are sampled more often than the network predicts: fewer errors, less variety."""
 
 
 class CharRNN(tf.Module):
-    """A GRU between a table of characters and the logits of the next one."""
+    """An embedding of characters, a GRU, and a dense layer for the logits of the next character."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="char_rnn")
@@ -44,7 +44,7 @@ class CharRNN(tf.Module):
         def weights(name: str, *shape: int) -> Any:
             return tf.Variable(rng.normal(size=shape, scale=shape[0] ** -0.5), dtype=tf.float32, name=name)
 
-        # A row of a table instead of a product with a one-hot vector: the same, for less.
+        # Gathering a row of a table costs less than the equal product with a one-hot vector.
         self.table = weights("table", len(LETTERS), 3 * UNITS)
         self.gates = weights("gates", UNITS, 2 * UNITS)
         self.candidate = weights("candidate", UNITS, UNITS)
@@ -52,7 +52,7 @@ class CharRNN(tf.Module):
         self.bias = tf.Variable(tf.zeros([len(LETTERS)]), name="bias")
 
     def cell(self, characters: Any, state: Any) -> Any:
-        """The state after one more character of each row."""
+        """Returns the state after one more character of each row."""
         from_character = tf.gather(self.table, characters)
         gates = tf.sigmoid(from_character[:, : 2 * UNITS] + state @ self.gates)
         keep, reset = tf.split(gates, 2, axis=1)
@@ -63,7 +63,7 @@ class CharRNN(tf.Module):
         return state @ self.head + self.bias
 
     def __call__(self, windows: Any) -> Any:
-        """Logits of the character after each, float32 ``(batch, time, letters)``."""
+        """Returns the logits of the character after each, float32 ``(batch, time, letters)``."""
         state = tf.zeros([BATCH, UNITS])
         states = tf.TensorArray(tf.float32, size=WINDOW, element_shape=[BATCH, UNITS])
         for time in tf.range(WINDOW):
@@ -73,7 +73,7 @@ class CharRNN(tf.Module):
 
 
 def main(folder: Path, steps: int = 1200, seed: int = 0) -> dict[str, float]:
-    """Reads, writes, and draws the loss beside what was written."""
+    """Trains, generates text, and draws the loss beside the text."""
     text = encode("\n".join(inspect.getsource(module) for module in READ))
     rng = np.random.default_rng(seed)
     tf.random.set_seed(seed)
@@ -102,7 +102,7 @@ def main(folder: Path, steps: int = 1200, seed: int = 0) -> dict[str, float]:
 
     written, state = list(encode(PROMPT)), tf.zeros([1, UNITS])
     for place in range(WRITTEN):
-        # What is drawn within the prompt is thrown away: there the state is what counts.
+        # Samples within the prompt are discarded: only the state is needed there.
         drawn, state = write(tf.constant([written[place]], tf.int32), state)
         if place + 1 == len(written):
             written.append(int(drawn[0]))

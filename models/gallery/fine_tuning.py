@@ -1,9 +1,9 @@
 """Fine-tuning: a network that knows the digits 0 to 4 learns 5 to 9 from ten images of each.
 
-Digits stand anywhere in a larger field, and that it doesn't matter where is what fifty images can't teach. The known network
-has learnt it. Its last layer is replaced, and the rest is frozen while the new layer learns: its first gradients, which are
-noise, would spoil what is there. Then all is trained with small steps. The same network, trained on the fifty images from
-nothing, is what that is held against.
+A base network is trained on the digits 0 to 4 at random positions in a larger image, so that its features don't depend on
+the position; fifty images are too few to teach that. Its last layer is replaced, and the base is frozen while the new
+layer is trained: the first gradients, which are noise, would spoil the features. Then all weights are trained with small
+steps. The same network, trained on the fifty images from random weights, is the baseline.
 
 Source: https://keras.io/guides/transfer_learning/
 """
@@ -20,7 +20,7 @@ from tvtf.models import digits
 from tvtf.models.pictures import picture
 
 KNOWN = 5
-"""Digits below are learnt first."""
+"""The base is trained on the digits below this one."""
 EACH = 10
 FIELD = 16
 PLACES = 4
@@ -29,7 +29,7 @@ EPOCHS = 12
 
 
 def base() -> Any:
-    """Images in, features out: what is carried over."""
+    """Returns the layers from images to features, which are reused for the new classes."""
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
@@ -46,14 +46,14 @@ def base() -> Any:
 
 
 def classifier(features: Any) -> Any:
-    """A new last layer for five classes on a base, trained or not."""
+    """Returns a classifier: a new last layer for five classes on a base, whose weights may be frozen."""
     return tf.keras.Sequential([features, tf.keras.layers.Dense(KNOWN)])
 
 
 def fit(model: Any, data: digits.Data, rate: float, epochs: int, test: digits.Data) -> list[float]:
-    """Trains; the accuracy on the test images after each epoch."""
+    """Trains; returns the accuracy on the test images after each epoch."""
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    # Which weights train is settled here: whoever changes `trainable` compiles again.
+    # `compile` fixes which weights are trained: after a change of `trainable` it must be called again.
     model.compile(tf.keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
     fitted = model.fit(
         data.images, data.labels, batch_size=BATCH, epochs=epochs, verbose=0, validation_data=(test.images, test.labels)
@@ -63,7 +63,7 @@ def fit(model: Any, data: digits.Data, rate: float, epochs: int, test: digits.Da
 
 
 def scattered(data: digits.Data, rng: np.random.Generator) -> digits.Data:
-    """Each digit somewhere in a larger field."""
+    """Puts each digit at a random position in a larger image."""
     fields = np.zeros((len(data.labels), FIELD, FIELD, 1), np.float32)
     for field, image, (y, x) in zip(fields, data.images, rng.integers(0, FIELD - digits.SIDE + 1, (len(fields), 2))):
         field[y : y + digits.SIDE, x : x + digits.SIDE] = image
@@ -81,7 +81,7 @@ def parts(seed: int) -> tuple[digits.Data, digits.Data, digits.Data]:
 
 
 def main(folder: Path, steps: int = 30, seed: int = 0) -> dict[str, float]:
-    """Learns the new digits in ``steps`` epochs frozen and as many thawed, and from nothing; draws the three accuracies."""
+    """Trains ``steps`` epochs with a frozen base, as many with all weights, and a new network; draws the three accuracies."""
     tf.keras.utils.set_random_seed(seed)
     known, few, test = parts(seed)
     features = base()

@@ -1,8 +1,8 @@
-"""A generative adversarial network: noise becomes points on a ring of eight spots, and no spot is forgotten.
+"""A generative adversarial network that learns all eight modes of points on a ring.
 
-The generator makes points of noise, the critic tells made points from true ones, and each learns from the other. What often
-goes wrong is that the generator makes one spot only. Here the critic is kept smooth: its loss has the squared slope of what it
-says about true points, which is a gradient inside of the loss, so the weights' gradient is one of second order.
+The generator makes points from noise, the critic distinguishes them from true points, and each is trained against the
+other. The usual failure is that the generator covers one mode only. Here a gradient penalty keeps the critic smooth: its
+loss includes the squared gradient of its output at true points, so the gradient of the weights is one of second order.
 
 Source: Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661; Mescheder, Geiger and Nowozin 2018 (the slope), https://arxiv.org/abs/1801.04406
 """
@@ -24,12 +24,12 @@ SPREAD = 0.15
 NOISE = 2
 BATCH = 256
 SLOPE = 0.05
-"""What the slope weighs in the critic's loss: more is steadier, and slower."""
-SHOWN = 2000
+"""The weight of the gradient penalty in the critic's loss: larger values are more stable, and slower."""
+SAMPLES = 2000
 
 
 def truth(count: Any) -> Any:
-    """Points around spots on a ring, float32 ``(count, 2)``."""
+    """Returns points around the modes on a ring, float32 ``(count, 2)``."""
     angles = tf.cast(tf.random.uniform([count], maxval=SPOTS, dtype=tf.int32), tf.float32) * (2.0 * math.pi / SPOTS)
     return RADIUS * tf.stack([tf.cos(angles), tf.sin(angles)], axis=1) + tf.random.normal([count, 2], stddev=SPREAD)
 
@@ -41,10 +41,10 @@ def network(inputs: int, outputs: int, name: str) -> Any:
 
 
 def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
-    """Trains, counts the spots that are hit, and draws points halfway, at the end, and true ones."""
+    """Trains, counts the modes that the generator covers, and draws points halfway, at the end, and true ones."""
     tf.keras.utils.set_random_seed(seed)
     generator, critic = network(NOISE, 2, "generator"), network(2, 1, "critic")
-    # Without a running mean of gradients, each learns against what the other is now; smaller steps let them settle.
+    # Without momentum, each network follows the present state of the other; smaller steps let them converge.
     rate = tf.keras.optimizers.schedules.CosineDecay(2e-3, steps)
     makes, judges = (tf.keras.optimizers.Adam(rate, beta_1=0.0) for _ in range(2))
 
@@ -69,19 +69,19 @@ def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return generator_loss, critic_loss
 
-    noise, shown = tf.random.normal([SHOWN, NOISE]), {}
+    noise, samples = tf.random.normal([SAMPLES, NOISE]), {}
     for number in range(1, steps + 1):
         step()
         if number in (max(steps // 20, 1), steps):
-            shown[f"after {number} steps"] = generator(noise).numpy()
-    shown["true"] = truth(SHOWN).numpy()
-    draw(folder / "gan.png", shown)
-    near, spots = hits(shown[f"after {steps} steps"])
-    return {"spots hit": spots, "near a spot": near, "near a spot, of true points": hits(shown["true"])[0]}
+            samples[f"after {number} steps"] = generator(noise).numpy()
+    samples["true"] = truth(SAMPLES).numpy()
+    draw(folder / "gan.png", samples)
+    near, spots = hits(samples[f"after {steps} steps"])
+    return {"spots hit": spots, "near a spot": near, "near a spot, of true points": hits(samples["true"])[0]}
 
 
 def hits(points: np.ndarray) -> tuple[float, int]:
-    """The share of points within three deviations of a spot, and how many spots have at least a quarter of their share."""
+    """Returns the fraction of points within three deviations of a mode, and how many modes have at least a quarter of their share."""
     angles = 2.0 * math.pi * np.arange(SPOTS) / SPOTS
     spots = RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     distances = np.linalg.norm(points[:, None] - spots, axis=2)
@@ -90,8 +90,8 @@ def hits(points: np.ndarray) -> tuple[float, int]:
     return float(near.mean()), int((counts > len(points) / SPOTS / 4).sum())
 
 
-def draw(path: Path, shown: dict[str, np.ndarray]) -> None:
-    with picture(path, columns=len(shown), size=(7.5, 2.7)) as panels:
-        for panel, (title, points) in zip(panels, shown.items()):
+def draw(path: Path, samples: dict[str, np.ndarray]) -> None:
+    with picture(path, columns=len(samples), size=(7.5, 2.7)) as panels:
+        for panel, (title, points) in zip(panels, samples.items()):
             panel.plot(*points.T, ".", markersize=1.5, alpha=0.4)
             panel.set(title=title, xlim=(-3, 3), ylim=(-3, 3), aspect="equal")

@@ -1,8 +1,8 @@
-"""A Gaussian process whose length scale, amplitude and noise are learnt from the data.
+"""A Gaussian process whose length scale, amplitude and noise are learned from the data.
 
-The data are a draw from such a process, so what is learnt can be held against what was drawn with. The loss is the negative
-log likelihood of the data with the function integrated out: a product with an inverse and a log-determinant, both of which
-come from one Cholesky factor, and gradients go through it.
+The data are a sample of such a process, so that the trained values can be compared with the true ones. The loss is the
+negative log likelihood of the data with the function integrated out: a product with an inverse and a log-determinant,
+both computed from one Cholesky factor, through which the gradient goes.
 
 Source: Rasmussen and Williams 2006, Gaussian Processes for Machine Learning, algorithm 2.1, https://gaussianprocess.org/gpml/
 """
@@ -28,7 +28,7 @@ class GaussianProcess(tf.Module):
 
     def __init__(self, length: float, amplitude: float, noise: float) -> None:
         super().__init__(name="gaussian_process")
-        # All three are positive and any positive size is as good as another: their logarithms are what is learnt.
+        # All three are positive and their scale is unknown, so their logarithms are trained.
         logarithms: list[Any] = [
             tf.Variable(math.log(value), dtype=tf.float64, name=name)
             for name, value in (("length", length), ("amplitude", amplitude), ("noise", noise))
@@ -36,17 +36,17 @@ class GaussianProcess(tf.Module):
         self.log_length, self.log_amplitude, self.log_noise = logarithms
 
     def kernel(self, a: Any, b: Any) -> Any:
-        """The covariance of the function's values at ``a`` and at ``b``."""
+        """Returns the covariance of the function's values at ``a`` and at ``b``."""
         distance = (a[:, None] - b[None, :]) / tf.exp(self.log_length)
         return tf.exp(2.0 * self.log_amplitude - 0.5 * distance**2)
 
     def factor(self, x: Any) -> Any:
-        """The Cholesky factor of the covariance of what is measured at ``x``, noise included."""
+        """Returns the Cholesky factor of the covariance of measurements at ``x``, noise included."""
         noise = tf.exp(2.0 * self.log_noise) * tf.ones_like(x)
         return tf.linalg.cholesky(self.kernel(x, x) + tf.linalg.diag(noise))
 
     def loss(self, x: Any, y: Any) -> Any:
-        """The negative log likelihood of a point, in nats."""
+        """Returns the negative log likelihood per point, in nats."""
         factor = self.factor(x)
         # y' K^-1 y = |L^-1 y|^2: no inverse is formed, and rounding stays small.
         white = tf.linalg.triangular_solve(factor, y[:, None])
@@ -55,20 +55,20 @@ class GaussianProcess(tf.Module):
         return total / POINTS
 
     def predict(self, x: Any, y: Any, at: Any) -> tuple[Any, Any]:
-        """Mean and standard deviation of the function at other places, once ``y`` was measured at ``x``."""
+        """Returns mean and standard deviation of the function at other positions, given measurements ``y`` at ``x``."""
         factor, across = self.factor(x), self.kernel(x, at)
         mean = tf.transpose(across) @ tf.linalg.cholesky_solve(factor, y[:, None])
         explained = tf.reduce_sum(tf.linalg.triangular_solve(factor, across) ** 2, axis=0)
         variance = tf.exp(2.0 * self.log_amplitude) - explained
         return mean[:, 0], tf.sqrt(variance)
 
-    def learnt(self) -> dict[str, float]:
+    def learned(self) -> dict[str, float]:
         logarithms = (self.log_length, self.log_amplitude, self.log_noise)
         return {name: math.exp(float(value)) for name, value in zip(TRUE, logarithms)}
 
 
 def data(seed: int) -> tuple[Any, Any]:
-    """Places from 0 to 12 with a gap between 6 and 8, and a draw of a process at them, noise included."""
+    """Returns positions from 0 to 12 with a gap between 6 and 8, and a noisy sample of a process at them."""
     rng = np.random.default_rng(seed)
     x = np.sort(np.concatenate([rng.uniform(0, 6, POINTS // 2), rng.uniform(8, 12, POINTS // 2)]))
     factor = GaussianProcess(**TRUE).factor(tf.constant(x))
@@ -76,7 +76,7 @@ def data(seed: int) -> tuple[Any, Any]:
 
 
 def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
-    """Learns the hyperparameters, and draws the function with its uncertainty and their way to the true ones."""
+    """Trains the hyperparameters; draws the function with its uncertainty, and the hyperparameters over the steps."""
     x, y = data(seed)
     process, optimizer = GaussianProcess(**GUESS), tf.optimizers.Adam(0.05)
 
@@ -88,10 +88,10 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
         return loss
 
-    way, losses = [process.learnt()], []
+    way, losses = [process.learned()], []
     for _ in range(steps):
         losses.append(float(step()))
-        way.append(process.learnt())
+        way.append(process.learned())
 
     at = tf.linspace(tf.constant(-1.0, tf.float64), 13.0, 300)
     mean, deviation = (value.numpy() for value in process.predict(x, y, at))
@@ -103,6 +103,6 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         for name, value in TRUE.items():
             (drawn,) = right.plot([at_step[name] for at_step in way], label=name)
             right.axhline(value, color=drawn.get_color(), linestyle=":")
-        right.set(xlabel="step", title="learnt, and true (dotted)")
+        right.set(xlabel="step", title="learned, and true (dotted)")
         right.legend(fontsize=7)
-    return {**process.learnt(), "first loss": losses[0], "loss": losses[-1]}
+    return {**process.learned(), "first loss": losses[0], "loss": losses[-1]}

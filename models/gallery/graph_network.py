@@ -1,8 +1,8 @@
-"""A graph network: who sides with whom in a karate club, told from friendships and the sides of two members.
+"""A graph network that classifies the members of a karate club from friendships and the labels of two members.
 
-Zachary watched 34 members of a club and wrote down who met whom outside; then the instructor (0) and the president (33)
-fell out, and the club split. The network knows the sides of these two alone. It passes messages along friendships: what a
-member is becomes a mean over what its friends are, and as friends mostly side with each other, the others follow.
+Zachary recorded which of the 34 members of a club met outside of it; then the instructor (0) and the president (33) fell
+out, and the club split. The network is trained on the sides of these two only. It passes messages along friendships, so
+that a member's row becomes a mean over its friends' rows; as friends mostly take the same side, the labels spread.
 
 Source: Zachary 1977, https://doi.org/10.1086/jar.33.4.3629752 (the club); Kipf and Welling 2017, https://arxiv.org/abs/1609.02907
 """
@@ -24,7 +24,7 @@ FRIENDS = {
     23: [25, 27, 29, 32, 33], 24: [25, 27, 31], 25: [31], 26: [29, 33], 27: [33], 28: [31, 33], 29: [32, 33],
     30: [32, 33], 31: [32, 33], 32: [33],
 }  # fmt: skip
-"""Each friendship once, under the smaller of its two members."""
+"""The edges of the graph: each friendship once, at the smaller of its two members."""
 MEMBERS = 34
 WITH_INSTRUCTOR = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 16, 17, 19, 21]
 KNOWN = [0, 33]
@@ -33,7 +33,7 @@ DECAY = 5e-3
 
 
 def edges() -> tuple[Any, Any]:
-    """Messages' senders and receivers, int32: each friendship both ways, and each member to itself."""
+    """Returns the senders and receivers of messages, int32: each friendship in both directions, and each member to itself."""
     pairs = [(a, b) for a, friends in FRIENDS.items() for b in friends]
     pairs += [(b, a) for a, b in pairs] + [(a, a) for a in range(MEMBERS)]
     senders, receivers = np.array(pairs, np.int32).T
@@ -41,7 +41,7 @@ def edges() -> tuple[Any, Any]:
 
 
 class GraphLayer(tf.Module):
-    """Every member's new row: the weighted sum of its friends' rows and its own, times a matrix."""
+    """A layer whose row for a member is the weighted sum of its friends' rows and its own, times a matrix."""
 
     def __init__(self, rng: np.random.Generator, inputs: int, outputs: int, name: str) -> None:
         super().__init__(name=name)
@@ -51,14 +51,14 @@ class GraphLayer(tf.Module):
     def __call__(self, rows: Any, senders: Any, receivers: Any) -> Any:
         ones = tf.ones_like(receivers, tf.float32)
         degrees = tf.math.unsorted_segment_sum(ones, receivers, MEMBERS)
-        # A message counts less the more friends its two ends have: sums neither grow nor favour who knows everybody.
+        # Messages are divided by the roots of both ends' degrees, so that sums don't grow with the number of friends.
         weights = tf.math.rsqrt(tf.gather(degrees, senders) * tf.gather(degrees, receivers))
         messages = tf.gather(rows @ self.kernel, senders) * weights[:, None]
         return tf.math.unsorted_segment_sum(messages, receivers, MEMBERS)
 
 
 class GraphNetwork(tf.Module):
-    """Two rounds of messages: members hear of friends, and of friends' friends. The result is the logits of the two sides."""
+    """Two graph layers, so that messages arrive from friends of friends; the result is the logits of the two sides."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="graph_network")
@@ -68,12 +68,12 @@ class GraphNetwork(tf.Module):
         self.edges = edges()
 
     def __call__(self) -> Any:
-        # Of a member nothing is known but who it is: the first layer's input is the identity.
+        # Members have no features but their identity, so the first layer's input is the identity matrix.
         return self.head(tf.tanh(self.hidden(tf.eye(MEMBERS), *self.edges)), *self.edges)
 
 
 def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
-    """Learns the sides of two, and draws where that leaves the others."""
+    """Trains on the sides of two members, and draws the predicted sides of all."""
     network, optimizer = GraphNetwork(seed), tf.optimizers.Adam(0.02)
     sides = np.isin(np.arange(MEMBERS), WITH_INSTRUCTOR, invert=True).astype(np.int32)
     labels = tf.gather(sides, KNOWN)
@@ -90,32 +90,34 @@ def main(folder: Path, steps: int = 200, seed: int = 0) -> dict[str, float]:
         return loss
 
     losses = [float(step()) for _ in range(steps)]
-    told = tf.nn.softmax(network())[:, 1].numpy()
-    right = (told > 0.5) == (sides == 1)
-    draw(folder / "graph_network.png", told, right)
+    predicted = tf.nn.softmax(network())[:, 1].numpy()
+    right = (predicted > 0.5) == (sides == 1)
+    draw(folder / "graph_network.png", predicted, right)
     return {"accuracy": float(right.mean()), "first loss": losses[0], "loss": losses[-1]}
 
 
 def layout() -> np.ndarray:
-    """A place in the plane for each member, friends close together: two eigenvectors of the graph's Laplacian."""
+    """Returns a position in the plane for each member, friends close together: two eigenvectors of the graph's Laplacian."""
     senders, receivers = edges()
     meet = tf.scatter_nd(tf.stack([senders, receivers], axis=1), tf.ones_like(senders, tf.float32), [MEMBERS, MEMBERS])
     scale = tf.math.rsqrt(tf.reduce_sum(meet, axis=1))
     _, vectors = tf.linalg.eigh(scale[:, None] * meet * scale[None, :])
-    # The last belongs to the largest eigenvalue and is the same everywhere but for the scale.
+    # The eigenvector of the largest eigenvalue has no information: it is constant up to scale.
     return (vectors[:, -3:-1] * scale[:, None]).numpy()[:, ::-1]
 
 
-def draw(path: Path, told: np.ndarray, right: np.ndarray) -> None:
-    """Members in the colour of the side that the network tells; who took the other one has a ring."""
+def draw(path: Path, predicted: np.ndarray, right: np.ndarray) -> None:
+    """Draws members in the colour of the predicted side; wrong predictions have a ring."""
     places = layout()
     with picture(path, size=(5.5, 3.6)) as axes:
         for a, friends in FRIENDS.items():
             for b in friends:
                 axes.plot(*places[[a, b]].T, color="0.85", linewidth=0.6, zorder=0)
         rings = ["none" if hit else "black" for hit in right]
-        shown = axes.scatter(*places.T, c=told, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5)
+        points = axes.scatter(
+            *places.T, c=predicted, cmap="coolwarm", vmin=0, vmax=1, s=60, edgecolors=rings, linewidths=1.5
+        )
         for member in KNOWN:
             axes.annotate(f"  {member}", places[member])
-        axes.figure.colorbar(shown, label="with the president (33), as told")
+        axes.figure.colorbar(points, label="predicted probability of the president's side (33)")
         axes.set_axis_off()

@@ -1,7 +1,7 @@
-"""A physics-informed network: Burgers' equation solved without a single solution to learn from.
+"""A physics-informed network that solves Burgers' equation without examples of solutions.
 
 The network is the solution u(t, x): it is trained until it fulfils the equation u_t + u u_x = nu u_xx, whose derivatives come
-from tapes, at points drawn anew in each step. How it starts and what it is at the walls is built in rather than learnt: u is
+from tapes, at new random points in each step. Initial and boundary values are built in rather than learned: u is
 -sin(pi x) at t = 0, and 0 at x = -1 and 1, whatever the weights are.
 
 Source: Raissi, Perdikaris and Karniadakis 2019, https://doi.org/10.1016/j.jcp.2018.10.045
@@ -19,14 +19,14 @@ import tvtf as tf
 from tvtf.models.pictures import picture
 
 VISCOSITY = 0.03
-"""Small enough for a front to form in the middle, a few hundredths wide."""
+"""The viscosity, small enough for a front of a few hundredths to form in the middle."""
 POINTS = 1024
 WIDTH = 32
 RATE = 5e-3
 
 
 class Solution(tf.Module):
-    """u(t, x), with three hidden layers; tanh, since the equation asks for smooth second derivatives."""
+    """u(t, x), with three hidden layers; tanh, since the equation has second derivatives."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(name="solution")
@@ -45,13 +45,13 @@ class Solution(tf.Module):
         return -tf.sin(math.pi * x) + t * (1.0 - x**2) * y
 
     def residual(self, t: Any, x: Any) -> Any:
-        """By how much the equation is missed at each point."""
+        """Returns the residual of the equation at each point."""
         with tf.GradientTape() as outer:
             outer.watch(x)
             with tf.GradientTape(persistent=True) as inner:
                 inner.watch([t, x])
                 u = self(t, x)
-            # Points don't see each other: the gradient of the sum has each point's own derivative.
+            # Each output depends on its own point only, so the gradient of the sum has the derivative at each point.
             u_x = inner.gradient(u, x)
             u_t = inner.gradient(u, t)
         u_xx = outer.gradient(u_x, x)
@@ -59,20 +59,20 @@ class Solution(tf.Module):
 
 
 def exact(t: float, x: np.ndarray) -> np.ndarray:
-    """The solution by Cole's and Hopf's transformation: two integrals over the start, by Hermite's quadrature."""
+    """Returns the solution by the Cole-Hopf transformation: two integrals over the initial value, by Gauss-Hermite quadrature."""
     if t == 0:
         return -np.sin(math.pi * x)
     nodes, weights = np.polynomial.hermite.hermgauss(200)
     shift = math.sqrt(4.0 * VISCOSITY * t) * nodes
     start = x[:, None] - shift
-    # The exponent's largest value is taken off above and below, for its exponential to stay finite.
+    # The largest exponent is subtracted in numerator and denominator, so that exponentials stay finite.
     exponent = -np.cos(math.pi * start) / (2.0 * math.pi * VISCOSITY)
     factor = weights * np.exp(exponent - exponent.max(axis=1, keepdims=True))
     return -(factor * np.sin(math.pi * start)).sum(axis=1) / factor.sum(axis=1)
 
 
 def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:
-    """Trains, holds the network against the exact solution, and draws both."""
+    """Trains, compares the network with the exact solution, and draws both."""
     tf.random.set_seed(seed)
     solution = Solution(seed)
     rate = tf.optimizers.schedules.ExponentialDecay(RATE, decay_steps=max(steps // 10, 1), decay_rate=0.7)

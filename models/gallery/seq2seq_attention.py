@@ -1,8 +1,8 @@
-"""A sequence to sequence network with attention: dates as people write them become dates as machines read them.
+"""A sequence-to-sequence network with attention that converts written dates to ISO format.
 
-An encoder reads "3 march 1987" letter by letter, a decoder writes "1987-03-03". At each letter that it writes, attention looks
-back over all that was read and takes a mean of it, so nothing must be squeezed into one vector; where it looked is drawn. In
-training the decoder is given the right letters so far; afterwards it reads its own.
+An encoder reads "3 march 1987" letter by letter, a decoder writes "1987-03-03". For each letter that it writes, attention
+computes a weighted mean over the encoder's outputs, so that the input need not fit into one vector; the weights are drawn.
+In training the decoder's inputs are the right letters so far; afterwards they are its own.
 
 Source: Bahdanau, Cho and Bengio 2014, https://arxiv.org/abs/1409.0473
 """
@@ -19,7 +19,7 @@ import tvtf as tf
 from tvtf.models.pictures import picture
 
 LETTERS = " -0123456789abcdefghijklmnopqrstuvwxyz,>"
-"""The first pads what is shorter; the last tells the decoder to begin."""
+"""The alphabet: the first letter is padding, the last one starts the decoder."""
 BEGIN = ">"
 READ, WRITTEN = 18, 10
 FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %y", "%d-%m-%y")
@@ -30,10 +30,10 @@ HELD_OUT = 500
 
 
 def examples(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Dates of 1970 to 2069 in four ways of writing and in ISO's, as numbers of letters, int32 ``(count, length)``."""
+    """Returns dates of 1970 to 2069 in four notations and in ISO's, as indices of letters, int32 ``(count, length)``."""
     rng = np.random.default_rng(seed)
     days = [datetime.date(1970, 1, 1) + datetime.timedelta(int(day)) for day in rng.integers(0, 36524, count)]
-    # Two digits are a year of 1969 to 2068 by POSIX, which isn't asked of the network: 70 to 99 are of the 20th century.
+    # The dates span one century, so that two-digit years are unambiguous: 70 to 99 are of the 20th.
     read = [
         day.strftime(FORMATS[way]).lower().lstrip("0") for day, way in zip(days, rng.integers(0, len(FORMATS), count))
     ]
@@ -45,23 +45,23 @@ def numbers(texts: list[str], length: int) -> np.ndarray:
 
 
 def shifted(written: np.ndarray) -> np.ndarray:
-    """What the decoder is given: each letter one place later, behind the sign to begin."""
+    """Returns the decoder's inputs: the letters moved by one position, after the start letter."""
     return np.pad(written[:, :-1], ((0, 0), (1, 0)), constant_values=LETTERS.index(BEGIN))
 
 
 def networks() -> tuple[Any, Any]:
-    """The network that is trained, and the same one with where it looked as a second result."""
+    """Returns the network for training, and the same one with the attention weights as a second result."""
     layers = tf.keras.layers
     read, written = layers.Input((READ,), dtype="int32"), layers.Input((WRITTEN,), dtype="int32")
     embedding = layers.Embedding(len(LETTERS), 32)
-    # Both ways: what a letter means may depend on what comes after it.
+    # Bidirectional: a letter's meaning may depend on what comes after it.
     seen, forward, backward = layers.Bidirectional(layers.GRU(UNITS, return_sequences=True, return_state=True))(
         embedding(read)
     )
     start = layers.Dense(UNITS, activation="tanh")(layers.Concatenate()([forward, backward]))
     states = layers.GRU(UNITS, return_sequences=True)(embedding(written), initial_state=start)
     keys = layers.Dense(UNITS)(seen)
-    # The decoder's states are compared with keys; the mean is of what was seen.
+    # Queries are the decoder's states, values the encoder's outputs, and keys a projection of these.
     attention = layers.AdditiveAttention()
     found, looked = attention([states, seen, keys], return_attention_scores=True)
     logits = layers.Dense(len(LETTERS))(layers.Concatenate()([states, found]))
@@ -69,7 +69,7 @@ def networks() -> tuple[Any, Any]:
 
 
 def write(network: Any, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest letters one by one, each given those before it; and where each looked."""
+    """Decodes greedily, one letter at a time; returns the letters and the attention weights."""
     written = np.full((len(read), WRITTEN), LETTERS.index(BEGIN), np.int32)
     compiled = tf.function(network)
     for place in range(WRITTEN):
@@ -79,23 +79,23 @@ def write(network: Any, read: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main(folder: Path, steps: int = 500, seed: int = 0) -> dict[str, float]:
-    """Trains, writes dates that training never saw, and draws where it looked."""
+    """Trains, converts held-out dates, and draws the attention weights."""
     tf.keras.utils.set_random_seed(seed)
     read, written = examples(seed, EXAMPLES)
     network, looking = networks()
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     network.compile(tf.keras.optimizers.Adam(4e-3, clipnorm=1.0), loss)
-    kept = slice(HELD_OUT, None)
-    batches = tf.data.Dataset.from_tensor_slices(((read[kept], shifted(written[kept])), written[kept]))
+    training = slice(HELD_OUT, None)
+    batches = tf.data.Dataset.from_tensor_slices(((read[training], shifted(written[training])), written[training]))
     batches = batches.shuffle(EXAMPLES, seed=seed).repeat().batch(BATCH).take(steps)
     losses = network.fit(batches, shuffle=False, verbose=0).history["loss"]  # the pipeline shuffles
 
-    told, looked = write(looking, read[:HELD_OUT])
-    right = (told == written[:HELD_OUT]).all(axis=1)
+    predicted, looked = write(looking, read[:HELD_OUT])
+    right = (predicted == written[:HELD_OUT]).all(axis=1)
     with picture(folder / "seq2seq_attention.png", columns=3, size=(7.5, 3.0)) as panels:
         for panel, row in zip(panels, range(3)):
             panel.imshow(looked[row].T, cmap="Greys", aspect="auto", interpolation="nearest")
-            panel.set_xticks(range(WRITTEN), [LETTERS[letter] for letter in told[row]])
+            panel.set_xticks(range(WRITTEN), [LETTERS[letter] for letter in predicted[row]])
             panel.set_yticks(range(READ), [LETTERS[letter] for letter in read[row]])
         panels[1].set_title("letters written (across) look at letters read (down)", fontsize=9)
     return {"loss": float(losses[-1]), "whole dates right": float(right.mean())}

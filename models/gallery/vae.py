@@ -1,8 +1,8 @@
 """A variational autoencoder: scanned digits laid out on a plane, and new ones drawn from it.
 
-The encoder gives each image a small cloud in the plane (a mean and a deviation), the decoder draws an image from a point of
-the cloud. The loss is what the drawing misses of the image, plus how far the clouds are from one round cloud around 0: the
-second keeps the plane without holes, so that every point of it is the drawing of something.
+The encoder maps each image to a normal distribution in the plane (a mean and a deviation), the decoder maps a point drawn
+from it to an image. The loss is the reconstruction error of the image plus the divergence of the distribution from the
+standard normal: the second term leaves no gaps in the plane, so that every point of it decodes to a digit.
 
 Source: Kingma and Welling 2013, https://arxiv.org/abs/1312.6114
 """
@@ -25,7 +25,7 @@ PIXELS = digits.SIDE**2
 
 
 def networks() -> tuple[Any, Any]:
-    """From an image to a cloud's mean and the logarithm of its variance; from a point to the logits of an image."""
+    """Returns the encoder, from an image to mean and log variance, and the decoder, from a point to the logits of an image."""
     layers = tf.keras.layers
     image = layers.Input((digits.SIDE, digits.SIDE, 1))
     hidden = layers.Dense(128, activation="relu")(layers.Flatten()(image))
@@ -45,9 +45,9 @@ def networks() -> tuple[Any, Any]:
 
 
 def losses(encoder: Any, decoder: Any, images: Any) -> tuple[Any, Any]:
-    """What drawings miss of the images, and how far the clouds are from the round one, both in nats an image."""
+    """Returns the reconstruction loss and the KL divergence from the standard normal, both in nats per image."""
     mean, log_variance = encoder(images)
-    # Drawn as a shift and a stretch of noise: gradients reach mean and variance, which a draw itself would stop.
+    # Samples are scaled and shifted noise (reparameterization), so that gradients reach mean and variance.
     point = mean + tf.exp(0.5 * log_variance) * tf.random.normal(tf.shape(mean))  # type: ignore[operator] # the file shape.py
     missed = tf.nn.sigmoid_cross_entropy_with_logits(labels=images, logits=decoder(point))
     distance = 0.5 * tf.reduce_sum(mean**2 + tf.exp(log_variance) - 1.0 - log_variance, axis=1)
@@ -55,7 +55,7 @@ def losses(encoder: Any, decoder: Any, images: Any) -> tuple[Any, Any]:
 
 
 def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:
-    """Trains, and draws where the digits lie beside what the plane's points look like."""
+    """Trains, and draws the digits' positions in the plane beside the decoded images of its points."""
     tf.keras.utils.set_random_seed(seed)
     data = digits.load()
     encoder, decoder = networks()
@@ -75,14 +75,14 @@ def main(folder: Path, steps: int = 3000, seed: int = 0) -> dict[str, float]:
     loss = history.sum(axis=1)
 
     mean, _ = encoder(data.images)
-    # Points at equal shares of the round cloud: as many digits lie between any two neighbours.
+    # Points at equal quantiles of the normal distribution: equally many digits lie between any two neighbours.
     shares = tf.linspace(0.5 / GRID, 1 - 0.5 / GRID, GRID)
     x, y = tf.meshgrid(*[tf.math.ndtri(tf.cast(shares, tf.float32))] * 2)
     points = tf.stack([tf.reshape(x, [-1]), tf.reshape(y[::-1], [-1])], axis=1)
     drawn = tf.sigmoid(decoder(points))[..., 0].numpy()
     with picture(folder / "vae.png", columns=2, size=(7.5, 3.6)) as (left, right):
-        shown = left.scatter(*mean.numpy().T, c=data.labels, cmap="tab10", s=3)
-        left.figure.colorbar(shown, ticks=range(10))
+        drawn_points = left.scatter(*mean.numpy().T, c=data.labels, cmap="tab10", s=3)
+        left.figure.colorbar(drawn_points, ticks=range(10))
         left.set(title="where the digits lie")
         right.imshow(tiles(drawn, GRID), cmap="gray_r", interpolation="nearest")
         right.set(title="what the plane's points look like")

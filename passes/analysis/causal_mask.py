@@ -92,7 +92,7 @@ class Known:
 
 
 def _is_evaluable(ty: Any) -> bool:
-    """Whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
+    """Returns whether a type is one tensor of static, moderate size, in a dtype that NumPy has."""
     if not isinstance(ty, relax.TensorType) or str(ty.dtype) in ("bfloat16",):
         return False
     dims = list(ty.shape.values)

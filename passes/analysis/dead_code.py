@@ -94,7 +94,7 @@ def _dims(of: Any) -> list[Any]:
 
 
 def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
-    """Whether a binding checks computed sizes against dims that are known already: it may fail, so it isn't dead."""
+    """Returns whether a binding checks computed sizes against dims that are known already: it may fail, so it isn't dead."""
     if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
         return False
     dims = binding.var.ty.shape.values[:-1]

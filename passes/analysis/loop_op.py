@@ -49,7 +49,7 @@ def while_loop(
 def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Marks private functions, and makes loop conditions and bodies public while TVM's passes run.
 
-    TVM's passes give every function a symbol in the end (AttachGlobalSymbol), so the attribute `tvtf.private` tells
+    TVM's passes give every function a symbol in the end (AttachGlobalSymbol), so the attribute `tvtf.private` informs
     code generation which were private. They also remove unused parameters from a private function and its calls (at the
     end of FuseTIR), but don't know the operands of a loop; public functions keep their parameters.
     """
@@ -63,7 +63,7 @@ def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModul
 
 
 def has_symbol(func: ir.BaseFunc) -> bool:
-    """Whether a function has a symbol that is visible from outside."""
+    """Returns whether a function has a symbol that is visible from outside."""
     return bool(func.attrs) and "global_symbol" in func.attrs
 
 
@@ -82,7 +82,7 @@ def all_calls(mod: ir.IRModule) -> list[relax.Call]:
 
 
 def is_loop(call: relax.Call) -> bool:
-    """Whether a call is one of the two loop operators."""
+    """Returns whether a call is one of the two loop operators."""
     return isinstance(call.op, ir.Op) and call.op.name in LOOPS
 
 
@@ -131,7 +131,7 @@ def seconds() -> ir.Expr:
 def signal_check() -> tirx.AssertStmt:
     """Returns the statement that lets Python handle pending signals.
 
-    The error kind tells tvm_ffi that Python's own exception, such as KeyboardInterrupt, is already set
+    The error kind is tvm_ffi's mark that Python's own exception, such as KeyboardInterrupt, is already set
     (`EnvErrorAlreadySet` in tvm/ffi/error.h).
     """
     no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))

@@ -48,7 +48,7 @@ AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
 def is_redundant_check(value: ir.Expr) -> bool:
-    """Whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
+    """Returns whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
 
     A check that stores a symbolic dim, or compares one parameter's dim with another's, is needed.
     """
@@ -93,7 +93,7 @@ def checking_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
 
 
 def has_asserts(kernel: tirx.PrimFunc) -> bool:
-    """Whether a kernel that isn't lowered yet has assertions of its own."""
+    """Returns whether a kernel that isn't lowered yet has assertions of its own."""
     asserts: list[tirx.AssertStmt] = []
     structural_walk(kernel.body, (tirx.AssertStmt, asserts.append))
     return bool(asserts)
@@ -165,8 +165,8 @@ def _of_a_tensor(stmt: tirx.Stmt) -> tirx.Stmt:
     if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
         return stmt
     test = value.args[0]
-    is_asked = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
-    return tirx.Bind(stmt.var, value.args[1]) if is_asked else stmt
+    reads_tensor = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
+    return tirx.Bind(stmt.var, value.args[1]) if reads_tensor else stmt
 
 
 def _only_checks(stmt: tirx.Stmt) -> bool:

@@ -135,6 +135,7 @@ class Code:
             self.builder.emit_ret(self._word(returned))
 
     def _emit(self, instruction: CallInstruction | Jump) -> None:
+        """Emits one instruction with TVM's builder."""
         if isinstance(instruction, CallInstruction):
             operands = [self._word(operand) for operand in instruction.operands]
             self.builder.emit_call(instruction.name, operands, dst=self._number(instruction.result))

@@ -92,7 +92,7 @@ class _Flatten:
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
     def _mentions_removed(self, body: Any) -> bool:
-        """Whether a body still mentions a buffer that was replaced, other than by loads and stores."""
+        """Returns whether a body still mentions a buffer that was replaced, other than by loads and stores."""
         removed = {buffer for buffer in self.allocated if buffer in self.rows}
         named: list[Var] = []
         structural_walk(body, (Var, named.append))

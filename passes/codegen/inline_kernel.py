@@ -67,7 +67,7 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 
 
 def is_large(buffer: Var) -> bool:
-    """Whether a buffer is, or may be, too large for the stack."""
+    """Returns whether a buffer is, or may be, too large for the stack."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
     most = MAX_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
     return size is None or size * buffer.ty.dtype.dtype.itemsize > most

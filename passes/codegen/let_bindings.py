@@ -62,7 +62,7 @@ def _has_names(body: Stmt) -> bool:
 
 
 def _runs_by_lane(body: Stmt) -> bool:
-    """Whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
+    """Returns whether TVM may scalarize a vector statement, in which case it doesn't find variables bound to vectors."""
     called: list[object] = []
     structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
@@ -85,15 +85,15 @@ def _vector_loop(loop: tirx.For) -> Stmt:
         allocations.extend(statements.allocations)
         return emit.sequence(bound_stores)
 
-    if _are_apart(loop.body):
+    if _are_separate_statements(loop.body):
         body = bound(list(loop.body.seq))
     else:
         body = structural_map(loop.body, (BufferStore, lambda store: bound([store])))
     return emit.sequence([*allocations, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
-def _are_apart(body: Stmt) -> bool:
-    """Whether a body is only stores, none of which reads what another wrote: then they can share variables."""
+def _are_separate_statements(body: Stmt) -> bool:
+    """Returns whether a body is only stores, none of which reads what another wrote: then they can share variables."""
     if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
         return False
     return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
@@ -157,7 +157,7 @@ class _Statements:
 
 
 def _is_made_of_tests(value: ir.Expr) -> bool:
-    """Whether a value is, or is cast from, a comparison (not only selected by one).
+    """Returns whether a value is, or is cast from, a comparison (not only selected by one).
 
     TVM 0.27's analyzer fails on such a vector: it builds the set of false and true as scalars of the vector's type
     (ValueError: IntImm can only take scalar), in LLVM code generation, too.
@@ -179,7 +179,7 @@ def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
         while isinstance(node, tirx.Let):
             _note(node, names)
             node = node.body
-        return _set_aside(node, branches) if _is_choice(node) else node
+        return _bound_first(node, branches) if _is_choice(node) else node
 
     rest = structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
     return _with(rest, branches) if branches else rest
@@ -194,7 +194,7 @@ def _is_choice(node: ir.Expr) -> bool:
     return isinstance(node, ir.Call) and node.op.same_as(CHOOSE)
 
 
-def _set_aside(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
+def _bound_first(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
     place = Var("choice", node.ty)
     branches[place] = node
     return place

@@ -15,7 +15,7 @@ from tvtf.passes.codegen.elf_image import shared_library
 from tvtf.passes.codegen.memory_file import in_memory, scratch_folder
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
-# Apple's linker rejects symbols that only the running process defines, unless it is told to look them up at run time.
+# Apple's linker rejects symbols that only the running process defines, unless a flag defers them to run time.
 PLATFORM_FLAGS = {"darwin": ("-undefined", "dynamic_lookup")}
 
 

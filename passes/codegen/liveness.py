@@ -39,5 +39,5 @@ def _by_index(
 
 
 def is_kill(value: ir.Expr) -> bool:
-    """Whether a bound value is TVM's mark that a variable is dead."""
+    """Returns whether a bound value is TVM's mark that a variable is dead."""
     return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == KILL

@@ -39,7 +39,7 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Whether a statement consists of loops, branches, stores and allocations only."""
+    """Returns whether a statement consists of loops, branches, stores and allocations only."""
     statements: list[Stmt] = []
     structural_walk(stmt, (Stmt, statements.append))
     return all(isinstance(inner, PLAIN) for inner in statements)

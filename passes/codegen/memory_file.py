@@ -57,7 +57,7 @@ def _created(name: str) -> int | None:
 
 
 def in_memory(path: Path) -> bool:
-    """Whether `memory_file` made the path in memory, where no other process can see it half written."""
+    """Returns whether `memory_file` made the path in memory, where no other process can see it half written."""
     return str(path.parent) == _FOLDER
 
 

@@ -70,7 +70,7 @@ class Scratch:
         return self._storage
 
     def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
-        """Emits the function that tells the caller which tensors to keep."""
+        """Emits the function that returns to the caller which tensors it must own."""
         parts = [part for place in self.registers for part in _described(place)]
         emit_constants(builder, symbol + LAYOUT, [self.size, *parts])
 

@@ -33,14 +33,14 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
 
 
 def has_few_bindings(func: PrimFunc) -> bool:
-    """Whether a function has few enough bindings for common subexpression elimination."""
+    """Returns whether a function has few enough bindings for common subexpression elimination."""
     names: list[Bind] = []
     structural_walk(func.body, (Bind, names.append))
     return len(names) <= MAX_NAMES
 
 
 def has_invariant_branches(func: PrimFunc) -> bool:
-    """Whether some loop tests a condition that is the same in all of its iterations."""
+    """Returns whether some loop tests a condition that is the same in all of its iterations."""
     if not _has_branch(func.body, lambda _: True):
         return False
     loops: list[For] = []

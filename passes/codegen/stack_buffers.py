@@ -7,7 +7,7 @@ from tvm.tirx import AllocBuffer, PrimFunc
 
 from tvtf.core.tvm_visitor import structural_map
 
-KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
+STACK_ALLOCATION = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
 """Makes LowerTVMBuiltin leave an allocation to LLVM. That pass puts small buffers of scope "global" on the stack by
 itself, but allocates all of scope "local" on the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
 MAX_BYTES = 4096
@@ -35,4 +35,4 @@ def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
         if not isinstance(extent, tirx.IntImm):
             return stmt
         size *= int(extent)
-    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MAX_BYTES else stmt
+    return AllocBuffer(stmt.buffer, STACK_ALLOCATION) if ty.storage_scope == "local" and 0 < size <= MAX_BYTES else stmt

@@ -48,9 +48,9 @@ def _remove_if_left(path: Path, locks: bool) -> None:
     """Removes a leftover of this user that isn't locked; one without locks only after a day."""
     with contextlib.suppress(OSError):
         stat = path.lstat()
-        is_ours = stat.st_uid == os.geteuid() and not path.is_symlink()
-        if not is_ours or (not locks and time.time() - stat.st_mtime < _DAY):
+        is_own_folder = stat.st_uid == os.geteuid() and not path.is_symlink()
+        if not is_own_folder or (not locks and time.time() - stat.st_mtime < _DAY):
             return
-        with locked(path, seconds=0) as is_ours_alone:
-            if is_ours_alone is not False:
+        with locked(path, seconds=0) as is_unused:
+            if is_unused is not False:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

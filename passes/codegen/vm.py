@@ -365,7 +365,7 @@ class _Function:
             self.release(value, first_own)
 
     def poll(self) -> None:
-        """Writes a poll for Ctrl-C, which remembers the time of the last one."""
+        """Writes a poll for Ctrl-C; it stores its time on the heap, so that later ones call Python once a second only."""
         if not self.program.poll_signals:
             return
         self.program.polls = True

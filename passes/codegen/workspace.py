@@ -14,7 +14,7 @@ from tvm.tirx import AllocBuffer, AssertStmt, FloatImm, IfThenElse, IntImm, Prim
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 from tvtf.passes.analysis.side_effects import FAILURE
-from tvtf.passes.codegen.stack_buffers import KEPT_AS_IT_IS
+from tvtf.passes.codegen.stack_buffers import STACK_ALLOCATION
 from tvtf.passes.memory.clamp_allocation import MAX_BYTES
 
 LARGE = 1 << 28
@@ -67,7 +67,7 @@ def _trial_allocation(size: Any, counted: Any, failure: str) -> list[Stmt]:
     status = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
     return [
         _fails_unless(counted < FloatImm("float64", float(MAX_BYTES)), failure),
-        AllocBuffer(place, KEPT_AS_IT_IS),
+        AllocBuffer(place, STACK_ALLOCATION),
         _fails_unless(tirx.EQ(status, IntImm("int32", 0)), failure),
         tirx.Evaluate(tirx.call_extern("int32", "free", load)),
     ]

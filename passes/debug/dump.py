@@ -27,7 +27,7 @@ def watched(phase: Any, number: int, mod: tvm.IRModule, folder: Path | None) -> 
     if dials.debug >= 2:
         print(f"tvtf: {phase.name:14s} {took * 1e3:8.1f} ms", file=sys.stderr)
     if dials.debug >= 3:
-        print(f"# after {phase.name}\n{shown(result)}", file=sys.stderr)
+        print(f"# after {phase.name}\n{module_text(result)}", file=sys.stderr)
     if folder:
         dump(folder, number, phase.name, result)
     if dials.verify:
@@ -48,7 +48,7 @@ _compilations = itertools.count()
 
 
 def dump_folder() -> Path | None:
-    """The folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
+    """Returns the folder for the steps of the next compilation: numbered, in TVTF_DUMP."""
     return Path(dials.dump) / f"{next(_compilations):03d}" if dials.dump else None
 
 
@@ -56,14 +56,14 @@ def dump(folder: Path, number: int, name: str, mod: tvm.IRModule) -> None:
     """Writes the module after a phase: its IR as text, once it has kernels as TVMScript."""
     folder.mkdir(parents=True, exist_ok=True)
     suffix = "py" if has_kernels(mod) else "txt"
-    (folder / f"{number:03d}_{name}.{suffix}").write_text(f"{shown(mod)}\n")
+    (folder / f"{number:03d}_{name}.{suffix}").write_text(f"{module_text(mod)}\n")
 
 
-def shown(mod: tvm.IRModule) -> str:
-    """The module as people read it; loop nests, which that leaves out, are read in TVMScript."""
+def module_text(mod: tvm.IRModule) -> str:
+    """Formats a module as a listing; loop nests, which the listing lacks, as TVMScript."""
     return script(mod) if has_kernels(mod) else print_module(mod).text
 
 
 def has_kernels(mod: tvm.IRModule) -> bool:
-    """Whether some of its functions are loop nests: not before ``legalize``."""
+    """Returns whether some of its functions are loop nests: not before ``legalize``."""
     return any(isinstance(func, tvm.tirx.PrimFunc) for func in mod.functions.values())

@@ -126,7 +126,7 @@ class _Memory:
         return [root for i, arg in enumerate(value.args) if i in stored for root in self.rooted(arg)]
 
     def is_output(self, value: Any, var: Any) -> bool:
-        """Whether a kernel only writes a variable: it is passed for no other operand."""
+        """Returns whether a kernel only writes a variable: it is passed for no other operand."""
         if not is_kernel_call(self.mod, value):
             return False
         stored = _stored(self.mod[value.op])
@@ -155,7 +155,7 @@ class _Memory:
 
 
 def _gives_memory_of_its_own(value: Any) -> bool:
-    """Whether a value is a call of the host, whose results share no memory with its operands (`tvtf.ops.host`)."""
+    """Returns whether a value is a call of the host, whose results share no memory with its operands (`tvtf.ops.host`)."""
     is_call = isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
     return is_call and value.op.global_symbol in ON_HOST
 

@@ -250,7 +250,7 @@ class _Function:
     def dims(self) -> None:
         free = relax.analysis.free_symbolic_vars(self.func)
         if free:
-            self.fail(f"the dims {_named(free)} are used, and nothing tells what they are")
+            self.fail(f"the dims {_named(free)} are used but not defined")
 
     def dead(self) -> None:
         bindings = [b for block in self.func.body.blocks for b in block.bindings]

@@ -190,7 +190,7 @@ def _pairs(scores: Any) -> int:
 
 
 def _has_heads(scores: Any) -> bool:
-    """Whether there are several score matrices, which can be spread over cores."""
+    """Returns whether there are several score matrices, which can be spread over cores."""
     return any(not isinstance(dim, tirx.IntImm) or int(dim) > 1 for dim in scores.ty.shape.values[:-2])
 
 
@@ -206,14 +206,14 @@ def _known(use: Use | None) -> Use:
 
 
 def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, transpose_b: bool = False) -> bool:
-    """Whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
+    """Returns whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
     expected = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
     pairs = zip(use.inputs, (first, second))
     return use.name == "matmul" and use.attrs == expected and all(y is None or x.same_as(y) for x, y in pairs)
 
 
 def _are_heads(product: Use, out: Use) -> bool:
-    """Whether queries, keys and values have the same batch dims, and matrices of static shape."""
+    """Returns whether queries, keys and values have the same batch dims, and matrices of static shape."""
     shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
     leads = [str(shape[:-2]) for shape in shapes]
     is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])

@@ -92,5 +92,5 @@ def _pair(graph: Graph, total: Use, order: dict[relax.Var, int]) -> Pair | None:
 
 
 def _is_in_memory(graph: Graph, y: Any) -> bool:
-    """Whether another kernel reads ``y``, too; if not, it is cheaper to fuse its computation into the sum."""
+    """Returns whether another kernel reads ``y``, too; if not, it is cheaper to fuse its computation into the sum."""
     return y not in graph.producers or len(graph.uses[y]) > 1

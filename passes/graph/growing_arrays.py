@@ -59,7 +59,7 @@ class _Growing:
         return self._loop(start, within, iteration, ends[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
-        """Whether the loop goes on and every array has rows for the next iteration's writes."""
+        """Returns whether the loop goes on and every array has rows for the next iteration's writes."""
         for index, step, counters in self.arrays:
             for counter in counters if step else ():
                 kind = carried[counter].dtype

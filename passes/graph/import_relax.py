@@ -210,6 +210,7 @@ def _channels_last(path: str) -> Translate:
     """Translates a convolution in any layout, by transposing to NHWC and an HWIO kernel."""
 
     def translate(walk: Imported, call: relax.Call) -> Tensor:
+        """Translates a convolution; other layouts than NHWC are transposed."""
         attrs, (x, w) = call.attrs, (walk.value(a) for a in call.args)
         data, kernel = str(attrs.data_layout), str(attrs.kernel_layout)
         spatial = data.replace("N", "").replace("C", "")

@@ -49,7 +49,7 @@ class _Trimmer:
         """Returns a function with its loops reduced, and reads of their results moved to the new positions."""
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
-        out, used_items, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
+        out, used_items, moved = Bindings(), extracted_items(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
@@ -86,7 +86,7 @@ def is_loop(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.while"
 
 
-def items_taken(func: relax.Function) -> dict[Any, Any]:
+def extracted_items(func: relax.Function) -> dict[Any, Any]:
     """Returns the items that are read of each tuple; a tuple that is used as a whole has no entry."""
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
@@ -136,9 +136,9 @@ class _Part:
         var = out.emit(relax.Tuple(fields), "outputs")
         body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], var), var.ty)
         func = self.func
-        kept_params = [func.params[i] for i in params]
+        remaining_params = [func.params[i] for i in params]
         return relax.utils.copy_with_new_vars(
-            relax.Function(kept_params, body, var.ty, func.is_pure, func.attrs, func.span)
+            relax.Function(remaining_params, body, var.ty, func.is_pure, func.attrs, func.span)
         )
 
 

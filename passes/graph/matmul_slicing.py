@@ -15,7 +15,7 @@ from tvtf.core.primitive import table
 from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use
-from tvtf.passes.graph.loop_dce import items_taken
+from tvtf.passes.graph.loop_dce import extracted_items
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
@@ -79,7 +79,7 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
 
 def _sites(function: relax.Function) -> dict[relax.Var, Site]:
     """Returns the sites by the variables of the splits; the split must be the product's only reader."""
-    graph, used_items = Graph(function), items_taken(function)
+    graph, used_items = Graph(function), extracted_items(function)
     sites = {}
     for split in graph.producers.values():
         if split.name == "split" and split.var in used_items:

@@ -58,7 +58,7 @@ FOLLOWING = frozenset(
 )
 """Ops that lose little or nothing in 16 bits: they stay in it where all of their operands are in it."""
 
-INDIFFERENT = frozenset(("cast", "shape", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
+TYPE_PRESERVING = frozenset(("cast", "shape", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal"))
 """Ops whose result isn't a float or whose dtype is an attribute; comparisons are exact in their operands' own dtype."""
 
 
@@ -91,7 +91,7 @@ class Mixed(Evaluation):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
         if prim.name in FOLLOWING and self.stays_narrow(inputs):
             return self.marked(prim.bind(*map(self.narrowed, inputs), **attrs))
-        if prim.name in INDIFFERENT and self.stays_narrow(inputs):
+        if prim.name in TYPE_PRESERVING and self.stays_narrow(inputs):
             return prim.bind(*map(self.narrowed, inputs), **attrs)
         return prim.bind(*map(self.widened, inputs), **attrs)
 
@@ -99,12 +99,12 @@ class Mixed(Evaluation):
         return id(x) in self.narrow
 
     def stays_narrow(self, inputs: list[Any]) -> bool:
-        """Whether an operand is narrow and every float32 operand can be cast without loss of range."""
+        """Returns whether an operand is narrow and every float32 operand can be cast without loss of range."""
         wide = [x for x in inputs if x._type.dtype is float32]
         return any(map(self.is_narrow, inputs)) and all(self.fits(x) for x in wide)
 
     def fits(self, x: Tensor) -> bool:
-        """Whether an operand is a scalar constant within the compute dtype's range."""
+        """Returns whether an operand is a scalar constant within the compute dtype's range."""
         return is_constant(x) and x._type.shape == () and abs(float(constant_value(x))) <= float(self.compute.max)
 
     def marked(self, results: Any) -> Any:

@@ -49,12 +49,12 @@ def _needs_guard(value: Any) -> bool:
 
 
 def _may_fail(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a function contains a guard, or calls one that does."""
+    """Returns whether a function contains a guard, or calls one that does."""
     return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
 
 
 def calls_python(function: relax.Function) -> bool:
-    """Whether a function calls Python directly; the functions that it calls aren't looked at."""
+    """Returns whether a function calls Python directly; the functions that it calls aren't looked at."""
     return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
 
 
@@ -63,7 +63,7 @@ def _callees(value: Any) -> list[str]:
 
 
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a branch or body writes a Variable even if nothing fails.
+    """Returns whether a branch or body writes a Variable even if nothing fails.
 
     It does so before it calls Python, and before a branch or loop that may fail.
     """
@@ -116,8 +116,8 @@ class _Guarded(Evaluation):
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         """Binds a primitive after its guards, and after pending writes where it may fail or call Python."""
-        for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():
-            bind.guard(ok, *shown, *self._pairs(), message=message + _where(), shown=len(shown))
+        for ok, message, *printed in prim.guard(*inputs, **attrs) if prim.guard else ():
+            bind.guard(ok, *printed, *self._pairs(), message=message + _where(), shown=len(printed))
         if prim.name == "guard":
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
             attrs = attrs | {"message": attrs["message"] + _where()}

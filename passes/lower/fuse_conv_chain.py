@@ -22,7 +22,7 @@ from tvtf.passes.schedule.cpu.vector_axis import terms_of
 
 SHARE_OF_LEVEL2 = 0.2
 """Share of a core's level-2 cache above which an intermediate counts as too large: the next kernel distributes its work
-over cores anew, so only a part of what a core wrote is still in its own cache."""
+over cores again, so only a part of what a core wrote is still in its own cache."""
 Chain = Sequence[Any]
 """Bindings in order; each but the last is read only by the next."""
 
@@ -79,7 +79,7 @@ class _Line:
                     yield chain
 
     def _is(self, binding: Any, test: Any) -> bool:
-        """Whether a kernel has one contraction, which passes a test, and elementwise stages otherwise."""
+        """Returns whether a kernel has one contraction, which passes a test, and elementwise stages otherwise."""
         kernel = read_kernel(self.mod[binding.value.args[0]])
         stages = [] if kernel is None else kernel.stages
         sums = [stage for stage in stages if not isinstance(stage, Stage) or stage.reduce]
@@ -87,7 +87,7 @@ class _Line:
 
 
 def _is_depthwise(stage: Stage) -> bool:
-    """Whether each result sums over a window of its own channel only."""
+    """Returns whether each result sums over a window of its own channel only."""
     if not is_convolution(stage) or len(stage.spatial) != 4:
         return False
     channel = stage.spatial[3]

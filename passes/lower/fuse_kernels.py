@@ -41,7 +41,7 @@ def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _has_unbound_dims(function: relax.Function) -> bool:
-    """Whether a parameter has a dim expression over symbols that no parameter binds."""
+    """Returns whether a parameter has a dim expression over symbols that no parameter binds."""
     known = _known([p.ty for p in function.params], function.params)
     return any(isinstance(p.ty, relax.TensorType) and not all(_are_bound(known, p.ty)) for p in function.params)
 

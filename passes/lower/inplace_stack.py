@@ -76,7 +76,7 @@ def _uses(func: relax.Function) -> Counter[relax.Var]:
 
 
 def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -> tirx.PrimFunc:
-    """``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place."""
+    """Returns ``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place."""
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
     target = tirx.decl_buffer(shape, dtype, "buffer")
@@ -94,7 +94,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
 
 
 def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
-    """``kernel(buffer, places, values)``: adds each of ``values`` to the row at its place, if that is not negative."""
+    """Returns ``kernel(buffer, places, values)``: adds each of ``values`` to the row at its place, if that is not negative."""
     dtype = str(buffer.dtype)
     shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
     rows = _extent(places.shape.values[0], len(shape))

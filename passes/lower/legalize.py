@@ -175,7 +175,7 @@ def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
 
 
 def is_empty(ty: ir.Type) -> bool:
-    """Whether all results are known to have no elements."""
+    """Returns whether all results are known to have no elements."""
     return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
 
 
@@ -260,7 +260,7 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     return call_kernel(legalizer.add("stack_new", func), args, types, call)
 
 
-def _told_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+def _computed_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Binds symbolic dims to the elements of a vector, then makes an empty tensor that carries these dims."""
     dims = list(bound.attrs["dims"])
     _match_dims(out, bound.inputs[0], dims)
@@ -273,7 +273,7 @@ def _without_elements(legalizer: _Legalizer, dims: list[Any], call: relax.Call) 
 
 
 def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """Like `_told_dims`, with the vector computed from the inputs' dims by a kernel."""
+    """Like `_computed_dims`, with the vector computed from the inputs' dims by a kernel."""
     dims = list(bound.attrs["dims"])
     func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
     vector = _kernel_value(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
@@ -311,12 +311,12 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     """Lowers ``tvtf.guard(ok, new, variable, ...)``: if not ``ok``, writes pending values, then a kernel raises."""
     ok, *operands = bound.inputs
     count = bound.attrs.get("shown", 0)
-    shown, pending = operands[:count], operands[count:]
+    printed, pending = operands[:count], operands[count:]
     if operands:
         ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps fails on one in a branch
-        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *shown], pending, bound.attrs))
+        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *printed], pending, bound.attrs))
         ok = out.emit(failed, "checked")
-    if shown:
+    if printed:
         return ok
     raising = legalizer.add_impure(
         "guard", raising_kernel(bound.attrs.get("kind", "InvalidArgumentError"), bound.attrs["message"])
@@ -457,7 +457,7 @@ CONTROL = {
     "while": _while,
     "effect_while": _while,
     "stack_sized": _stack_sized,
-    "told_dims": _told_dims,
+    "told_dims": _computed_dims,
     "common_dims": _common_dims,
     "stack_write": _stack_change,
     "stack_add": _stack_change,

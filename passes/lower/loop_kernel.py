@@ -319,7 +319,7 @@ class LoopKernel:
 
 
 class _SignalPoll:
-    """Polling for Ctrl-C: the clock is read every few iterations, and Python is asked once a second."""
+    """Polling for Ctrl-C: the clock is read every few iterations, and Python is called once a second."""
 
     def __init__(self, kernel: LoopKernel) -> None:
         self.iterations, self.last = kernel.place([], "int32", "turns"), kernel.place([], "int64", "last")
@@ -329,8 +329,8 @@ class _SignalPoll:
     def poll(self, iterations: int) -> Stmt:
         """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations."""
         now = Var("now", "int64")
-        ask = emit.sequence([emit.store(self.last, now, []), signal_check()])
-        later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), ask, None)
+        check = emit.sequence([emit.store(self.last, now, []), signal_check()])
+        later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), check, None)
         look = emit.sequence(
             [emit.store(self.iterations, tirx.IntImm("int32", 0), []), tirx.Bind(now, seconds()), later]
         )
@@ -342,7 +342,7 @@ class _SignalPoll:
 
 
 def _hands_through(body: relax.Function, k: int) -> bool:
-    """Whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
+    """Returns whether a body returns its ``k``-th parameter unchanged as its ``k``-th result."""
     values = {b.var: b.value for block in body.body.blocks for b in block.bindings}
     result = body.body.body
     result = values.get(result, result) if isinstance(result, relax.Var) else result
@@ -375,7 +375,7 @@ def _is_kernel_call(value: Any) -> bool:
 
 
 def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
-    """Whether a kernel with one result reads an operand only at the element that it writes."""
+    """Returns whether a kernel with one result reads an operand only at the element that it writes."""
     if isinstance(call.ty_args[0], relax.TupleType):
         return False
     operands = list(call.args[1].fields)

@@ -1,4 +1,4 @@
-"""Checks for code that runs without Python, in an exported library or on a GPU: refuses host ops, fixes messages."""
+"""Checks for code that runs without Python, in an exported library or on a GPU: rejects host ops, makes messages constant."""
 
 from __future__ import annotations
 

@@ -108,13 +108,13 @@ def _step_of(member: Stage | Opaque) -> _Step:
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
-    """Whether both are buffers of one type; a parameter may also be a symbolic dim."""
+    """Returns whether both are buffers of one type; a parameter may also be a symbolic dim."""
     are_buffers = is_buffer_var(a) and is_buffer_var(b)
     return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
 def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
-    """Whether every path from ``source`` to a stage keeps to one element, and none starts after ``output`` is written.
+    """Returns whether every path from ``source`` to a stage keeps to one element, and none starts after ``output`` is written.
 
     A downstream stage that reads another element, or that follows the stage writing ``output``, could see new values
     once the stages in between are inlined into it.
@@ -269,7 +269,7 @@ class _Plan:
         return func if isinstance(func, tirx.PrimFunc) else None
 
     def _may_fail(self, value: Any) -> bool:
-        """Whether a binding may raise: branches and loops contain guards, and some kernels do."""
+        """Returns whether a binding may raise: branches and loops contain guards, and some kernels do."""
         if isinstance(value, relax.If):
             return True
         kernel = self._kernel(value)
@@ -298,7 +298,7 @@ class _Plan:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
-        """Whether a value may be computed in a parameter's memory."""
+        """Returns whether a value may be computed in a parameter's memory."""
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])

@@ -61,7 +61,7 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
 
 
 def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
-    """Whether a kernel's operands are the same in every call: literals, and at least one of ``fixed``."""
+    """Returns whether a kernel's operands are the same in every call: literals, and at least one of ``fixed``."""
     known = [a in fixed for a in arguments]
     return any(known) and all(is_known or isinstance(a, ir.GenericConst) for a, is_known in zip(arguments, known))
 
@@ -234,7 +234,7 @@ def _force_pure(main: relax.Function) -> dict[str, Any]:
 
 
 def is_kernel_call(value: Any) -> bool:
-    """Whether a value is a kernel called on tensors only: symbolic dims would be a third argument."""
+    """Returns whether a value is a kernel called on tensors only: symbolic dims would be a third argument."""
     return isinstance(value, relax.Call) and value.op == _CALL_TIR and len(value.args) == 2
 
 
@@ -262,7 +262,7 @@ def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.S
 
 
 def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
-    """Whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
+    """Returns whether a statement reads only constants and its own buffers, and writes only ``buffer``."""
     reads: list[Any] = []
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     local = [inner.buffer for inner in _allocations(statement)]

@@ -127,7 +127,7 @@ class Lives:
             self._roots[binding.var] = used
 
     def _is_view(self, value: Any) -> bool:
-        """Whether a kernel call only reshapes a planned tensor, and neither escapes to code that may write into it."""
+        """Returns whether a kernel call only reshapes a planned tensor, and neither escapes to code that may write into it."""
         if not self._only_writes_results(value) or not self.mod[value.op].attrs[RESHAPE]:
             return False
         roots = [self._rooted(x) for x in value.args]
@@ -175,7 +175,7 @@ def is_allocation(value: Any) -> bool:
 
 
 def is_kernel_call(mod: tvm.IRModule, value: Any) -> bool:
-    """Whether a value is a direct call of a kernel on the tensors that it reads and writes."""
+    """Returns whether a value is a direct call of a kernel on the tensors that it reads and writes."""
     return (
         isinstance(value, relax.Call)
         and isinstance(value.op, ir.GlobalVar)

@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class UnknownChoiceError(ValueError):
-    """A decision for a choice that no rule asks for, or for an option that no rule offers."""
+    """A decision for a choice that no rule makes, or for an option that no rule offers."""
 
 
 class Question(NamedTuple):
-    """One choice that a rule asked for: the labels that it offered, the default's first, and the answer."""
+    """A choice that a rule made: the labels that it offered, the default's first, and the selected one."""
 
     labels: tuple[str, ...]
     answer: str
@@ -31,46 +31,46 @@ class Question(NamedTuple):
 
 
 class Decisions:
-    """The labels decided for one kernel by the choices' names, and the choices that its rules asked for.
+    """The labels decided for one kernel by the choices' names, and the choices that its rules made.
 
-    A rule that asks again with the same options gets the same answer; other questions with the same name get a number.
-    With ``lenient``, a decision that isn't offered is ignored: after one choice was changed, others may have other
+    A choice repeated with the same options has the same answer; another choice of the same name gets a number.
+    With ``ignore_unknown``, a decision that isn't offered is ignored: after one choice was changed, others may have other
     options.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None, lenient: bool = False) -> None:
-        self.decided, self.lenient = dict(given or {}), lenient
-        self.asked: dict[str, Question] = {}
+    def __init__(self, given: Mapping[str, str] | None = None, ignore_unknown: bool = False) -> None:
+        self.decided, self.ignore_unknown = dict(given or {}), ignore_unknown
+        self.questions: dict[str, Question] = {}
 
     @property
-    def taken(self) -> dict[str, str]:
+    def answers(self) -> dict[str, str]:
         """The answers to all questions."""
-        return {name: question.answer for name, question in self.asked.items()}
+        return {name: question.answer for name, question in self.questions.items()}
 
     def answer(self, name: str, options: dict[str, T]) -> T:
         """Returns the option with the decided label, the first one by default, and records the question."""
         labels = tuple(options)
         unique = self._unique_name(name, labels)
         label = self.decided.get(unique, labels[0])
-        if label not in options and self.lenient:
+        if label not in options and self.ignore_unknown:
             label = labels[0]
         if label not in options:
             raise UnknownChoiceError(f"{unique} can't be {label!r}; the rules offer {', '.join(labels)}")
-        self.asked[unique] = Question(labels, label)
+        self.questions[unique] = Question(labels, label)
         return options[label]
 
     def _unique_name(self, name: str, labels: tuple[str, ...]) -> str:
         unique, number = name, 1
-        while unique in self.asked and self.asked[unique].labels != labels:
+        while unique in self.questions and self.questions[unique].labels != labels:
             number += 1
             unique = f"{name} #{number}"
         return unique
 
-    def check_all_asked(self) -> None:
-        """Raises UnknownChoiceError if a decision was made that no rule asked for."""
-        unasked = sorted(self.decided.keys() - self.asked.keys())
-        if unasked and not self.lenient:
-            raise UnknownChoiceError(f"no rule has the choice {', '.join(unasked)}")
+    def check_all_used(self) -> None:
+        """Raises UnknownChoiceError if a decision is for a choice that no rule made."""
+        unused = sorted(self.decided.keys() - self.questions.keys())
+        if unused and not self.ignore_unknown:
+            raise UnknownChoiceError(f"no rule has the choices {', '.join(unused)}")
 
 
 class _Active(threading.local):
@@ -98,7 +98,7 @@ def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Cal
     >>> with deciding(Decisions({"rows": "8"})) as decisions:
     ...     choice("rows", 4, lambda: [2, 8])
     8
-    >>> decisions.asked
+    >>> decisions.questions
     {'rows': Question(labels=('4', '2', '8'), answer='8')}
     """
     decisions = _active.decisions

@@ -172,7 +172,7 @@ def _records_in(path: Path) -> list[Record]:
     except (OSError, ValueError) as reason:
         rejected.append(str(reason))
     if rejected:
-        warnings.warn(f"refused {len(rejected)} records of tuning in {path}: {rejected[0]}", stacklevel=2)
+        warnings.warn(f"rejected {len(rejected)} tuning records in {path}: {rejected[0]}", stacklevel=2)
     return accepted
 
 

@@ -1,4 +1,4 @@
-"""TVM is imported late, and without what nobody asked for."""
+"""Lazy imports: TVM and optional packages are imported only when they are used."""
 
 import subprocess
 import sys
@@ -13,12 +13,12 @@ rooms = [m for m in late if m in sys.modules]
 print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD, tf.optimizers.Optimizer), tf.data.experimental.CsvDataset.__name__)
 """,
     "late names": """
-from tvtf.api.namespaces import ROOMS, all_names
+from tvtf.api.namespaces import LATE_MODULES, all_names
 from tvtf.core.primitive import public_names
 core = set(public_names())
-found = {path: functools.reduce(getattr, path.split('.'), tf) for path in ROOMS}
-late = {path for path in set(all_names()) - core if not path.startswith(tuple(f'{room}.' for room in ROOMS))}
-print(core & set(ROOMS), late - set(ROOMS), len(found) == len(ROOMS))
+found = {path: functools.reduce(getattr, path.split('.'), tf) for path in LATE_MODULES}
+late = {path for path in set(all_names()) - core if not path.startswith(tuple(f'{room}.' for room in LATE_MODULES))}
+print(core & set(LATE_MODULES), late - set(LATE_MODULES), len(found) == len(LATE_MODULES))
 """,
     "late primitives": """
 from tvtf.core.primitive import table

@@ -1,4 +1,4 @@
-"""TensorFlow's names that tvtf lacks are refused with a reason; docs/symbols.md is what the code says."""
+"""Unsupported names of TensorFlow raise errors with a reason; docs/symbols.md lists them."""
 
 import importlib.util
 from pathlib import Path
@@ -13,7 +13,7 @@ symbols = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(symbols)
 
 
-def test_a_refused_name_tells_why():
+def test_the_error_for_an_unsupported_name_has_the_reason():
     with pytest.raises(NotImplementedError, match="tvtf has no tf.raw_ops.AddV2: use the function of tf"):
         tf.raw_ops.AddV2  # noqa: B018
     with pytest.raises(NotImplementedError, match="tf.io.decode_jxl: neither the standard library"):
@@ -22,7 +22,7 @@ def test_a_refused_name_tells_why():
     assert not hasattr(tf.io, "decode_jxl")
 
 
-def test_a_refused_class_can_be_named_but_not_made():
+def test_an_unsupported_class_can_be_named_but_not_instantiated():
     class Ours(tf.distribute.TPUStrategy):
         pass
 
@@ -44,14 +44,14 @@ def test_a_dtype_without_tensors_can_be_named():
             make([2], tf.qint8)
 
 
-def test_a_name_that_nobody_has_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error():
     for module in (tf, tf.math, tf.train):
         with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'") as raised:
             module.no_such_thing  # noqa: B018
         assert not isinstance(raised.value, NotImplementedError)
 
 
-def test_every_name_of_tensorflow_is_there_or_refused():
+def test_every_name_of_tensorflow_is_there_or_rejected():
     assert [name for name in tensorflow_names() if symbols.lookup(name) is symbols.MISSING] == []
 
 

@@ -1,4 +1,4 @@
-"""What ``tf.experimental.numpy`` has of NumPy's own, and which mode is refused."""
+"""What ``tf.experimental.numpy`` has of NumPy's own, and the mode that is rejected."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_what_is_numpys_own():
     assert all(ours is theirs or ours == theirs for ours, theirs in OWN.items())
 
 
-def test_another_mode_is_refused():
+def test_another_mode_is_rejected():
     with pytest.raises(ValueError, match="^The provided promotion mode never does not exist"):
         tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode="never")
 

@@ -18,7 +18,7 @@ def test_only_pairs_of_which_one_takes_some_time_are_compared():
     small, other, large = (sweep.Product(size, 4, 4, "NN", 0) for size in (3, 4, 5))
     best = {small: sweep.LEAST_SECONDS, other: sweep.LEAST_SECONDS, large: 2 * sweep.LEAST_SECONDS}
     pairs = [sweep.Pair("M", product, other) for product in (small, large)]
-    assert [pair.product for pair in sweep.told(pairs, best)] == [large]
+    assert [pair.product for pair in sweep.reported(pairs, best)] == [large]
 
 
 def test_it_runs(monkeypatch, capsys):

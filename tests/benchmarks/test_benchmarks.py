@@ -1,4 +1,4 @@
-"""The benchmarks run: every workload in tvtf at tiny sizes, and the table of what is and is not there."""
+"""The benchmarks: every workload runs in tvtf at tiny sizes, and the table with missing peers."""
 
 import sys
 from types import SimpleNamespace
@@ -58,7 +58,7 @@ def test_keras_runs_in_tvtf(process, among_others, name):
     assert row.timings["tvtf"].error == ""
 
 
-class Asked:
+class Requested:
     """A peer's process that answers at once and uses no core; ``foreign`` seconds a turn are others'."""
 
     def __init__(self, monkeypatch, foreign):
@@ -66,7 +66,7 @@ class Asked:
         self.foreign = iter(foreign)
         monkeypatch.setattr("benchmarks.harness.busy_seconds", lambda: self.busy)
 
-    def ask(self, **_):
+    def call(self, **_):
         self.turns += 1
         self.busy += next(self.foreign)
         return {"samples": [float(self.turns)]}
@@ -74,7 +74,7 @@ class Asked:
 
 @pytest.mark.parametrize("foreign, taken", [([0.0], 1), ([9.0, 9.0, 0.0], 3), ([9.0] * 9, TRIES)])
 def test_a_turn_in_which_others_used_the_cores_is_taken_again(monkeypatch, foreign, taken):
-    process, timing = Asked(monkeypatch, foreign), Timing()
+    process, timing = Requested(monkeypatch, foreign), Timing()
     sample(process, timing, 0.0)
     assert process.turns == taken and timing.rounds == [[float(taken)]]
 
@@ -84,7 +84,7 @@ def unused(*_):
 
 
 def workload(**columns):
-    return Workload("w", "a workload", None, None, tensorflow=unused, asked="<= 5", **columns)
+    return Workload("w", "a workload", None, None, tensorflow=unused, goal="<= 5", **columns)
 
 
 def row(**microseconds):
@@ -94,7 +94,7 @@ def row(**microseconds):
 def test_the_table_gives_medians_and_the_ratio_to_the_best_other():
     text = markdown([row(tvtf=1.0, JAX=4.0, TF=100.0)], ["tvtf", "JAX", "TF", "torch"], lambda t: t.median)
     assert text.splitlines() == [
-        "| workload | tvtf | JAX | TF | torch | ratio | best peer | asked of tvtf |",
+        "| workload | tvtf | JAX | TF | torch | ratio | best peer | goal for tvtf |",
         "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |",
         "| a workload | 2.00 | 8.00 | 200 |  | 0.25 | JAX | <= 5 |",
     ]
@@ -105,7 +105,7 @@ def test_times_have_the_digits_that_matter(seconds, text):
     assert microseconds(seconds) == text
 
 
-def test_failures_and_other_results_are_told():
+def test_failures_and_other_results_are_reported():
     found = row(tvtf=1.0, JAX=4.0)
     found.timings["JAX"].result = 1.5
     found.timings["TF"] = Timing(error="ValueError: no")
@@ -113,7 +113,7 @@ def test_failures_and_other_results_are_told():
     assert "failed" in markdown([found], ["TF"], lambda t: t.best)
 
 
-def test_a_peer_is_asked_only_for_what_is_written_for_it():
+def test_a_peer_runs_only_the_workloads_written_for_it():
     plain, compiled, jax = PEERS[4], PEERS[5], PEERS[3]
     assert plain.runs(workload(torch=unused)) and compiled.runs(workload(torch=unused))
     assert not compiled.runs(workload(torch=unused, is_eager=True))
@@ -127,12 +127,12 @@ def test_peers_that_are_not_installed_are_left_out(monkeypatch, capsys):
     assert "left out: nobody (no_such_package is not installed)" in capsys.readouterr().out
 
 
-def test_a_name_that_does_not_exist_is_refused():
+def test_a_name_that_does_not_exist_is_rejected():
     with pytest.raises(SystemExit, match="^no workload or peer is called nothing, nobody$"):
         program.chosen(SimpleNamespace(workloads=["nothing"], peers="tvtf,nobody"))
 
 
 def test_a_process_that_ended_is_an_error(process):
     gone = Process(Peer("nobody", "no_such_package", unused))
-    assert gone.ask(build="add", tiny=True) == {"error": "the process ended with 1"}
+    assert gone.call(build="add", tiny=True) == {"error": "the process ended with 1"}
     gone.close()

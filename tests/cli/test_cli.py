@@ -38,7 +38,7 @@ def tvtf(*args, stdin=None):
     return CliRunner().invoke(main, [str(a) for a in args], input=stdin)
 
 
-def refused(*args, stdin=None):
+def mismatched(*args, stdin=None):
     """The one line of a command that ends with exit code 1."""
     result = tvtf(*args, stdin=stdin)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.output
@@ -100,8 +100,8 @@ def without_nvcc(monkeypatch):
 
 def test_compile_for_a_gpu_names_what_is_missing(model, place, monkeypatch):
     without_nvcc(monkeypatch)
-    told = refused("compile", model, "--target", "cuda")
-    assert told == (
+    message = mismatched("compile", model, "--target", "cuda")
+    assert message == (
         "Error: compiling for a GPU needs NVIDIA's compiler nvcc, which is neither on PATH nor in /no/cuda/bin; "
         "install the CUDA toolkit 13, or set CUDA_HOME to where it is"
     )
@@ -109,8 +109,8 @@ def test_compile_for_a_gpu_names_what_is_missing(model, place, monkeypatch):
 
 
 def test_compile_for_a_gpu_checks_the_architecture(model, place):
-    told = refused("compile", model, "--target", "cuda", "--arch", "sm_70")
-    assert told == "Error: a GPU's architecture must be sm_80 or later, such as sm_90, but got 'sm_70'"
+    message = mismatched("compile", model, "--target", "cuda", "--arch", "sm_70")
+    assert message == "Error: a GPU's architecture must be sm_80 or later, such as sm_90, but got 'sm_70'"
 
 
 @pytest.mark.sweep
@@ -125,8 +125,8 @@ def test_compile_for_a_gpu_and_run_without_one(model, place):
     assert compiled.exit_code == 0, compiled.output
     program = "from tvtf.cli import main; main(['run', 'gpu.so', '--input', 'rows.npy'])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    told = "Error: no GPU can be used here: NVIDIA's driver (libcuda.so.1) is not installed"
-    assert (done.returncode, done.stderr.strip()) == (1, told)
+    message = "Error: no GPU can be used here: NVIDIA's driver (libcuda.so.1) is not installed"
+    assert (done.returncode, done.stderr.strip()) == (1, message)
 
 
 def test_an_exported_model_runs_in_onnxruntime(model, place):
@@ -153,17 +153,17 @@ def test_several_inputs_and_outputs_go_by_name(place):
     np.save("b.npy", np.array([3, 5], np.int32))
     inputs = ("--input", "b=b.npy", "--input", "a=a.npy")
     assert tvtf("run", folder, *inputs, "--output", "total=-").stdout == "4\n7\n"
-    assert refused("run", folder, *inputs) == (
+    assert mismatched("run", folder, *inputs) == (
         f"Error: {folder} has several outputs (product, total); name their files: --output NAME=FILE"
     )
-    assert refused("run", folder, "--input", "a.npy", "--output", "total=-") == (
+    assert mismatched("run", folder, "--input", "a.npy", "--output", "total=-") == (
         "Error: --input a.npy doesn't name one of a, b: give it as --input NAME=FILE"
     )
-    assert refused("run", folder, "--input", "a=a.npy", "--output", "total=-") == (
+    assert mismatched("run", folder, "--input", "a=a.npy", "--output", "total=-") == (
         "Error: --input is missing for b: give each as --input NAME=FILE"
     )
     assert (
-        refused("run", folder, *inputs, "--input", "a=b.npy", "--output", "total=-")
+        mismatched("run", folder, *inputs, "--input", "a=b.npy", "--output", "total=-")
         == "Error: --input a is given twice"
     )
 
@@ -172,27 +172,29 @@ def test_several_inputs_and_outputs_go_by_name(place):
 def test_what_is_no_model_is_named_and_nothing_is_written(place, command):
     (place / "empty").mkdir()
     before = sorted(os.listdir())
-    told = "Error: SavedModel file does not exist at: {0}/saved_model.json"
-    assert refused(command, "nowhere", "-o", "out") == told.format("nowhere")
-    assert refused(command, "empty", "-o", "out") == told.format("empty")
-    assert refused(command, "rows.npy", "-o", "out") == told.format("rows.npy")
+    message = "Error: SavedModel file does not exist at: {0}/saved_model.json"
+    assert mismatched(command, "nowhere", "-o", "out") == message.format("nowhere")
+    assert mismatched(command, "empty", "-o", "out") == message.format("empty")
+    assert mismatched(command, "rows.npy", "-o", "out") == message.format("rows.npy")
     assert sorted(os.listdir()) == before
 
 
-def test_inputs_that_do_not_fit_are_refused(model, place):
+def test_inputs_that_do_not_fit_are_rejected(model, place):
     np.save("wide.npy", ROWS.astype(np.float64))
     np.save("short.npy", ROWS[:, :2])
     (place / "torn.npy").write_bytes((place / "rows.npy").read_bytes()[:20])
     (place / "words.csv").write_text("1,2,x\n")
     (place / "short.csv").write_text("1,2\n")
     run = ("run", model, "--output", "out.npy", "--input")
-    assert refused(*run, "wide.npy") == "Error: input 'rows' must be float32, but got float64; convert it first"
-    assert refused(*run, "short.npy") == "Error: input 'rows' must have shape (batch, 3), but got (3, 2)"
-    assert refused(*run, "no.npy") == "Error: no.npy: No such file or directory"
-    assert refused(*run, "rows.txt") == "Error: rows.txt must be a .npy or .csv file, or - for CSV in a pipe"
-    assert refused(*run, "torn.npy").startswith("Error: torn.npy is not an array in NumPy's format: ")
-    assert refused(*run, "words.csv").startswith("Error: words.csv is not CSV of float32: could not convert string 'x'")
-    assert refused(*run, "short.csv") == (
+    assert mismatched(*run, "wide.npy") == "Error: input 'rows' must be float32, but got float64; convert it first"
+    assert mismatched(*run, "short.npy") == "Error: input 'rows' must have shape (batch, 3), but got (3, 2)"
+    assert mismatched(*run, "no.npy") == "Error: no.npy: No such file or directory"
+    assert mismatched(*run, "rows.txt") == "Error: rows.txt must be a .npy or .csv file, or - for CSV in a pipe"
+    assert mismatched(*run, "torn.npy").startswith("Error: torn.npy is not an array in NumPy's format: ")
+    assert mismatched(*run, "words.csv").startswith(
+        "Error: words.csv is not CSV of float32: could not convert string 'x'"
+    )
+    assert mismatched(*run, "short.csv") == (
         "Error: short.csv must have 3 numbers per row for input rows: float32 (batch, 3), but has 2"
     )
     assert not (place / "out.npy").exists()
@@ -211,14 +213,14 @@ def test_an_unknown_format_version_is_one_line(model, place):
     (place / "future").mkdir()
     description = json.loads(Path(model, "saved_model.json").read_text()) | {"version": 99}
     (place / "future" / "saved_model.json").write_text(json.dumps(description))
-    assert refused("compile", "future") == (
+    assert mismatched("compile", "future") == (
         f"Error: future/saved_model.json has version 99 of the format, and tvtf {tf.__version__} reads version 1; save the "
         "model again with this tvtf, or install the one that wrote it"
     )
 
 
 def test_a_folder_that_cannot_be_written(model, place):
-    assert refused("compile", model, "-o", "no/lib.so").startswith("Error: no/tvtf-scratch-")
+    assert mismatched("compile", model, "-o", "no/lib.so").startswith("Error: no/tvtf-scratch-")
     assert not (place / "no").exists()
 
 
@@ -226,7 +228,9 @@ def test_tune_prints_a_table_and_says_where_records_are(model, place, monkeypatc
     from tvtf.frontend.tuning import tune
 
     def measure(_bench, candidates, rounds):
-        return [[0.5 if c.asked["tile"].answer == c.asked["tile"].labels[1] else 1.0] * rounds for c in candidates]
+        return [
+            [0.5 if c.questions["tile"].answer == c.questions["tile"].labels[1] else 1.0] * rounds for c in candidates
+        ]
 
     monkeypatch.setattr(tune.Bench, "measure", measure)
     monkeypatch.setattr(tune.cpu_load, "others_share", lambda start, end: 0.0)
@@ -234,16 +238,16 @@ def test_tune_prints_a_table_and_says_where_records_are(model, place, monkeypatc
     monkeypatch.setenv("COLUMNS", "200")
     result = tvtf("tune", model, "--trials", 4, "--input", "rows.npy")
     assert result.exit_code == 0, result.output
-    head, kernel, whole, told = result.stdout.splitlines()
+    head, kernel, whole, message = result.stdout.splitlines()
     assert head.split() == ["kernel", "share", "before", "after", "tried", "choices"]
     assert kernel.split()[0] == "matmul" and whole.startswith(" a whole call")
-    assert told == f"recorded in {place / 'records' / 'tuned.jsonl'}"
+    assert message == f"recorded in {place / 'records' / 'tuned.jsonl'}"
     assert json.loads((place / "records" / "tuned.jsonl").read_text())["choices"]
 
 
-def test_tune_refuses_files_that_do_not_fit(model, place):
+def test_tune_rejects_files_that_do_not_fit(model, place):
     np.save("wide.npy", np.zeros((3, 5), np.float32))
-    assert refused("tune", model, "--input", "wide.npy") == (
+    assert mismatched("tune", model, "--input", "wide.npy") == (
         "Error: input 'rows' must have shape (batch, 3), but got (3, 5)"
     )
 
@@ -259,4 +263,4 @@ def test_cache_shows_and_clears_what_is_compiled(own_cache, monkeypatch):
     own_cache.chmod(0o777)
     assert "not used: it is not trusted: other users may write to" in tvtf("cache").stdout
     monkeypatch.setenv("TVTF_CACHE_SIZE", "much")
-    assert refused("cache").startswith("Error: TVTF_CACHE_SIZE must be a number of bytes, or a size such as")
+    assert mismatched("cache").startswith("Error: TVTF_CACHE_SIZE must be a number of bytes, or a size such as")

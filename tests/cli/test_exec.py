@@ -140,7 +140,7 @@ def test_exit_codes_and_tracebacks_are_pythons(tmp_path):
         assert done.stderr == plain.stderr
 
 
-def test_what_is_missing_is_told_in_a_line(tmp_path):
+def test_what_is_missing_is_reported_in_a_line(tmp_path):
     assert run(tmp_path, "nowhere.py").stderr == (
         f"Error: can't open file '{tmp_path}/nowhere.py': No such file or directory\n"
     )
@@ -162,7 +162,7 @@ def test_tensorflow_that_is_imported_already_stays(tmp_path):
     assert done.stdout.startswith("TensorFlow 2.0 is imported already") and "as_tensorflow() before" in done.stdout
 
 
-def test_asking_twice_changes_nothing(tmp_path):
+def test_installing_twice_changes_nothing(tmp_path):
     program = """
 import sys, tvtf
 first = tvtf.as_tensorflow()
@@ -217,7 +217,7 @@ except ModuleNotFoundError as error:
     assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]
 
 
-def test_what_keras_2_asks_of_tensorflow_in_private(tmp_path):
+def test_private_names_of_tensorflow_that_keras_2_uses(tmp_path):
     """Modules that name what those of the package tf_keras name, which is no dependency, and use it as they do."""
     (tmp_path / "tensors.py").write_text(
         """

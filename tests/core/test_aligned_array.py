@@ -1,4 +1,4 @@
-"""Memory as vector registers like it."""
+"""Arrays aligned for vector registers."""
 
 import sys
 

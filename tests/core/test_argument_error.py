@@ -1,4 +1,4 @@
-"""What is refused is told in the op's name and leaves everything as it was; users' own errors stay theirs."""
+"""Errors for wrong arguments name the op and change no state; users' own errors are not converted."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_a_step_with_one_bad_gradient_changes_nothing(make, bad):
     assert all(np.array_equal(v.numpy(), b) for v, b in zip(optimizer.variables, before))
 
 
-def test_a_refused_draw_leaves_the_generator():
+def test_a_rejected_draw_leaves_the_generator():
     generator = tf.random.Generator.from_seed(1)
     state = generator.state.numpy()
     for call in (lambda: generator.normal([-1]), lambda: generator.uniform([2], dtype=tf.string)):
@@ -37,22 +37,22 @@ def test_a_refused_draw_leaves_the_generator():
         assert generator.state.numpy().tolist() == state.tolist()
 
 
-def test_what_breaks_in_an_op_is_told_in_its_name():
+def test_what_breaks_in_an_op_is_raised_in_its_name():
     with pytest.raises(TypeError, match=r"Einsum can't work with the arguments \(None, .*: 'NoneType' object"):
         tf.einsum(None, [1.0])
 
 
-def test_an_object_that_can_not_be_shown_is_no_further_error():
-    class Unshown:
+def test_an_object_without_repr_is_no_further_error():
+    class WithoutRepr:
         def __repr__(self):
             raise RuntimeError("not whole")
 
-    with pytest.raises(TypeError, match=r"Einsum can't work with the arguments \(<.*Unshown"):
-        tf.einsum(Unshown(), [1.0])
+    with pytest.raises(TypeError, match=r"Einsum can't work with the arguments \(<.*WithoutRepr"):
+        tf.einsum(WithoutRepr(), [1.0])
 
 
 @pytest.mark.parametrize("wrong", [lambda x: x.nope, lambda x: {}[0], lambda x: [][3], lambda x: 1 / 0])
-def test_errors_of_users_stay_theirs(wrong):
+def test_errors_of_users_are_not_converted(wrong):
     def raised(call):
         with pytest.raises(Exception) as caught:
             call()
@@ -62,7 +62,7 @@ def test_errors_of_users_stay_theirs(wrong):
     assert (type(within), str(within)) == (type(alone), str(alone))
 
 
-def test_too_large_is_told_as_memory_that_ran_out():
+def test_too_large_sizes_raise_out_of_memory():
     with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM"):
         tf.zeros([2**50])
 
@@ -80,12 +80,12 @@ def test_unknown_sizes_of_zero_that_divide_are_survived(sizes):
 
 
 @pytest.mark.parametrize("edge", [np.nan, np.inf])
-def test_boxes_beyond_numbers_are_refused(edge):
+def test_boxes_beyond_numbers_are_rejected(edge):
     with pytest.raises(tf.errors.InvalidArgumentError, match="not finite"):
         tf.image.crop_and_resize(tf.ones([1, 4, 4, 1]), [[0.0, 0.0, edge, 1.0]], [0], [2, 2])
 
 
 @pytest.mark.parametrize("padding", [3, None, 1.5])
-def test_a_padding_of_another_type_is_refused(padding):
+def test_a_padding_of_another_type_is_rejected(padding):
     with pytest.raises(TypeError, match="padding"):
         tf.nn.conv2d(tf.ones([1, 4, 4, 1]), tf.ones([2, 2, 1, 1]), 1, padding)

@@ -1,4 +1,4 @@
-"""Composite tensors: a class of the user's own goes wherever TensorFlow's do."""
+"""Composite tensors: users' own classes are accepted wherever TensorFlow's are."""
 
 import pytest
 
@@ -90,13 +90,13 @@ def test_a_concrete_function_takes_what_fits_its_spec():
         concrete(tf.constant([1.0]))
 
 
-def test_input_signatures_refuse_other_types():
+def test_input_signatures_reject_other_types():
     function = tf.function(lambda x: x.low, input_signature=[IntervalSpec([None], tf.float32)])
     with pytest.raises(TypeError, match="Can not cast IntervalSpec.* to IntervalSpec"):
         function(interval([1], [2]))
 
 
-def test_branches_of_different_types_are_refused():
+def test_branches_of_different_types_are_rejected():
     @tf.function
     def either(flag):
         return tf.cond(flag, lambda: interval(1.0, 2.0), lambda: interval(1, 2))

@@ -1,4 +1,4 @@
-"""Tensors: made, printed and refused as in TensorFlow; their memory is nobody else's."""
+"""Tensors: creation, printing and errors as in TensorFlow; their memory is not shared with the caller's arrays."""
 
 import gc
 
@@ -62,7 +62,7 @@ def test_a_scalar_array_is_a_scalar():
 @pytest.mark.parametrize(
     "value, dtype", [(2**63, tf.int64), ([1, 2**64], tf.uint64), (-1, tf.uint64), (2**63, tf.int8)]
 )
-def test_an_integer_beyond_64_bits_is_refused(value, dtype):
+def test_an_integer_beyond_64_bits_is_rejected(value, dtype):
     with pytest.raises(OutOfRangeInteger, match="Can't convert Python sequence with out-of-range integer to Tensor: "):
         tf.constant(value, dtype)
 

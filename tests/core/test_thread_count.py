@@ -1,4 +1,4 @@
-"""Threads, signals and forks at the worst moments: what is read is whole, what is drawn is drawn once, what begins begins once."""
+"""Threads, signals and forks at critical moments: reads are atomic, random streams and initializations run once."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""Locks of Variables: held by one, held by all; joined while others hold and wait."""
+"""Locks of Variables: joined locks, also while other threads hold them or wait for them."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Elements that are computed faster than threads hand them over are computed by who asks for them."""
+"""Elements that are cheap to compute are computed in the consumer's thread."""
 
 import math
 import threading

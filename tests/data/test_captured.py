@@ -1,4 +1,4 @@
-"""Functions given to datasets in a tf.function: tensors that they hold, and that the functions they call hold."""
+"""Functions of datasets in a tf.function: tensors that they, or functions that they call, capture."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Input pipelines beyond what TensorFlow's answers (tests/parity/data.py) tell."""
+"""Input pipelines: what TensorFlow's answers (tests/parity/data.py) don't cover."""
 
 import gzip
 import itertools
@@ -40,7 +40,7 @@ def test_batches_of_rows_are_views_where_rows_follow_each_other():
     assert batch.numpy().tolist() == array.tolist()
 
 
-def test_a_function_that_can_not_be_compiled_runs_as_python_and_tells_why(caplog):
+def test_a_function_that_can_not_be_compiled_runs_as_python_with_a_warning(caplog):
     lengths = Dataset.range(1, 4).map(lambda n: np.full(int(n), int(n)))
     assert "as Python for each element: it can't be compiled" in caplog.text
     assert lengths.element_spec == tf.TensorSpec([None], tf.int64)
@@ -61,7 +61,7 @@ def test_in_debug_mode_functions_see_each_element(monkeypatch):
         tf.function(lambda: tf.data.experimental.enable_debug_mode() or 0)()
 
 
-def test_what_the_users_function_raises_is_told():
+def test_what_the_users_function_raises_is_reported():
     with pytest.raises(ZeroDivisionError):
         Dataset.range(3).map(lambda x: x / 0 if isinstance(x, int) else 1 // 0)
 
@@ -114,7 +114,7 @@ def test_save_and_load(tmp_path):
         Dataset.load(str(tmp_path / "nothing"))
 
 
-def test_damaged_datasets_are_refused_by_the_name_of_the_file(tmp_path):
+def test_damaged_datasets_are_rejected_by_the_name_of_the_file(tmp_path):
     Dataset.from_tensor_slices({"a": [1, 2], "b": (["x", "y"], [[1.0], [2.0]])}).save(str(tmp_path))
     whole = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert sorted(path.name for path in whole) == ["dataset.elements", "dataset.json"]
@@ -198,7 +198,7 @@ def test_records_come_back(tmp_path, kind):
     assert plain_bytes(found) == [b"one", b"", b"three" * 1000]
 
 
-def test_a_damaged_record_is_told(tmp_path):
+def test_a_damaged_record_is_reported(tmp_path):
     path = tmp_path / "records"
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(b"one")
@@ -238,14 +238,14 @@ def test_loops_that_fail_let_their_iterators_go():
     assert _running == before
 
 
-@pytest.mark.parametrize("anew", [False, True])
-def test_numbers_are_drawn_anew_for_each_iteration_where_that_is_asked_for(anew):
+@pytest.mark.parametrize("again", [False, True])
+def test_random_numbers_differ_for_each_iteration_if_requested(again):
     ways = [Dataset.range(100), Dataset.range(100, 200)]
     for drawn in (
-        Dataset.random(seed=3, rerandomize_each_iteration=anew).take(9),
-        Dataset.sample_from_datasets(ways, seed=3, rerandomize_each_iteration=anew),
+        Dataset.random(seed=3, rerandomize_each_iteration=again).take(9),
+        Dataset.sample_from_datasets(ways, seed=3, rerandomize_each_iteration=again),
     ):
-        assert (plain(drawn) != plain(drawn)) == anew
+        assert (plain(drawn) != plain(drawn)) == again
 
 
 def test_a_traced_loop_trains_on_batches():
@@ -311,20 +311,20 @@ def test_older_functions_do_what_the_methods_do():
 
 
 @pytest.mark.parametrize(
-    "raised, told", [(KeyError, tf.errors.UnknownError), (ValueError, tf.errors.InvalidArgumentError)]
+    "raised, message", [(KeyError, tf.errors.UnknownError), (ValueError, tf.errors.InvalidArgumentError)]
 )
-def test_what_a_generator_raises_is_told_as_tensorflow_tells_it(raised, told):
+def test_what_a_generator_raises_becomes_tensorflows_error(raised, message):
     def values():
         yield 1
         raise raised("lost")
 
     iterator = iter(tf.data.Dataset.from_generator(values, output_signature=tf.TensorSpec([], tf.int32)))
     assert next(iterator).numpy() == 1
-    with pytest.raises(told, match="lost"):
+    with pytest.raises(message, match="lost"):
         next(iterator)
 
 
-def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_their_elements():
+def test_datasets_of_traced_tensors_without_known_elements_are_rejected():
     made = []
     make = tf.function(lambda x: made.append(Dataset.from_tensor_slices(x)) or x)
     make(tf.ones([2]))
@@ -334,7 +334,7 @@ def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_th
         make.get_concrete_function(tf.TensorSpec(None, tf.float32))
 
 
-def test_what_would_compare_pipelines_is_refused():
+def test_what_would_compare_pipelines_is_rejected():
     with pytest.raises(NotImplementedError, match="can't tell whether two pipelines"):
         Dataset.range(3).fingerprint()
 

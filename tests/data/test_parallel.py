@@ -20,7 +20,7 @@ def in_python(run):
     return lambda x: tf.numpy_function(run, [x], tf.TensorSpec([], tf.int64))
 
 
-def test_as_many_elements_are_computed_at_once_as_asked_for():
+def test_the_requested_number_of_elements_is_computed_at_once():
     together = threading.Barrier(3)
 
     def meet(x):
@@ -45,7 +45,7 @@ def test_elements_come_as_they_are_ready_where_order_does_not_matter():
     assert int(next(found)) == 0
 
 
-def test_a_failure_is_told_in_its_place():
+def test_a_failure_is_raised_at_its_element():
     def run(x):
         if x == 1:
             raise ValueError("one is too many")
@@ -83,7 +83,7 @@ def test_threads_end_with_their_dataset(monkeypatch):
     assert not any(t.name.startswith("tvtf.data") for t in threading.enumerate())
 
 
-def test_a_deterministic_argument_without_parallel_calls_is_told():
+def test_a_deterministic_argument_without_parallel_calls_is_reported():
     with pytest.warns(UserWarning, match="no effect unless the `num_parallel_calls`"):
         Dataset.range(3).map(lambda x: x, deterministic=True)
 

@@ -1,4 +1,4 @@
-"""Extension types where tvtf tells more than TensorFlow does, and what no golden holds."""
+"""Extension types: error messages that differ from TensorFlow's, and what no golden covers."""
 
 import copy
 import typing
@@ -22,7 +22,7 @@ class Named(tf.experimental.ExtensionType):
     scale: int = 2
 
 
-def test_what_is_not_batchable_is_refused_where_it_would_be_stacked_or_sliced():
+def test_what_is_not_batchable_is_rejected_where_it_would_be_stacked_or_sliced():
     for make in (
         lambda: tf.data.Dataset.from_tensor_slices(Masked([1], [True])),
         lambda: tf.data.Dataset.from_tensors(Masked([1], [True])).batch(2),
@@ -33,7 +33,7 @@ def test_what_is_not_batchable_is_refused_where_it_would_be_stacked_or_sliced():
             make()
 
 
-def test_a_signature_tells_the_type_that_it_wants():
+def test_a_signature_says_the_type_that_it_wants():
     spec = Masked.Spec(tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.bool))
     function = tf.function(lambda x: x.values, input_signature=[spec])
     with pytest.raises(TypeError, match=r"Can not cast Named.Spec\(.*to Masked.Spec\("):

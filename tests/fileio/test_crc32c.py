@@ -79,10 +79,10 @@ def test_arrays_of_any_dtype_count_as_their_bytes():
     assert crc32c.crc32c(array) == crc32c.crc32c(array.tobytes())
 
 
-def test_a_mismatch_tells_both_checksums():
-    with pytest.raises(DataLossError) as refusal:
+def test_a_mismatch_says_both_checksums():
+    with pytest.raises(DataLossError) as caught:
         crc32c.check(b"abc", 1, "x.index, block 0")
-    assert refusal.value.message == (
+    assert caught.value.message == (
         "x.index, block 0: checksum does not match: stored 0x00000001, computed 0x21f1576e. "
         "The file is damaged; restore an older checkpoint."
     )

@@ -20,7 +20,7 @@ def test_records_come_back():
 
 
 @pytest.mark.parametrize("damage", ["length", "data", "end"])
-def test_damage_is_told(damage):
+def test_damage_is_reported(damage):
     record = bytearray(framed(b"abc"))
     if damage == "end":
         del record[-1]
@@ -41,7 +41,7 @@ def read_until_damage(file):
 
 
 @pytest.mark.parametrize("chunk", [16, 50, 1 << 20])
-def test_records_are_read_alike_whatever_is_read_at_once(chunk, monkeypatch):
+def test_records_are_the_same_for_every_read_size(chunk, monkeypatch):
     monkeypatch.setattr("tvtf.fileio.tfrecord.CHUNK", chunk)
     parts = [b"ab" * n for n in (0, 1, 2, 0, 40, 3, 150, 2, 1)]
     data = b"".join(map(framed, parts))
@@ -91,7 +91,7 @@ def test_members_of_gzip_follow_each_other(tmp_path):
     assert read(tmp_path / "records", "GZIP") == [b"a", b"b"]
 
 
-def test_a_compressed_record_that_is_longer_than_the_limit_is_refused(tmp_path, monkeypatch):
+def test_a_compressed_record_that_is_longer_than_the_limit_is_rejected(tmp_path, monkeypatch):
     (tmp_path / "records").write_bytes(zlib.compress(framed(bytes(2_000_000))))
     assert len(read(tmp_path / "records", "ZLIB")[0]) == 2_000_000
     monkeypatch.setenv("TVTF_MAX_DECODED_BYTES", "1999999")
@@ -130,7 +130,7 @@ def test_records_of_fixed_length_between_a_header_and_a_footer(kind, chunk, tmp_
 
 
 @pytest.mark.parametrize("kind", [None, "GZIP", "ZLIB"])
-def test_a_full_disk_is_told_in_tensorflows_words(kind):
+def test_a_full_disk_is_reported_in_tensorflows_words(kind):
     writer = tf.io.TFRecordWriter("/dev/full", kind)
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"Could not write /dev/full: No space left on device"):
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""What surprises people, as it is today: some of it TensorFlow's own nature, the rest with the plan in a sentence."""
+"""Surprising behaviour, as it is today: some of it is TensorFlow's; for the rest, a sentence says the plan."""
 
 import gc
 import weakref

@@ -615,7 +615,7 @@ def test_a_string_of_both_branches_is_a_tensor():
     assert kinds[0].dtype is tf.string
 
 
-def test_a_string_in_one_branch_and_a_number_in_the_other_is_refused():
+def test_a_string_in_one_branch_and_a_number_in_the_other_is_rejected():
     @tf.function
     def function(x):
         if x > 0:
@@ -640,7 +640,7 @@ def test_programs_of_this_package_are_converted_as_a_users_are():
         assert calls._is_user_code(space["total"]) is converted
 
 
-def test_a_librarys_function_is_converted_where_it_is_asked_for_by_itself():
+def test_a_librarys_function_is_converted_on_explicit_request():
     def total(rows):
         s = 0.0
         for row in rows:
@@ -660,7 +660,7 @@ def test_a_librarys_function_is_converted_where_it_is_asked_for_by_itself():
         tf.function(lambda x: branch(x))(tf.constant(-1.0))
 
 
-def test_an_assertion_tells_what_an_expression_says():
+def test_an_assertion_says_what_an_expression_says():
     @tf.function
     def checked(x):
         assert x.shape.rank == 0, f"rank {x.shape.rank}"

@@ -1,4 +1,4 @@
-"""Branches that can't be traced for the shapes of one call, which the call doesn't take; and sizes that are chosen."""
+"""Branches that can't be traced for a call's shapes but don't run in that call; and sizes that depend on conditions."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_a_branch_of_other_shapes_fails_where_it_is_taken():
         function(tf.zeros([4, 2]), True)
 
 
-def test_static_shapes_that_do_not_fit_are_refused_while_tracing():
+def test_static_shapes_that_do_not_fit_are_rejected_while_tracing():
     @tf.function
     def function(x, joined):
         return tf.cond(joined, lambda: tf.concat([x, tf.zeros([3, 3])], 0), lambda: x)
@@ -74,7 +74,7 @@ def test_chosen_sizes_are_known():
     assert found[0][:2] == (1, 1) and found[0][2].tolist() == [2, 7]
 
 
-def test_the_integer_of_what_only_running_tells_is_refused():
+def test_the_int_of_a_run_time_value_is_rejected():
     @tf.function(autograph=False)
     def function(x):
         return int(tf.reduce_sum(x))

@@ -1,4 +1,4 @@
-"""What composed functions refuse of values eagerly, they refuse compiled: as arguments, constants, in branches, loops, gradients."""
+"""Composed functions raise the same errors for values eagerly and compiled: arguments, constants, in branches, loops, gradients."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def sparse(indices, dense_shape=(2, 3)):
     return tf.SparseTensor(tf.cast(indices, tf.int64), tf.ones([2]), dense_shape)
 
 
-REFUSING = {
+RAISING = {
     "row lengths": (ragged("from_row_lengths"), [2, 3], [2, 1]),
     "negative row lengths": (ragged("from_row_lengths"), [4, -1], [2, 1]),
     "row splits that fall": (ragged("from_row_splits"), [0, 5, 3], [0, 2, 3]),
@@ -79,12 +79,12 @@ NAMED = (
     *("row lengths", "row splits beyond", "row ids", "dynamic_partition", "unravel_index", "invert_permutation beyond"),
     *("reverse_sequence below", "random_crop"),
 )
-OTHERS = [pytest.param(name, marks=pytest.mark.sweep) for name in REFUSING if name not in NAMED]
+OTHERS = [pytest.param(name, marks=pytest.mark.sweep) for name in RAISING if name not in NAMED]
 
 
 @pytest.mark.parametrize("name", [*NAMED, *OTHERS])
-def test_compiled_code_refuses_what_eager_code_refuses(name):
-    function, wrong, right = REFUSING[name]
+def test_compiled_code_raises_where_eager_code_raises(name):
+    function, wrong, right = RAISING[name]
     traced = tf.function(function, autograph=False)
     assert outcome(lambda: function(tf.constant(wrong))) in ("InvalidArgumentError", "ValueError")
     assert outcome(lambda: traced(tf.constant(wrong))) == "InvalidArgumentError"
@@ -92,16 +92,16 @@ def test_compiled_code_refuses_what_eager_code_refuses(name):
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("name", REFUSING)
-def test_constants_and_branches_refuse_what_eager_code_refuses(name):
-    function, wrong, _ = REFUSING[name]
-    refused = ("InvalidArgumentError", "ValueError")
-    assert outcome(tf.function(lambda: function(tf.constant(wrong)), autograph=False)) in refused
+@pytest.mark.parametrize("name", RAISING)
+def test_constants_and_branches_raise_where_eager_code_raises(name):
+    function, wrong, _ = RAISING[name]
+    rejected = ("InvalidArgumentError", "ValueError")
+    assert outcome(tf.function(lambda: function(tf.constant(wrong)), autograph=False)) in rejected
     branch = tf.function(lambda x: in_a_branch(function, x), autograph=False)
     assert outcome(lambda: branch(tf.constant(wrong))) == "InvalidArgumentError"
 
 
-def test_a_branch_not_taken_refuses_nothing():
+def test_a_branch_that_does_not_run_raises_nothing():
     @tf.function
     def run(x, flag):
         return tf.math.invert_permutation(x) if flag else x
@@ -111,7 +111,7 @@ def test_a_branch_not_taken_refuses_nothing():
         run(tf.constant([5, 5]), tf.constant(True))
 
 
-def test_a_loop_refuses_in_the_turn_that_is_wrong():
+def test_a_loop_raises_in_the_wrong_iteration():
     @tf.function
     def run(n):
         total = 0
@@ -145,14 +145,14 @@ def gradient_alone(function):
         (lambda x, at: tf.gather(x, at, axis=1) * 2.0, [3], [1]),
     ],
 )
-def test_gradients_refuse_what_their_functions_refuse(function, wrong, right):
+def test_gradients_raise_where_their_functions_raise(function, wrong, right):
     x, run = tf.constant([[1.0, 2.0, 3.0]]), gradient_alone(function)
     assert run(x, tf.constant(right)).shape == [1, 3]
     with pytest.raises(tf.errors.InvalidArgumentError):
         run(x, tf.constant(wrong))
 
 
-def test_a_vectorized_map_refuses_a_row():
+def test_a_vectorized_map_raises_for_a_row():
     rows = tf.constant([[0, 1], [1, 1]])
     with pytest.raises(tf.errors.InvalidArgumentError):
         tf.function(lambda x: tf.vectorized_map(tf.math.invert_permutation, x))(rows)

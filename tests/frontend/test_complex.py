@@ -83,20 +83,20 @@ def test_a_result_that_is_a_view_of_an_argument_keeps_its_value():
     assert np.array_equal(v.numpy(), Z.numpy() * 2)
 
 
-def test_a_saved_module_runs_and_a_library_refuses(tmp_path):
+def test_a_saved_module_runs_and_a_library_rejects(tmp_path):
     module = saved.load(saved.save(tmp_path / "module", lambda x: tf.abs(x * 2), Z))
     np.testing.assert_allclose(module(Z).numpy(), np.abs(Z.numpy() * 2), rtol=1e-6)
     with pytest.raises(UnimplementedError, match="is computed by NumPy, and a library runs without Python"):
         library.write(module, tmp_path / "library.so")
 
 
-def test_a_gpu_refuses(monkeypatch, own_cache):
+def test_a_gpu_rejects(monkeypatch, own_cache):
     monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target())
     with pytest.raises(UnimplementedError, match=r"multiply \(.*\) is computed by NumPy, and Python's arrays lie in"):
         tf.function(lambda x: tf.abs(x * x))(Z)
 
 
-def test_onnx_refuses_with_the_reason():
+def test_onnx_rejects_with_the_reason():
     with pytest.raises(UnimplementedError, match="x is complex64, and ONNX's operators take no such tensors"):
         export(lambda x: tf.abs(x * x), Z)
     with pytest.raises(UnimplementedError, match="ONNX's operators take no complex tensors"):

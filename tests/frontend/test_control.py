@@ -1,4 +1,4 @@
-"""tf.cond, tf.while_loop and their kin: eager == traced, gradients == finite differences, errors in full."""
+"""tf.cond, tf.while_loop and similar functions: eager == traced, gradients == finite differences, complete error messages."""
 
 import numpy as np
 import pytest
@@ -392,7 +392,7 @@ def test_errors_while_tracing(program, kind, message):
         assert str(error.value) == message
 
 
-def test_branches_of_different_dtypes_are_told_with_both():
+def test_branches_of_different_dtypes_are_reported_with_both():
     traced = tf.function(lambda x: tf.cond(x > 0.0, lambda: x, lambda: 1), autograph=False)
     with pytest.raises(TypeError) as error:
         traced(tf.constant(1.0))
@@ -404,7 +404,7 @@ def test_branches_of_different_dtypes_are_told_with_both():
     assert text.endswith("have different types")
 
 
-def test_ranks_that_change_are_refused_in_compiled_loops_even_with_invariants():
+def test_ranks_that_change_are_rejected_in_compiled_loops_even_with_invariants():
     def grow(x):
         return tf.while_loop(lambda y: True, lambda y: tf.reshape(y, [1]), [x], shape_invariants=[tf.TensorShape(None)])
 
@@ -416,7 +416,7 @@ def test_ranks_that_change_are_refused_in_compiled_loops_even_with_invariants():
     )
 
 
-def test_sizes_that_only_running_tells_are_counted_in_loops():
+def test_run_time_sizes_are_computed_in_loops():
     @tf.function
     def f(x):
         total = 0.0
@@ -428,7 +428,7 @@ def test_sizes_that_only_running_tells_are_counted_in_loops():
     assert f(tf.constant([1.0, 2.0, 2.0, 5.0])).numpy() == 30.0 + 4 + 3 + 1
 
 
-def test_sizes_that_turn_out_unequal_are_repeated_or_told():
+def test_sizes_that_turn_out_unequal_are_broadcast_or_reported():
     @tf.function
     def f(x, y):
         return tf.boolean_mask(x, x > 0) + tf.boolean_mask(y, y > 0)

@@ -1,9 +1,9 @@
-"""What other programs take of the cores, as the system tells it."""
+"""Measurements of the CPU time that other programs use."""
 
 from tvtf.frontend.tuning import cpu_load
 
 
-def test_the_system_tells_and_time_goes_on():
+def test_readings_of_the_system_increase():
     start = cpu_load.current_ticks()
     sum(range(300_000))
     end = cpu_load.current_ticks()
@@ -22,5 +22,5 @@ def test_a_process_that_worked_more_than_was_counted_leaves_others_no_share():
     assert cpu_load.others_share(cpu_load.Ticks(0, 0, 0.0), cpu_load.Ticks(9000, 5, 6.0)) == 0.0
 
 
-def test_too_little_time_tells_nothing():
+def test_too_short_a_time_gives_no_reading():
     assert cpu_load.others_share(cpu_load.Ticks(0, 0, 0.0), cpu_load.Ticks(10, 10, 0.0)) == 0.0

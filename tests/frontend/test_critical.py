@@ -25,6 +25,6 @@ def test_threads_take_turns(wrap):
     assert float(v) == 101.0 and section.name == "cs"
 
 
-def test_what_is_no_function_is_refused():
+def test_what_is_no_function_is_rejected():
     with pytest.raises(ValueError, match="fn must be callable"):
         tf.CriticalSection().execute(3)

@@ -73,7 +73,7 @@ def test_an_identity_with_another_gradient():
         assert gradient(function, tf.constant(1.0)).numpy() == -1.0
 
 
-def test_another_number_of_gradients_is_refused():
+def test_another_number_of_gradients_is_rejected():
     @tf.custom_gradient
     def wrong(x):
         return x * 1.0, lambda ct: (ct, ct)
@@ -99,7 +99,7 @@ def test_variables_in_a_branch():
     assert list(map(float, tf.function(found)(tf.constant(2.0)))) == [14.0, 4.0]
 
 
-def test_a_gradient_function_that_raises_is_told_of_by_whoever_asks_for_the_gradient():
+def test_an_error_of_a_gradient_function_is_raised_by_the_gradient_call():
     @tf.custom_gradient
     def without(x):
         def back(ct):

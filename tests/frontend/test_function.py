@@ -1,4 +1,4 @@
-"""The call path of functions: traces, refusals, Variables, threads, processes."""
+"""The call path of functions: traces, errors, Variables, threads, processes."""
 
 import copy
 import gc
@@ -19,7 +19,7 @@ from tvtf.frontend.function import polymorphic_function as function_module
 from tvtf.frontend.function import retrace_log
 
 
-def refused(error, program, *args, **kwargs):
+def rejected(error, program, *args, **kwargs):
     with pytest.raises(error) as caught:
         program(*args, **kwargs)
     return str(caught.value)
@@ -33,7 +33,7 @@ def test_a_variable_made_on_a_later_call():
     def f(x):
         return tf.Variable(1.0) * x
 
-    assert refused(ValueError, f, tf.constant(1.0)) == (
+    assert rejected(ValueError, f, tf.constant(1.0)) == (
         "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only "
         "created once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables "
         "for more information."
@@ -49,7 +49,7 @@ def test_a_tensor_used_after_its_trace():
         return x
 
     leaky(tf.constant(1))
-    assert refused(TypeError, lambda: leaked[0] + 1) == (
+    assert rejected(TypeError, lambda: leaked[0] + 1) == (
         "<tf.Tensor 'add:0' shape=() dtype=int32> is out of scope and cannot be used here by AddV2. Use return values, "
         "explicit Python locals or TensorFlow collections to access it. It was defined while tracing 'leaky', which has ended."
     )
@@ -63,7 +63,7 @@ def test_a_tensor_used_in_another_trace():
     def other(x):
         return x + leaked[0]
 
-    assert refused(TypeError, other, tf.constant(1)) == (
+    assert rejected(TypeError, other, tf.constant(1)) == (
         "<tf.Tensor 'add:0' shape=() dtype=int32> is out of scope and cannot be used here. Use return values, explicit Python "
         "locals or TensorFlow collections to access it. It was defined while tracing '<lambda>' and is used in 'other'."
     )
@@ -74,7 +74,7 @@ def test_a_result_that_is_no_tensor():
     def f(x):
         return object()
 
-    assert refused(TypeError, f, tf.constant(1)) == (
+    assert rejected(TypeError, f, tf.constant(1)) == (
         "To be compatible with tf.function, Python functions must return zero or more Tensors or ExtensionTypes or None "
         "values; in compilation of f, found return value of type object, which is not a Tensor or ExtensionType."
     )
@@ -97,7 +97,7 @@ def specified(*shapes):
     ],
 )
 def test_an_argument_outside_the_signature(args, reason):
-    text = refused(TypeError, specified([None]), *args)
+    text = rejected(TypeError, specified([None]), *args)
     assert text == (
         f"Binding inputs to tf.function failed due to `{reason}TensorSpec(shape=(None,), dtype=tf.float32, name=None)`. "
         f"Received args: {args} and kwargs: {{}} for signature: (x: TensorSpec(shape=(None,), dtype=tf.float32, name=None))."
@@ -105,14 +105,14 @@ def test_an_argument_outside_the_signature(args, reason):
 
 
 def test_too_many_arguments_for_the_signature():
-    text = refused(TypeError, specified([None]), tf.zeros([1]), 2, 3)
+    text = rejected(TypeError, specified([None]), tf.zeros([1]), 2, 3)
     assert text.startswith(
         "Binding inputs to tf.function failed due to `too many positional arguments`. Received args: ("
     )
 
 
 def test_a_signature_of_something_else():
-    assert refused(TypeError, tf.function, lambda x: x, input_signature=[1]) == (
+    assert rejected(TypeError, tf.function, lambda x: x, input_signature=[1]) == (
         "input_signature must be a possibly nested sequence of TensorSpec objects, got (1,)"
     )
 
@@ -121,15 +121,15 @@ def test_a_signature_without_a_rank_serves_all_ranks():
     total = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(None)])
     assert [total(tf.ones(shape)).numpy() for shape in ([], [2], [3, 2], [4, 1])] == [1.0, 2.0, 6.0, 4.0]
     assert total.experimental_get_tracing_count() == 1
-    assert "Can not cast" in refused(TypeError, total, tf.constant([1]))
+    assert "Can not cast" in rejected(TypeError, total, tf.constant([1]))
 
 
-def test_a_function_of_unknown_rank_is_traced_but_not_compiled_before_a_call_tells_the_rank():
+def test_a_function_of_unknown_rank_is_compiled_when_a_call_has_the_rank():
     f = tf.function(lambda x: x + 1.0, input_signature=[tf.TensorSpec(None)])
     concrete = f.get_concrete_function()
     assert str(concrete.outputs[0].shape) == "<unknown>"
     assert concrete(tf.zeros([2, 1])).shape == [2, 1]
-    assert refused(ValueError, concrete.code) == (
+    assert rejected(ValueError, concrete.code) == (
         "<lambda> was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or specs with their "
         "dims, None for unknown ones"
     )
@@ -160,7 +160,7 @@ def test_a_function_that_needs_the_rank_and_then_a_size_has_a_trace_for_each_sha
     assert "each rank has its own trace" in rank and "each shape has its own trace" in size
 
 
-def test_gradients_of_a_tensor_that_a_deferred_call_is_given_twice():
+def test_gradients_of_a_tensor_passed_twice_to_a_deferred_call():
     @tf.function(input_signature=[tf.TensorSpec(None)])
     def gradient(x):
         with tf.GradientTape() as tape:
@@ -190,18 +190,18 @@ def test_kernels_with_buffers_of_unknown_size():
 def test_a_tensor_of_unknown_rank_outside_its_function():
     kept = []
     tf.function(lambda x: kept.append(x), input_signature=[tf.TensorSpec(None)])(tf.ones([2]))
-    assert "is out of scope" in refused(tf.errors.InaccessibleTensorError, tf.sin, kept[0])
+    assert "is out of scope" in rejected(tf.errors.InaccessibleTensorError, tf.sin, kept[0])
     for use in (tf.reduce_sum, len, lambda x: x.ndim, tf.experimental.DynamicRaggedShape.from_tensor):
-        assert "outside the function that it belongs to" in refused(tf.errors.InaccessibleTensorError, use, kept[0])
-    assert "outside the function" in refused(tf.errors.InaccessibleTensorError, kept[0].set_shape, [2])
+        assert "outside the function that it belongs to" in rejected(tf.errors.InaccessibleTensorError, use, kept[0])
+    assert "outside the function" in rejected(tf.errors.InaccessibleTensorError, kept[0].set_shape, [2])
 
 
-def test_an_unknown_rank_asked_for_in_a_graph_of_tensorflow_1():
-    def ask():
+def test_an_unknown_rank_in_a_graph_of_tensorflow_1():
+    def rank_of_unknown():
         with tf.compat.v1.Graph().as_default():
             return len(tf.compat.v1.placeholder(tf.float32))
 
-    assert "the rank of a tensor must be known while tracing" in refused(ValueError, ask)
+    assert "the rank of a tensor must be known while tracing" in rejected(ValueError, rank_of_unknown)
 
 
 def test_text_is_kept_for_a_call_only():
@@ -224,7 +224,7 @@ def test_tracing_errors_name_the_users_line():
         y = x + 1
         return y + tf.constant(1.5)
 
-    text = refused(TypeError, tf.function(body), tf.constant(1))
+    text = rejected(TypeError, tf.function(body), tf.constant(1))
     line = body.__code__.co_firstlineno + 2
     assert f'File "{__file__}", line {line}, in body' in text
     assert "return y + tf.constant(1.5)" in text
@@ -236,7 +236,7 @@ def test_runtime_errors_name_the_users_line():
     def pick(i):
         return tf.gather(tf.constant([1.0, 2.0]), i)
 
-    text = refused(tf.errors.InvalidArgumentError, pick, tf.constant(5))
+    text = rejected(tf.errors.InvalidArgumentError, pick, tf.constant(5))
     assert text.startswith("indices")
     assert f"({__file__}, line {pick.python_function.__code__.co_firstlineno + 2})" in text
 
@@ -244,7 +244,7 @@ def test_runtime_errors_name_the_users_line():
 # -- arguments
 
 
-def test_what_does_not_hash_is_told_apart_by_identity():
+def test_what_does_not_hash_is_distinguished_by_identity():
     f = tf.function(lambda x: 0)
     first, second = {1, 2}, {1, 2}
     for value in first, first, second, first:
@@ -400,7 +400,7 @@ def test_named_dims_are_one_dim():
     assert f(tf.ones([3, 2]), tf.ones([3, 1])).shape == (3, 2)
     assert f(tf.ones([5, 2]), tf.ones([5, 1])).shape == (5, 2)
     assert f.experimental_get_tracing_count() == 1
-    text = refused(tf.errors.InvalidArgumentError, f, tf.ones([3, 2]), tf.ones([4, 1]))
+    text = rejected(tf.errors.InvalidArgumentError, f, tf.ones([3, 2]), tf.ones([4, 1]))
     assert "batch" in text
     assert text.startswith("<lambda>: Incompatible shapes: the sizes of 'y' do not fit those of the arguments before")
 
@@ -455,7 +455,7 @@ def test_nothing_to_explain():
         ),
     ],
 )
-def test_too_many_retraces_are_told_with_a_cure(values, text, caplog, monkeypatch):
+def test_a_warning_about_too_many_retraces_says_what_to_do(values, text, caplog, monkeypatch):
     monkeypatch.setattr(retrace_log, "_calls", weakref.WeakKeyDictionary())
 
     def churn(x):
@@ -472,7 +472,7 @@ def test_too_many_retraces_are_told_with_a_cure(values, text, caplog, monkeypatc
     assert record.getMessage().endswith(text)
 
 
-def test_a_function_made_in_a_loop_is_told_to_be_made_outside(caplog):
+def test_a_warning_about_a_function_made_in_a_loop(caplog):
     with caplog.at_level(logging.WARNING, "tensorflow"):
         for _ in range(5):
             tf.function(lambda x: x)(1)
@@ -534,11 +534,11 @@ def test_concrete_functions_take_exactly_their_arguments():
         ((1,), {"z": 2}, "got an unexpected keyword argument 'z'", f"{flat} missing required arguments: y."),
     ]:
         args = (tf.ones([2]), *args[1:])
-        assert refused(TypeError, concrete, *args, **kwargs) == (
+        assert rejected(TypeError, concrete, *args, **kwargs) == (
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
             f"signature: {signature}.{then}"
         )
-    assert refused(tf.errors.InvalidArgumentError, concrete, tf.constant([1]), 1.0) == (
+    assert rejected(tf.errors.InvalidArgumentError, concrete, tf.constant([1]), 1.0) == (
         "cannot compute <lambda> as input #0(zero-based) was expected to be a float tensor but is a int32 tensor [Op:<lambda>]"
     )
 
@@ -547,7 +547,7 @@ def test_concrete_functions_keep_their_python_values():
     concrete = tf.function(lambda x, y: x * y).get_concrete_function(tf.TensorSpec([None]), 2.0)
     assert concrete(tf.ones([1])).numpy().tolist() == [2.0]
     assert concrete(tf.ones([1]), 2.0).numpy().tolist() == [2.0]
-    assert "Can not cast 3.0 to Literal[2.0]" in refused(TypeError, concrete, tf.ones([1]), 3.0)
+    assert "Can not cast 3.0 to Literal[2.0]" in rejected(TypeError, concrete, tf.ones([1]), 3.0)
 
 
 def test_concrete_functions_take_variables():
@@ -824,7 +824,7 @@ def test_set_shape_makes_an_unknown_dim_known_and_is_checked_at_each_call():
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_a_size_that_an_op_told_is_checked_at_each_call(watched):
+def test_a_size_inferred_by_an_op_is_checked_at_each_call(watched):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
     def dot(x):
         return tf.tensordot(x, tf.ones([3]), 1)
@@ -842,7 +842,7 @@ def test_a_size_that_an_op_told_is_checked_at_each_call(watched):
         called(tf.ones([5]))
 
 
-def test_set_shape_refuses_another_known_dim():
+def test_set_shape_rejects_another_known_dim():
     @tf.function(autograph=False)
     def run(x):
         x.set_shape([4])
@@ -857,7 +857,7 @@ def test_set_shape_refuses_another_known_dim():
 # -- devices
 
 
-def test_a_device_of_another_form_is_refused():
+def test_a_device_of_another_form_is_rejected():
     with (
         pytest.raises(
             ValueError, match="Failed to parse device name: 'TPU:0'; it must be such as '/CPU:0' or '/GPU:0'"
@@ -867,7 +867,7 @@ def test_a_device_of_another_form_is_refused():
         pass
 
 
-def test_a_gpu_that_is_not_there_is_told(monkeypatch):
+def test_a_gpu_that_is_not_there_is_reported(monkeypatch):
     from tvtf.runtime import target
 
     def no_gpu(number):
@@ -957,7 +957,7 @@ def mutate(change):
         ([tf.ones([])], lambda items: items.__setitem__(0, tf.identity(items[0]))),
     ],
 )
-def test_arguments_that_python_modifies_are_refused(items, change):
+def test_arguments_that_python_modifies_are_rejected(items, change):
     before = tf.nest.map_structure(lambda leaf: leaf, items)
     with pytest.raises(
         ValueError, match=r"function\(items, x, \*more, \*\*named\) should not modify .* modified: items$"

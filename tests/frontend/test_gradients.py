@@ -1,4 +1,4 @@
-"""``tf.gradients`` and ``tf.hessians`` where other things differentiate them, and for unknown shapes."""
+"""``tf.gradients`` and ``tf.hessians``: higher derivatives, and unknown shapes."""
 
 import numpy as np
 import pytest

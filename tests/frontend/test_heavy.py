@@ -1,4 +1,4 @@
-"""Eager ops that run compiled: which, from when on, and that nobody can tell."""
+"""Eager ops that are compiled: which ones, after how many calls, and that results don't change."""
 
 import ctypes
 
@@ -69,7 +69,7 @@ def test_a_convolution_is_compiled_at_once(compiled):
     ("conv_input_grad", lambda x, w: tf.nn.conv2d(x, w, 1, "VALID")),
     ("matmul", lambda x, w: tf.matmul(x, w[0, 0])),
 ])  # fmt: skip
-def test_a_tape_computes_no_gradient_that_nobody_asked_for(monkeypatch, prim, run):
+def test_a_tape_computes_only_requested_gradients(monkeypatch, prim, run):
     x, w = tf.ones([1, 2, 2, 3]), tf.Variable(tf.ones([1, 1, 3, 2]))
     with tf.GradientTape(persistent=True) as tape:
         y = run(x, w)

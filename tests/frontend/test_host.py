@@ -124,7 +124,7 @@ def test_outside_traces_the_functions_own_errors_come_through():
         tf.numpy_function(raises(ZeroDivisionError("by zero")), [X], VECTOR)
 
 
-def test_an_unknown_rank_is_compiled_when_a_call_has_told_it():
+def test_an_unknown_rank_is_compiled_when_a_call_has_it():
     f = tf.function(lambda x: tf.py_function(lambda t: t, [x], tf.float32))
     with pytest.raises(ValueError, match="it is compiled when a call has shown it"):
         f.cost(X)
@@ -132,7 +132,7 @@ def test_an_unknown_rank_is_compiled_when_a_call_has_told_it():
     assert f(tf.constant(1.0)).shape == ()
 
 
-def test_a_rank_that_python_needs_while_tracing_is_asked_for_at_the_users_line():
+def test_the_error_for_an_unknown_rank_names_the_users_line():
     @tf.function
     def f(x):
         y = tf.py_function(lambda t: t, [x], tf.float32)
@@ -172,7 +172,7 @@ def test_functions_live_as_long_as_the_trace():
     assert len(host._alive) == before
 
 
-def _refuse(x):
+def _raise(x):
     if x > 3:
         raise ValueError("no more")
 
@@ -186,7 +186,7 @@ def test_what_was_assigned_before_python_fails_is_done():
             v.assign_add(w)
             if v > 2.0:
                 w.assign(v + 1.0)
-                tf.py_function(_refuse, [i + 2], [])
+                tf.py_function(_raise, [i + 2], [])
             w.assign_sub(0.5)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):

@@ -1,4 +1,4 @@
-"""Python that a program begins with is called before its compiled code, once a call, whatever that goes on to do."""
+"""Python calls at the start of a program run before its compiled code, once per call."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops whose values have sizes that only running tells: the same numbers and gradients as eager code, effects once."""
+"""Loops over values with sizes known only at run time: numbers and gradients of eager code, effects once."""
 
 import numpy as np
 import pytest
@@ -217,7 +217,7 @@ def test_the_first_turn_has_its_effects_once():
         assert (runs.numpy(), len(values)) == (3, 3)
 
 
-def test_rows_of_several_sizes_are_refused():
+def test_rows_of_several_sizes_are_rejected():
     @tf.function
     def run(n):
         array = tf.TensorArray(tf.float32, 3, infer_shape=False)

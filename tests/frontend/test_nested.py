@@ -1,4 +1,4 @@
-"""A ``tf.function`` called in another's trace: what it closes over of that, it captures."""
+"""A ``tf.function`` called in another's trace captures the tensors of that trace that it closes over."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_a_trace_that_captures_nothing_serves_all():
     assert len(traced) == 1
 
 
-def test_a_concrete_function_that_captures_is_refused_outside():
+def test_a_concrete_function_that_captures_is_rejected_outside():
     kept = []
 
     @tf.function
@@ -145,7 +145,7 @@ def test_sizes_of_the_function_around_are_known():
     np.testing.assert_array_equal(product, np.full((6, 3), 2.0))
 
 
-def test_sizes_that_only_running_tells_are_captured():
+def test_run_time_sizes_are_captured():
     def outer(x):
         n, picked = tf.cast(x[0], tf.int32), tf.where(x > 1.0)[:, 0]
 
@@ -169,7 +169,7 @@ def test_input_signatures_maps_and_functional_loops():
     both(outer, tf.constant([1.0, 2.0]))
 
 
-def test_an_element_of_a_vectorized_map_is_captured_anew():
+def test_an_element_of_a_vectorized_map_is_captured_again():
     held = {}
     inner = tf.function(lambda y: held["x"] * y)
 

@@ -1,4 +1,4 @@
-"""Functions of strings, which run without compiled code; what they give is compared with what it gives."""
+"""Functions of strings, which run without compiled code, compared with compiled code."""
 
 import numpy as np
 import pytest
@@ -73,13 +73,13 @@ def test_many_numbers_and_control_flow_are_compiled(function, specs):
     assert concrete._plan is None and concrete._compiled is not None
 
 
-def test_a_failure_is_told_as_that_of_its_op():
+def test_a_failure_is_reported_as_that_of_its_op():
     function = tf.function(lambda x: tf.strings.to_number(x, tf.int32))
     with pytest.raises(tf.errors.InvalidArgumentError, match="StringToNumberOp could not correctly convert string: a"):
         function(tf.constant("a"))
 
 
-def test_numbers_that_do_not_fit_are_told_by_compiled_code():
+def test_compiled_code_raises_for_numbers_that_do_not_fit():
     function = tf.function(
         lambda x, y: (tf.strings.length(x) + y, x),
         input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int32)],

@@ -86,7 +86,7 @@ def test_a_file_is_appended_to(tmp_path):
         ({"output_stream": 3}, ValueError, "Unsupported output stream, logging level, or file. 3"),
     ],
 )
-def test_what_it_refuses(options, kind, text):
-    with pytest.raises(kind) as refusal:
+def test_errors(options, kind, text):
+    with pytest.raises(kind) as caught:
         tf.print(1, **options)
-    assert str(refusal.value).startswith(text)
+    assert str(caught.value).startswith(text)

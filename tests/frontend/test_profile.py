@@ -87,7 +87,7 @@ def test_a_function_without_kernels_has_an_empty_profile():
     assert tf.function(lambda x: x).profile(tf.ones([2])).kernels == ()
 
 
-def test_no_runs_are_refused():
+def test_no_runs_are_rejected():
     with pytest.raises(
         ValueError, match="^profile runs the function `repeat` times, which must be 1 or more, but got 0$"
     ):

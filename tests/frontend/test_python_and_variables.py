@@ -1,4 +1,4 @@
-"""Variables that Python assigns which a function calls: the function sees it, as TensorFlow's do, or it is refused; never lost."""
+"""Variables assigned in Python called by a function: the function sees the new value, as in TensorFlow, or an error is raised."""
 
 import threading
 
@@ -320,7 +320,7 @@ def test_a_variable_of_unknown_shape_is_read_in_its_new_one():
 # Threads that Python waits for.
 
 
-def waiting_for(action):
+def awaited(action):
     """Python that waits for a thread, which must not wait for the function."""
 
     def run():
@@ -340,9 +340,9 @@ def test_python_may_wait_for_threads_that_use_the_variables():
     @tf.function
     def f():
         v.assign_add([10.0] * 8)
-        python(waiting_for(lambda: seen.append(v.numpy()[0])))
-        python(waiting_for(lambda: v.assign_add([1.0] * 8)))
-        python(waiting_for(add))
+        python(awaited(lambda: seen.append(v.numpy()[0])))
+        python(awaited(lambda: v.assign_add([1.0] * 8)))
+        python(awaited(add))
         return v.assign_add([100.0] * 8)
 
     assert f().numpy().tolist() == [112.0] * 8
@@ -357,8 +357,8 @@ def test_memory_that_a_call_goes_on_with_is_left_to_it():
     @tf.function
     def f():
         before = v * 1.0
-        python(waiting_for(add))
-        python(waiting_for(lambda: v.assign_add(tf.ones([1000]))))
+        python(awaited(add))
+        python(awaited(lambda: v.assign_add(tf.ones([1000]))))
         return before + 0.0 * v, v - before
 
     add()
@@ -373,7 +373,7 @@ def test_a_dataset_s_python_may_wait_for_threads_that_read_the_variables():
 
     def rows():
         for i in range(3):
-            waiting_for(v.numpy)()
+            awaited(v.numpy)()
             yield float(i)
 
     dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([]))

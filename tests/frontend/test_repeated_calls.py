@@ -1,4 +1,4 @@
-"""Calls like earlier ones take a short way, whose results are those of the long one."""
+"""The fast path for calls like earlier ones has the same results as the complete one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The search for a kernel's choices, on kernels that are numbers: what it tries, keeps and refuses."""
+"""The search for a kernel's choices, on simulated kernels: what it tries, selects and rejects."""
 
 from itertools import count
 
@@ -9,24 +9,24 @@ from tvtf.passes.schedule.choices import Decisions, choice, deciding
 
 
 class Bench:
-    """Kernels whose rules ask what ``ask`` asks, and take as long as it says."""
+    """Simulated kernels: rules make the choices that ``next_choice`` makes, and its result is their time."""
 
-    def __init__(self, ask, wrong=()):
-        self.ask, self.wrong, self.seen, self.seconds = ask, wrong, set(), {}
+    def __init__(self, next_choice, wrong=()):
+        self.next_choice, self.wrong, self.seen, self.seconds = next_choice, wrong, set(), {}
         self.noise = lambda candidate: 0.0
 
     def build(self, wanted):
         return [self._candidate(choices) for choices in wanted]
 
     def _candidate(self, choices):
-        with deciding(Decisions(choices, lenient=True)) as decisions:
-            seconds = self.ask()
-        code = tuple(decisions.taken.items())
+        with deciding(Decisions(choices, ignore_unknown=True)) as decisions:
+            seconds = self.next_choice()
+        code = tuple(decisions.answers.items())
         if code in self.seen:
             return None
         self.seen.add(code)
         self.seconds[code] = seconds
-        return Candidate(decisions.asked, code, lambda: None)
+        return Candidate(decisions.questions, code, lambda: None)
 
     def measure(self, candidates, rounds):
         return [[self.seconds[c.code] + self.noise(c) for _ in range(rounds)] for c in candidates]
@@ -48,34 +48,34 @@ def test_the_quickest_of_all_is_found_and_nothing_is_tried_twice():
     bench = Bench(tile_and_packing)
     found = bench.search().run()
     assert (found.best.choices, found.before, found.after) == ({"tile": "8", "packed": "b"}, 6, 3.5)
-    assert found.is_sure and found.refused == 0
+    assert found.is_sure and found.mismatched == 0
     assert found.tried == len(bench.seen) - 1
 
 
 def test_choices_that_only_another_choice_brings_are_searched():
-    def ask():
+    def next_choice():
         if choice("method", "direct", lambda: ["other"]) == "direct":
             return 5
         return {1: 4, 2: 2}[choice("cut", 1, lambda: [2])]
 
-    assert Bench(ask).search().run().best.choices == {"method": "other", "cut": "2"}
+    assert Bench(next_choice).search().run().best.choices == {"method": "other", "cut": "2"}
 
 
 def test_one_that_is_worse_until_another_choice_follows_is_not_found():
-    """Told, not hidden: the search takes one step at a time."""
+    """A known limit: the search changes one choice at a time."""
 
-    def ask():
+    def next_choice():
         if choice("method", "direct", lambda: ["other"]) == "direct":
             return 5
         return {1: 6, 2: 2}[choice("cut", 1, lambda: [2])]
 
-    assert Bench(ask).search().run().best.choices == {"method": "direct"}
+    assert Bench(next_choice).search().run().best.choices == {"method": "direct"}
 
 
-def test_a_quicker_kernel_that_computes_something_else_is_refused():
+def test_a_quicker_kernel_that_computes_something_else_is_rejected():
     wrong = (("tile", "8"), ("packed", "none"))
     found = Bench(tile_and_packing, wrong=[wrong]).search().run()
-    assert found.refused == 1
+    assert found.mismatched == 1
     assert found.best.code != wrong
 
 
@@ -83,7 +83,7 @@ def test_what_is_never_right_leaves_the_default():
     bench = Bench(tile_and_packing)
     bench.agrees = lambda candidate: False
     found = bench.search().run()
-    assert found.best is found.default and not found.is_sure and found.refused > 0
+    assert found.best is found.default and not found.is_sure and found.mismatched > 0
 
 
 @pytest.mark.parametrize(("gain", "is_sure"), [(1.02, False), (1.2, True)])

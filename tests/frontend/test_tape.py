@@ -1,4 +1,4 @@
-"""GradientTape against finite differences and where its messages matter; TensorFlow's answers are in test_parity."""
+"""GradientTape against finite differences, and its messages; TensorFlow's answers are in test_parity."""
 
 import logging
 
@@ -8,7 +8,7 @@ import pytest
 import tvtf as tf
 
 
-def refused(error, program, *args, **kwargs):
+def rejected(error, program, *args, **kwargs):
     with pytest.raises(error) as caught:
         program(*args, **kwargs)
     return str(caught.value)
@@ -100,19 +100,19 @@ def test_batch_jacobian_of_an_unknown_batch():
     assert rows(POINT[:, :2]).numpy().tolist() == [np.diag(2 * row).tolist() for row in POINT[:, :2]]
 
 
-def test_refusals_in_full():
+def test_error_messages():
     x = tf.constant(3.0)
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = x * x
     tape.gradient(y, x)
-    assert refused(RuntimeError, tape.gradient, y, x) == (
+    assert rejected(RuntimeError, tape.gradient, y, x) == (
         "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
     )
-    assert refused(ValueError, tape.watch, 3.0) == (
+    assert rejected(ValueError, tape.watch, 3.0) == (
         "Passed in object 3.0 of type 'float', not tf.Tensor or tf.Variable or ExtensionType."
     )
-    assert refused(ValueError, tf.GradientTape(persistent=True).gradient, y, x, unconnected_gradients="some") == (
+    assert rejected(ValueError, tf.GradientTape(persistent=True).gradient, y, x, unconnected_gradients="some") == (
         "Unknown value for unconnected_gradients: 'some'"
     )
 
@@ -122,7 +122,7 @@ def test_batch_jacobian_of_other_rows():
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = x[:1]
-    assert refused(ValueError, tape.batch_jacobian, y, x) == (
+    assert rejected(ValueError, tape.batch_jacobian, y, x) == (
         "Need first dimension of target shape ((1, 1)) and source shape ((2, 1)) to match."
     )
 
@@ -169,10 +169,10 @@ def test_output_gradients_that_do_not_fit():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         y = x * x
-    assert refused(ValueError, tape.gradient, y, x, output_gradients=1.0) == (
+    assert rejected(ValueError, tape.gradient, y, x, output_gradients=1.0) == (
         "output_gradients of shape () do not fit a target of shape (2,)"
     )
-    assert refused(ValueError, tape.gradient, [y, y], x, output_gradients=y) == (
+    assert rejected(ValueError, tape.gradient, [y, y], x, output_gradients=y) == (
         "output_gradients must have the structure of the target"
     )
 

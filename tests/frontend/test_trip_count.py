@@ -1,4 +1,4 @@
-"""How often a loop turns, as far as tracing tells: what its gradient keeps gets room once instead of growing."""
+"""Trip counts of loops known while tracing: their gradients allocate residuals once instead of growing."""
 
 import numpy as np
 import pytest

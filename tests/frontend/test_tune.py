@@ -30,7 +30,9 @@ def faster_with_tile_2(monkeypatch):
     """Measures kernels by their choices: those whose tile is the second one offered take half as long."""
 
     def measure(_bench, candidates, rounds):
-        return [[0.5 if c.asked["tile"].answer == c.asked["tile"].labels[1] else 1.0] * rounds for c in candidates]
+        return [
+            [0.5 if c.questions["tile"].answer == c.questions["tile"].labels[1] else 1.0] * rounds for c in candidates
+        ]
 
     monkeypatch.setattr(tuning.Bench, "measure", measure)
 
@@ -46,7 +48,7 @@ def test_a_function_is_tuned_recorded_and_computes_the_same(home, faster_with_ti
     before = product(x, y).numpy()
     found = product.tune(x, y, trials=4)
     (kernel,) = found.kernels
-    assert (kernel.name, kernel.before, kernel.after, kernel.refused) == ("matmul", 1.0, 0.5, 0)
+    assert (kernel.name, kernel.before, kernel.after, kernel.mismatched) == ("matmul", 1.0, 0.5, 0)
     assert set(kernel.choices) == {"tile"} and 0 < kernel.share <= 1 and 0 < kernel.tried <= 8
     assert found.records == home / "tuned.jsonl" and found.before > 0 and found.after > 0
     (record,) = tuning_records.records(describe(host_target())).values()
@@ -54,30 +56,30 @@ def test_a_function_is_tuned_recorded_and_computes_the_same(home, faster_with_ti
     np.testing.assert_allclose(product(x, y), before, rtol=1e-5)
 
 
-def test_the_table_tells_kernel_times_and_choices(home, faster_with_tile_2):
+def test_the_table_says_kernel_times_and_choices(home, faster_with_tile_2):
     head, line, whole = str(tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=4)).splitlines()
     assert head.split() == ["share", "before", "us", "after", "us", "tried", "kernel:", "choices"]
     assert "1000000.0   500000.0" in line and "matmul: tile: " in line
     assert whole.split()[0] == "all"
 
 
-def test_a_kernel_that_computes_something_else_is_refused(home, faster_with_tile_2, monkeypatch):
+def test_a_kernel_that_computes_something_else_is_rejected(home, faster_with_tile_2, monkeypatch):
     monkeypatch.setattr(tuning, "agree", lambda expected, found: False)
     (kernel,) = tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=4).kernels
-    assert kernel.refused > 0 and kernel.choices == {} and kernel.after == kernel.before
+    assert kernel.mismatched > 0 and kernel.choices == {} and kernel.after == kernel.before
     assert not list(home.iterdir())
 
 
-def test_a_candidate_that_cannot_be_compiled_is_told_and_left_out(home, faster_with_tile_2, monkeypatch):
-    compile_alone, compiled = tuning.compile_alone, []
+def test_a_candidate_that_cannot_be_compiled_is_reported_and_left_out(home, faster_with_tile_2, monkeypatch):
+    compile_isolated, compiled = tuning.compile_isolated, []
 
     def failing(lowered, target, out):
         compiled.append(out)
         if len(compiled) > 1:
             raise RuntimeError("no registers left")
-        compile_alone(lowered, target, out)
+        compile_isolated(lowered, target, out)
 
-    monkeypatch.setattr(tuning, "compile_alone", failing)
+    monkeypatch.setattr(tuning, "compile_isolated", failing)
     with pytest.warns(UserWarning, match="^tune: matmul can't be compiled with .*: no registers left"):
         (kernel,) = tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=3).kernels
     assert kernel.choices == {} and kernel.tried == 0
@@ -98,7 +100,7 @@ def test_variables_keep_their_values_and_loops_are_left_alone(home):
     np.testing.assert_array_equal(step(tf.constant([1.0, 1.0])), [8.0, 8.0])
 
 
-def test_a_busy_machine_is_told(home, others):
+def test_a_busy_machine_is_reported(home, others):
     others[0] = 0.25
     with pytest.warns(UserWarning, match="^tune: other programs took 25% of the cores"):
         tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=1)

@@ -92,7 +92,7 @@ def test_a_primitive_without_a_rule_runs_for_each(monkeypatch):
     assert np.allclose(f(ROWS).numpy(), np.exp(ROWS), rtol=1e-6)
 
 
-def test_going_one_by_one_is_logged_or_refused(caplog):
+def test_going_one_by_one_is_logged_or_rejected(caplog):
     rows = tf.constant([[1, 1], [2, 2]])
     assert tf.vectorized_map(lambda r: tf.unique(r)[0], rows).numpy().tolist() == [[1], [2]]
     (record,) = caplog.records

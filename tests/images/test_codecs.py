@@ -1,4 +1,4 @@
-"""Image files: what Pillow writes is read the same; 16 bits stay 16; damage is refused."""
+"""Image files: decoding equals Pillow's, 16 bits are preserved, damaged files are rejected."""
 
 import io
 import struct
@@ -97,14 +97,14 @@ def test_reads_the_frames_of_gif():
     assert tf.io.decode_image(file, expand_animations=False).shape == (3, 4, 3)
 
 
-def test_a_flipped_bit_is_refused():
+def test_a_flipped_bit_is_rejected():
     file = bytearray(tf.io.encode_png(np.zeros((4, 4, 3), np.uint8)).numpy())
     file[45] ^= 1
     with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid PNG data"):
         tf.io.decode_png(bytes(file))
 
 
-def test_without_pillow_the_error_tells_what_to_install(monkeypatch):
+def test_without_pillow_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     png = tf.io.encode_png(np.zeros((1, 1, 3), np.uint8))
     for file in (png, b"\xff\xd8\xff"):
@@ -151,12 +151,12 @@ def test_reads_every_kind_of_png(colour, depth, interlaced):
         assert found.dtype == (np.uint16 if depth == 16 else np.uint8) and np.array_equal(found, wanted)
 
 
-def test_a_png_that_claims_more_than_it_can_hold_is_refused_before_anything_is_allocated(monkeypatch):
+def test_a_png_that_claims_more_than_it_can_hold_is_rejected_before_anything_is_allocated(monkeypatch):
     head = struct.pack(">IIBBBBB", 60_000, 60_000, 16, 6, 0, 0, 0)
     monkeypatch.setattr(np, "empty", None)
-    for body, told in ((bytes(1000), "can't hold 60000 x 60000"), (bytes(28_000_000), "TVTF_MAX_DECODED_BYTES")):
+    for body, message in ((bytes(1000), "can't hold 60000 x 60000"), (bytes(28_000_000), "TVTF_MAX_DECODED_BYTES")):
         file = png.PNG + png.chunk(b"IHDR", head) + png.chunk(b"IDAT", body)
-        with pytest.raises((codecs.ArgumentError, tf.errors.ResourceExhaustedError), match=told):
+        with pytest.raises((codecs.ArgumentError, tf.errors.ResourceExhaustedError), match=message):
             codecs.decode_png(file)
 
 
@@ -179,7 +179,7 @@ def test_limits_of_other_images(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
-def test_a_png_whose_rows_end_early_is_refused(dtype, channels):
+def test_a_png_whose_rows_end_early_is_rejected(dtype, channels):
     file = tf.io.encode_png(DRAW.integers(0, 256, (20, 30, channels)).astype(dtype)).numpy()
     raw = zlib.decompress(file[41:-16])
     for body in (zlib.compress(raw[:-1]), zlib.compress(raw)[:-200], b"", bytes(50), zlib.compress(b"\5" * len(raw))):
@@ -188,7 +188,7 @@ def test_a_png_whose_rows_end_early_is_refused(dtype, channels):
             tf.io.decode_png(whole)
 
 
-def test_truncated_images_of_pillow_are_refused():
+def test_truncated_images_of_pillow_are_rejected():
     image = Image.fromarray(DRAW.integers(0, 256, (40, 50, 3), np.uint8))
     for kind, decode in (("JPEG", tf.io.decode_jpeg), ("GIF", tf.io.decode_gif), ("WEBP", tf.io.decode_webp)):
         with pytest.raises(tf.errors.InvalidArgumentError, match="data size"):

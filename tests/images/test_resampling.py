@@ -1,4 +1,4 @@
-"""Resizing as shares of a few rows: the same as one matrix of weights, both ways; and where a matrix is left."""
+"""Resizing by weights of a few rows equals the product with the matrix of weights, gradients included."""
 
 import numpy as np
 import pytest

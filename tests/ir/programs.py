@@ -1,4 +1,4 @@
-"""Programs whose printed IR the tests know; each is traced anew, for none may see another's traces."""
+"""Programs with known printed IR; each is traced again, so that no test sees another's traces."""
 
 import numpy as np
 

@@ -23,7 +23,7 @@ LAYOUTS = [
 
 @pytest.fixture(autouse=True)
 def no_graphviz(monkeypatch, request):
-    """Drawings are the same on every machine, unless a test asks for dot's layout."""
+    """Drawings are the same on every machine, unless a test requests dot's layout."""
     if "layout" not in request.fixturenames:
         monkeypatch.setattr("tvtf.ir.drawing.graphviz.shutil.which", lambda _: None)
 
@@ -72,13 +72,13 @@ def test_a_box_for_each_kernel_input_and_result():
     assert {("x", "fused_matmul_relu"), ("abs", "reduce_mean"), ("matmul_4_update", "w1")} <= set(edges(drawing))
 
 
-def test_a_fused_kernel_tells_its_ops_its_type_and_the_users_lines():
+def test_a_fused_kernel_says_its_ops_its_type_and_the_users_lines():
     (fused,) = (n for n in draw(programs.mlp_step).graph.nodes if n.title == "fused_matmul_relu")
     ops, ty, line = fused.lines
     assert (ops, ty) == ("matmul + relu", "f32[256,32]") and line.startswith("programs.py:")
 
 
-def test_branches_and_loops_are_boxes_that_tell_what_is_in_them():
+def test_branches_and_loops_are_boxes_with_their_contents():
     (choice,) = (n for n in draw(programs.branches).graph.nodes if n.kind == "control")
     assert choice.lines[:2] == ["then: multiply", "else: softmax"]
     (loop,) = (n for n in draw(programs.loop).graph.nodes if n.kind == "control")
@@ -91,7 +91,7 @@ def test_dict_results_have_their_keys():
     ]
 
 
-def test_profiled_kernels_tell_their_times_in_colour():
+def test_profiled_kernels_have_their_times_in_colour():
     function, arguments = programs.loop()
     drawing = function.draw(tf.ones([3, 3]), tf.constant(4), profile=True)
     (loop,) = (n for n in drawing.graph.nodes if n.kind == "control")
@@ -107,12 +107,12 @@ def test_an_earlier_phase_is_drawn_as_ops():
 
 
 @pytest.mark.parametrize("phase", ["native-loops", "donate", "align"])
-def test_a_phase_without_values_is_refused(phase):
+def test_a_phase_without_values_is_rejected(phase):
     with pytest.raises(ValueError, match=f"^after '{phase}' values are places in memory: draw after 'in-place'"):
         draw(programs.double, after=phase)
 
 
-def test_an_unknown_phase_is_refused():
+def test_an_unknown_phase_is_rejected():
     with pytest.raises(ValueError, match="^there is no phase 'paint'; the phases are"):
         draw(programs.double, after="paint")
 
@@ -157,8 +157,8 @@ def test_nothing_overlaps_in_larger_graphs(layout, seed):
 def check(drawing):
     boxes, root = drawing.layout.boxes, ElementTree.fromstring(drawing.svg)
     for a, b in itertools.combinations(boxes, 2):
-        apart = abs(a.x - b.x) >= (a.width + b.width) / 2 or abs(a.y - b.y) >= (a.height + b.height) / 2
-        assert apart, (a, b)
+        separate = abs(a.x - b.x) >= (a.width + b.width) / 2 or abs(a.y - b.y) >= (a.height + b.height) / 2
+        assert separate, (a, b)
     for box, node in zip(boxes, drawing.graph.nodes):
         assert box.x - box.width / 2 >= -0.1 and box.x + box.width / 2 <= drawing.layout.width + 0.1
         assert box.y - box.height / 2 >= -0.1 and box.y + box.height / 2 <= drawing.layout.height + 0.1

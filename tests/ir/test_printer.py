@@ -1,4 +1,4 @@
-"""The IR as people read it: its exact text for a few programs, and what terminals and notebooks are shown."""
+"""The printed IR: its exact text for a few programs, and its forms for terminals and notebooks."""
 
 import io
 import re
@@ -178,7 +178,7 @@ def test_variables_keep_their_names_where_kernels_update_them():
     assert re.search(r"matmul_4_update\(x, alloc\d, 0.1, w1, w1\) +# programs.py:\d+,\d+", text)
 
 
-def test_a_phase_that_is_none_is_refused_with_those_that_are():
+def test_a_phase_that_is_none_is_rejected_with_those_that_are():
     function, arguments = programs.double()
     with pytest.raises(
         ValueError, match="^there is no phase 'fusion'; the phases are mixed-precision, simplify, trim, .*align$"
@@ -257,12 +257,12 @@ def test_names_are_escaped_in_html():
     assert "<lambda>" not in html and "<b>" not in html
 
 
-def test_hovering_over_a_value_tells_its_type():
+def test_a_values_tooltip_is_its_type():
     function, arguments = programs.double()
     assert '<span title="f32[5]">x</span>' in function.ir(*arguments)._repr_html_()
 
 
-def test_what_hovering_tells_is_escaped():
+def test_tooltips_are_escaped():
     html = Listing([Line(0, [Token("x", "name", '"><script>')])])._repr_html_()
     assert 'title="&quot;&gt;&lt;script&gt;"' in html
 
@@ -297,7 +297,7 @@ def test_long_lines_are_not_broken_on_a_terminal(monkeypatch):
 # -- the dials
 
 
-def test_the_debug_dial_prints_the_dialect_and_then_tvmscript(monkeypatch, capsys, own_cache):
+def test_the_debug_setting_prints_the_dialect_and_then_tvmscript(monkeypatch, capsys, own_cache):
     monkeypatch.setattr(dials, "debug", 3)
     tf.function(lambda x: x + 41.25)(tf.ones([2]))
     printed = capsys.readouterr().err
@@ -305,7 +305,7 @@ def test_the_debug_dial_prints_the_dialect_and_then_tvmscript(monkeypatch, capsy
     assert "@T.prim_func" in printed.partition("# after legalize")[2]
 
 
-def test_the_dump_dial_writes_texts_and_then_tvmscript(monkeypatch, tmp_path, own_cache):
+def test_the_dump_setting_writes_texts_and_then_tvmscript(monkeypatch, tmp_path, own_cache):
     monkeypatch.setattr(dials, "dump", str(tmp_path / "dump"))
     tf.function(lambda x: x + 43.25)(tf.ones([2]))
     (text,) = (tmp_path / "dump").rglob("*_simplify.txt")

@@ -47,7 +47,7 @@ def test_every_phase_has_a_script(program):
         assert "def main(" in script(lowered), name
 
 
-def test_a_text_of_no_primitive_is_refused():
+def test_a_text_of_no_primitive_is_rejected():
     text = tf.function(lambda x: tf.abs(x)).relax(tf.TensorSpec([2])).replace("R.tvtf.abs", "R.tvtf.nothing")
     with pytest.raises(tvm.error.DiagnosticError):
         parse(text)

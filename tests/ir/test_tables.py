@@ -69,7 +69,7 @@ def test_creating_variables_is_explained_in_plain_words():
     assert report._repr_html_() == "<div><p>apply was traced twice: the first call created Variables</p></div>"
 
 
-def test_retraces_are_told_with_what_to_do():
+def test_retraces_are_listed_with_what_to_do():
     assert retraced().explain_retraces().table.rows == [
         ["2", "argument `x`: shape (1,) -> (2,)", cure("shape")],
         ["3", "argument `x`: dtype float32 -> int32", cure("dtype")],
@@ -94,7 +94,7 @@ def test_a_report_is_a_text():
     assert isinstance(report, str) and f"{report}" == "\n".join(report.splitlines()) == str(report)
 
 
-def test_memory_is_told_in_words():
+def test_memory_is_printed_in_words():
     memory = tf.function(square.python_function).memory(tf.TensorSpec([1024]))
     assert (
         str(memory)
@@ -111,7 +111,7 @@ live           0 B  the most of these that is needed at once: no arena can be sm
 
 def test_memory_of_unknown_sizes_says_so():
     assert str(tf.function(square.python_function).memory(tf.TensorSpec([None]))).startswith(
-        "A call needs 0 B, and more that only the call tells: 1 of unknown size"
+        "A call needs 0 B, and more that is known only at a call: 1 of unknown size"
     )
 
 

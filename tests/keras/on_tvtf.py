@@ -98,8 +98,8 @@ def _package_wanted(error):
     """The package that a test is for, and that isn't installed."""
     if not isinstance(error, ImportError):
         return None
-    told = (error.name or "", *str(error).replace("`", " ").replace("'", " ").split())
-    found = (word.partition(".")[0].replace("-", "_") for word in told)
+    message = (error.name or "", *str(error).replace("`", " ").replace("'", " ").split())
+    found = (word.partition(".")[0].replace("-", "_") for word in message)
     return next((name for name in found if name in OTHER_PACKAGES and importlib.util.find_spec(name) is None), None)
 
 

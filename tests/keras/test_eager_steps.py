@@ -1,4 +1,4 @@
-"""Eager steps of Keras's optimizers, done again and again: compiled from the third on, and that nobody can tell."""
+"""Repeated eager steps of Keras's optimizers are compiled from the third on, with the same results."""
 
 import copy
 

@@ -152,7 +152,7 @@ def test_saving_again_replaces_all():
     np.testing.assert_array_equal(tf.keras.models.load_model("folder")(X), model(X))
 
 
-def test_nothing_is_written_over_unless_asked(monkeypatch):
+def test_files_are_overwritten_only_on_request(monkeypatch):
     model = functional()
     model.save("folder"), model.save_weights("prefix")
     before = os.stat("folder/saved_model.json").st_mtime_ns, os.stat("prefix.index").st_mtime_ns
@@ -209,7 +209,7 @@ def test_what_else_a_folder_may_hold(tmp_path):
         tf.keras.models.load_model("nowhere")
 
 
-def test_a_damaged_folder_is_told_of():
+def test_a_damaged_folder_is_reported():
     functional().save("folder")
     with zipfile.ZipFile("folder/assets.extra/model.keras", "a") as archive:
         archive.writestr("more", "x")
@@ -217,7 +217,7 @@ def test_a_damaged_folder_is_told_of():
         tf.keras.models.load_model("folder")
 
 
-def test_bad_input_is_told_of():
+def test_bad_input_is_reported():
     model = functional()
     with pytest.raises(ValueError, match="it was not called yet"):
         Own().save("folder")

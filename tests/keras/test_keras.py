@@ -183,7 +183,7 @@ def test_without_keras_it_says_what_to_install():
     assert printed == "tvtf.keras is the package keras, which isn't installed: pip install 'tvtf[keras]'\n0.5"
 
 
-def test_names_that_a_newer_keras_asks_for_are_found(tmp_path):
+def test_names_that_a_newer_keras_imports_are_found(tmp_path):
     from tvtf.keras.missing_names import missing
 
     (tmp_path / "new.py").write_text(
@@ -204,10 +204,10 @@ def test_a_tape_is_not_confused_by_threads():
 
 def test_builtins_that_are_replaced_are_replaced_in_keras(monkeypatch, capsys):
     io_utils = importlib.import_module(f"{tf.keras.Model.__module__.partition('.src')[0]}.src.utils.io_utils")
-    asked = []
-    monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or "y")
+    requested = []
+    monkeypatch.setattr("builtins.input", lambda text="": requested.append(text) or "y")
     assert io_utils.ask_to_proceed_with_overwrite("model.keras")
-    assert "model.keras already exists" in asked[0]
+    assert "model.keras already exists" in requested[0]
 
 
 def test_modules_that_import_plotting_and_scikit_learn_run_at_their_first_use():

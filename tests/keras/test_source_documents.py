@@ -1,4 +1,4 @@
-"""The source documents' programs that use Keras, as they stand there, and what the documents say of them.
+"""The source documents' programs that use Keras, unchanged, and the outputs that the documents show.
 
 What Keras 3 names or prints differently is as Keras 3 has it: names of variables, lines of summaries.
 """
@@ -31,10 +31,10 @@ def sequential():
 
 def test_a_summary_counts_parameters(sequential, capsys):
     sequential.summary()
-    told = capsys.readouterr().out
-    assert 'Model: "sequential"' in told and "Total params: 57" in told and "Trainable params: 57" in told
-    assert "Non-trainable params: 0" in told
-    rows = [line.split("│")[1:4] for line in told.splitlines() if line.startswith("│")]
+    message = capsys.readouterr().out
+    assert 'Model: "sequential"' in message and "Total params: 57" in message and "Trainable params: 57" in message
+    assert "Non-trainable params: 0" in message
+    rows = [line.split("│")[1:4] for line in message.splitlines() if line.startswith("│")]
     assert [[cell.strip() for cell in row] for row in rows] == [
         ["dense (Dense)", "(None, 4)", "44"],
         ["dense_1 (Dense)", "(None, 2)", "10"],
@@ -76,8 +76,8 @@ def test_gradients_by_the_variables_of_a_layer():
         y = layer(x)
         loss = tf.reduce_mean(y**2)
     grad = tape.gradient(loss, layer.trainable_variables)
-    told = [f"{var.name}, shape: {g.shape}" for var, g in zip(layer.trainable_variables, grad)]
-    assert told == ["kernel, shape: (3, 2)", "bias, shape: (2,)"]
+    message = [f"{var.name}, shape: {g.shape}" for var, g in zip(layer.trainable_variables, grad)]
+    assert message == ["kernel, shape: (3, 2)", "bias, shape: (2,)"]
 
 
 # -- "Keras layers", "the build step"
@@ -155,9 +155,9 @@ def test_the_functional_model_counts_the_variables_of_its_layers(capsys):
     x = FlexibleDense(2)(x)
     my_functional_model = tf.keras.Model(inputs=inputs, outputs=x)
     my_functional_model.summary()
-    told = capsys.readouterr().out
-    assert "Total params: 20" in told and "Trainable params: 20" in told and "Non-trainable params: 0" in told
-    counts = [line.split("│")[3].split() for line in told.splitlines() if line.startswith("│")]
+    message = capsys.readouterr().out
+    assert "Total params: 20" in message and "Trainable params: 20" in message and "Non-trainable params: 0" in message
+    counts = [line.split("│")[3].split() for line in message.splitlines() if line.startswith("│")]
     assert sum(counts, []) == ["0", "12", "8"]
     assert my_functional_model(X).shape == (1, 2)
 
@@ -228,11 +228,11 @@ def train(model, x, y, learning_rate):
 
 
 def training_loop(model, x, y):
-    told = []
+    message = []
     for _epoch in range(10):
         train(model, x, y, learning_rate=0.1)
-        told.append(f"W = {model.w.numpy():1.2f}, b = {model.b.numpy():1.2f}, loss={loss(y, model(x)):2.5f}")
-    return told
+        message.append(f"W = {model.w.numpy():1.2f}, b = {model.b.numpy():1.2f}, loss={loss(y, model(x)):2.5f}")
+    return message
 
 
 def test_a_model_of_keras_in_the_loop_for_modules():

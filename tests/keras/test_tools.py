@@ -1,4 +1,4 @@
-"""What people use around a model: TensorBoard, pictures of models, backups, policies of precision, quantization, profiles."""
+"""Tools around models: TensorBoard, pictures of models, backups, precision policies, quantization, profiles."""
 
 import importlib.util
 import re

@@ -20,7 +20,7 @@ def test_a_checkpoint_brings_back_contents(tmp_path):
     assert restored.lookup(tf.constant(["a", "b", "z"])).numpy().tolist() == [1, 2, -1]
 
 
-def test_a_table_of_other_values_is_refused_and_stays(tmp_path):
+def test_a_table_of_other_values_is_rejected_and_stays(tmp_path):
     path = tf.train.Checkpoint(table=table(("a", 1))).save(tmp_path / "ckpt")
     other = tf.lookup.experimental.MutableHashTable(tf.string, tf.float32, 0.5)
     with pytest.raises(errors.InvalidArgumentError, match="expected dtype float"):

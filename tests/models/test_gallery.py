@@ -1,4 +1,4 @@
-"""The gallery's programs learn what they say, in fewer steps than they take for their pictures, and the command runs them."""
+"""The gallery's programs learn their tasks, in fewer steps than for their pictures, and the command runs them."""
 
 import datetime
 import re
@@ -51,7 +51,7 @@ def test_the_exact_solution_fulfils_the_equation():
     np.testing.assert_allclose(u_t + exact(0.5, x) * u_x, pinn.VISCOSITY * u_xx, atol=2e-2)
 
 
-def test_a_graph_network_tells_all_but_one_from_two(tmp_path):
+def test_a_graph_network_classifies_all_members_but_one(tmp_path):
     numbers = run("graph_network", tmp_path)
     assert numbers["accuracy"] > 0.95  # 33 of 34: whoever looks at friendships alone misses member 8, as Zachary did
     assert sum(map(len, graph_network.FRIENDS.values())) == 78
@@ -126,7 +126,7 @@ def test_the_command_lists_programs_and_runs_one(tmp_path):
     assert (tmp_path / "gaussian_process.png").is_file()
 
 
-def test_an_unknown_program_and_a_missing_matplotlib_are_told(monkeypatch, tmp_path):
+def test_an_unknown_program_and_a_missing_matplotlib_are_reported(monkeypatch, tmp_path):
     unknown = tvtf("gan2", "--out", tmp_path)
     assert (unknown.exit_code, unknown.stderr) == (
         1,

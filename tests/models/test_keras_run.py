@@ -1,4 +1,4 @@
-"""``tvtf train keras``: it learns, stops and goes on, keeps its best model, and says what is missing."""
+"""``tvtf train keras``: learning, stopping and resuming, the best model, and errors for missing packages."""
 
 import sys
 
@@ -61,7 +61,7 @@ def test_of_an_epoch_done_again_the_last_row_counts(tmp_path):
     assert keras_run.read(tmp_path / "history.csv") == {"epoch": [0.0, 1.0], "loss": [3.0, 2.0]}
 
 
-def test_a_missing_matplotlib_is_told_before_training(monkeypatch, tmp_path):
+def test_a_missing_matplotlib_is_reported_before_training(monkeypatch, tmp_path):
     monkeypatch.setattr("tvtf.models.pictures.find_spec", lambda name: None)
     result = train(tmp_path / "new")
     assert (result.exit_code, result.stderr) == (

@@ -43,7 +43,7 @@ def test_this_pythons_library_is_there():
     assert {"os.py", "json/decoder.py"} <= names and not any("site-packages" in name for name in names)
 
 
-def test_a_library_without_sources_is_told(tmp_path):
+def test_a_library_without_sources_is_reported(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         stdlib.load(tmp_path / "python311.zip")
     assert str(caught.value) == (

@@ -50,7 +50,7 @@ def test_a_fifth_is_held_out_and_never_trained_on():
     assert len(held_out) == 359 and not kept & held_out and len(kept | held_out) == 1797
 
 
-def test_missing_data_are_told_with_the_extra(monkeypatch, tmp_path):
+def test_missing_data_are_reported_with_the_extra(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = CliRunner().invoke(main, ["train", "digits", "--out", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (
@@ -71,7 +71,7 @@ def test_a_stopped_run_resumes_bit_for_bit(few, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_came_after_the_last_checkpoint_is_done_anew(few, tmp_path):
+def test_what_came_after_the_last_checkpoint_is_repeated(few, tmp_path):
     fit(few, tmp_path / "whole", epochs=2)
     fit(few, tmp_path / "torn", epochs=2, stop_after=1)
     with (tmp_path / "torn" / "losses.csv").open("a") as file:
@@ -105,7 +105,7 @@ def test_seeds_train_differently_and_one_seed_the_same(few, tmp_path):
     assert losses["a"] == losses["b"] != losses["c"]
 
 
-def test_resuming_what_is_not_there_or_otherwise_planned_is_refused(few, tmp_path):
+def test_resuming_what_is_not_there_or_otherwise_planned_is_rejected(few, tmp_path):
     with pytest.raises(ResumeError) as caught:
         fit(few, tmp_path, epochs=2, resume=True)
     assert str(caught.value) == f"{tmp_path} has no checkpoint to resume from; start without --resume"
@@ -114,7 +114,7 @@ def test_resuming_what_is_not_there_or_otherwise_planned_is_refused(few, tmp_pat
         fit(few, tmp_path, epochs=5, resume=True)
     assert str(caught.value) == (
         f"the run in {tmp_path} was planned for 2 epochs, which its learning rates depend on; resume it with --epochs "
-        "2, or start anew without --resume"
+        "2, or restart without --resume"
     )
 
 
@@ -132,7 +132,7 @@ def test_eager_and_compiled_agree(few, tmp_path):
     assert trained.evaluate() == pytest.approx(trained.evaluate(eager=True))
 
 
-def test_the_whole_program_trains_exports_and_tells(few, tmp_path, monkeypatch):
+def test_the_whole_program_trains_exports_and_prints(few, tmp_path, monkeypatch):
     monkeypatch.setattr(digits_run, "load", lambda: few)
     command = ["train", "digits", "--epochs", "2", "--seeds", "2", "--out", str(tmp_path)]
     result = CliRunner().invoke(main, command)
@@ -156,13 +156,13 @@ def test_the_exported_step_is_the_step(few, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_stop_is_told(few, tmp_path, monkeypatch):
+def test_a_stop_is_reported(few, tmp_path, monkeypatch):
     monkeypatch.setattr(digits_run, "load", lambda: few)
     command = ["train", "digits", "--epochs", "3", "--stop-after", "1", "--out", str(tmp_path)]
     assert CliRunner().invoke(main, command).output.endswith("stopped after epoch 1 of 3; go on with --resume\n")
 
 
-def test_ctrl_c_is_told_and_leaves_the_last_epoch(few, tmp_path, monkeypatch):
+def test_ctrl_c_is_reported_and_leaves_the_last_epoch(few, tmp_path, monkeypatch):
     def interrupted(self, epoch):
         if epoch == 1:
             raise KeyboardInterrupt

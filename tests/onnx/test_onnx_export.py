@@ -1,4 +1,4 @@
-"""Export of whole functions: signatures, training steps, control flow, files and refusals."""
+"""Export of whole functions: signatures, training steps, control flow, files and errors."""
 
 import numpy as np
 import onnx
@@ -161,7 +161,7 @@ def test_a_model_is_written_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
 
 
-def test_a_file_in_the_way_is_told_and_nothing_is_left(tmp_path):
+def test_a_file_in_the_way_is_reported_and_nothing_is_left(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     with pytest.raises(Exception) as caught:
@@ -170,7 +170,7 @@ def test_a_file_in_the_way_is_told_and_nothing_is_left(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-# -- refusals
+# -- errors
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_a_traced_function_takes_no_more_examples():
     assert str(caught.value) == "negative is traced already: export it without example arguments or input_signature"
 
 
-def test_what_can_not_be_called_is_refused():
+def test_what_can_not_be_called_is_rejected():
     with pytest.raises(TypeError) as caught:
         export(3)
     assert str(caught.value) == "export takes a tf.function, a concrete function or a Python function, but got 3"

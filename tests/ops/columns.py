@@ -55,17 +55,17 @@ def _in_one_way(programs, expected, way):
     lines = []
     for program, values in zip(programs, expected):
         own, found = found[: len(values)], found[len(values) :]
-        lines += [f"{program.name}: {way} {told}" for told in map(_difference(program), own, values) if told]
+        lines += [f"{program.name}: {way} {message}" for message in map(_difference(program), own, values) if message]
     return lines
 
 
 def _difference(program):
-    def told(found, expected):
+    def message(found, expected):
         if found.dtype != expected.dtype or found.shape != expected.shape:
             return f"has {found.dtype}{found.shape}, expected {expected.dtype}{expected.shape}"
         return mismatch(found, expected, program.tolerance if expected.dtype.kind in "fcV" else 0)
 
-    return told
+    return message
 
 
 def _results(programs, way):

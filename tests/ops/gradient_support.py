@@ -83,7 +83,7 @@ def first_order(case):
     if wrong:
         return wrong
     found = sum(inner(g.eager_array(), d) for g, d in zip(gradients, direction))
-    return _told("gradient", found, along(scalar.value, scalar.point, direction))
+    return _message("gradient", found, along(scalar.value, scalar.point, direction))
 
 
 def second_order(case):
@@ -100,7 +100,7 @@ def second_order(case):
     def slope(arrays):
         return sum(inner(d, g.eager_array()) for d, g in zip(u, scalar.gradient([tensor(a) for a in arrays])))
 
-    return _told("second gradient", found, along(slope, scalar.point, direction))
+    return _message("second gradient", found, along(slope, scalar.point, direction))
 
 
 def _wrong_types(gradients, point):
@@ -111,7 +111,7 @@ def _wrong_types(gradients, point):
     return None
 
 
-def _told(what, found, expected):
+def _message(what, found, expected):
     distance = abs(found - expected) / (1 + abs(expected))
     if distance <= tolerances.FINITE_DIFFERENCES:
         return None

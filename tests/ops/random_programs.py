@@ -7,7 +7,7 @@ import numpy as np
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 WORDS = ("int32", "int64", "uint32", "uint64")
-CHANCES = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))
+PROBABILITIES = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))
 
 
 def sequences(tf):
@@ -28,7 +28,7 @@ def stateless(random, tf):
     yield "seed of 64 bits", random.stateless_uniform([3], np.array([2**40 + 5, -(2**41)], np.int64))
     yield "uniform in a range", random.stateless_uniform([3], [1, 2], -2.0, 3.0)
     yield "normal elsewhere", random.stateless_normal([3], [1, 2], 5.0, 0.1)
-    yield "categorical", random.stateless_categorical(CHANCES, 6, [1, 2])
+    yield "categorical", random.stateless_categorical(PROBABILITIES, 6, [1, 2])
     yield "shuffle", random.experimental.stateless_shuffle(np.arange(8), [1, 2])
     yield "split", random.split([1, 2], 3)
     yield "fold in", random.fold_in([1, 2], 5)
@@ -46,7 +46,7 @@ def stateful(random, tf):
     for _ in range(2):
         yield "op seed: shuffle", random.shuffle(np.arange(8), seed=1)
         yield "op seed: rows", random.shuffle(np.arange(8).reshape(4, 2), seed=1)
-        yield "op seed: categorical", random.categorical(CHANCES, 5, seed=1)
+        yield "op seed: categorical", random.categorical(PROBABILITIES, 5, seed=1)
     random.set_seed(0)
     yield "both seeds 0", random.uniform([3], seed=0)
     yield "float64", random.uniform([3], dtype="float64", seed=2**40)

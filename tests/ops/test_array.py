@@ -167,12 +167,12 @@ ERRORS = {
 
 @pytest.mark.parametrize(("call", "message"), ERRORS.values(), ids=ERRORS)
 def test_errors_in_tensorflows_words(call, message):
-    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+    with pytest.raises(tf.errors.InvalidArgumentError) as expected:
         call()
-    assert str(told.value).startswith(message + " [Op:")
+    assert str(expected.value).startswith(message + " [Op:")
 
 
-def test_the_same_refusal_is_a_value_error_while_tracing():
+def test_the_same_error_is_a_value_error_while_tracing():
     with pytest.raises(ValueError, match="ConcatOp : Dimension 0 in both shapes must be equal"):
         tf.function(lambda: tf.concat([X, X[:2]], 1))()
 

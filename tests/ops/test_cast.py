@@ -52,12 +52,12 @@ def test_integers_wrap_around():
     ],
 )
 def test_strings_are_not_cast(x, dtype, message):
-    with pytest.raises(tf.errors.UnimplementedError) as refused:
+    with pytest.raises(tf.errors.UnimplementedError) as rejected:
         tf.cast(x, dtype)
-    assert str(refused.value) == message
+    assert str(rejected.value) == message
 
 
-def test_an_unknown_dtype_is_refused():
+def test_an_unknown_dtype_is_rejected():
     with pytest.raises(TypeError, match="^Cannot convert the argument `type_value`: 'foo' to a TensorFlow DType.$"):
         tf.cast(1.0, "foo")
 
@@ -101,7 +101,7 @@ def test_bits_stay_the_same_eagerly_and_compiled(array, dtype):
     assert found.shape == compiled.shape
 
 
-def test_a_last_axis_that_does_not_fill_the_dtype_is_refused():
+def test_a_last_axis_that_does_not_fill_the_dtype_is_rejected():
     with pytest.raises(tf.errors.InvalidArgumentError, match="^Cannot bitcast from 4 to 17: the last dim of"):
         tf.bitcast(tf.constant([1, 2, 3], tf.uint8), tf.uint16)
 

@@ -1,4 +1,4 @@
-"""Unknown sizes that meet: code for equal ones, and code for any, of one trace."""
+"""Unknown sizes that must be equal or broadcast: one trace has code for equal sizes, and code for all."""
 
 import numpy as np
 import pytest

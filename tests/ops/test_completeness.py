@@ -1,4 +1,4 @@
-"""No primitive may lack a column without a written reason, and few may at all."""
+"""Primitives without a column have a written reason, and they are few."""
 
 import re
 

@@ -1,8 +1,8 @@
-"""Convolutions: layouts, padding, transposes, second derivatives, and what they refuse."""
+"""Convolutions: layouts, padding, transposes, second derivatives, errors."""
 
 import numpy as np
 import pytest
-from refusals import eager_refusal, refusal, traced_refusal
+from error_texts import eager_error_text, error_text, traced_error_text
 
 import tvtf as tf
 
@@ -53,7 +53,7 @@ def test_groups_follow_from_the_channels():
     np.testing.assert_allclose(tf.nn.conv2d(x, w, 1, "SAME").numpy(), np.concatenate(halves, -1), atol=1e-12)
 
 
-def test_depthwise_keeps_channels_apart():
+def test_depthwise_keeps_channels_separate():
     x, w = arrays((1, 4, 4, 2), (2, 2, 2, 3))
     alone = [tf.nn.conv2d(x[..., c : c + 1], w[:, :, c : c + 1], 1, "VALID").numpy() for c in (0, 1)]
     y = tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "VALID")
@@ -107,9 +107,9 @@ X, W = np.zeros((1, 4, 4, 3), np.float32), np.zeros((2, 2, 2, 5), np.float32)
 
 def test_depths_that_do_not_fit():
     expected = "input depth must be evenly divisible by filter depth: 3 vs 2 [Op:Conv2D]"
-    assert eager_refusal(lambda: tf.nn.conv2d(X, W, 1, "SAME")) == expected
+    assert eager_error_text(lambda: tf.nn.conv2d(X, W, 1, "SAME")) == expected
     expected = "Depth of input (3) is not a multiple of input depth of filter (2) for Conv2D"
-    assert traced_refusal(lambda: tf.nn.conv2d(X, W, 1, "SAME")) == expected
+    assert traced_error_text(lambda: tf.nn.conv2d(X, W, 1, "SAME")) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_depths_that_do_not_fit():
 )
 def test_malformed_arguments(arguments, message):
     call = {"strides": 1, "padding": "SAME"} | arguments
-    assert refusal(ValueError, lambda: tf.nn.conv2d(X, np.zeros((2, 2, 3, 1), np.float32), **call)) == message
+    assert error_text(ValueError, lambda: tf.nn.conv2d(X, np.zeros((2, 2, 3, 1), np.float32), **call)) == message
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_malformed_arguments(arguments, message):
 )
 def test_arguments_out_of_range(arguments, message):
     call = {"strides": 1, "padding": "SAME"} | arguments
-    assert eager_refusal(lambda: tf.nn.conv2d(X, np.zeros((2, 2, 3, 1), np.float32), **call)) == message
+    assert eager_error_text(lambda: tf.nn.conv2d(X, np.zeros((2, 2, 3, 1), np.float32), **call)) == message
 
 
 def test_strides_along_the_batch():
     w = np.zeros((2, 2, 3, 1), np.float32)
-    message = refusal(tf.errors.UnimplementedError, lambda: tf.nn.conv2d(X, w, [2, 1, 1, 1], "SAME"))
+    message = error_text(tf.errors.UnimplementedError, lambda: tf.nn.conv2d(X, w, [2, 1, 1, 1], "SAME"))
     assert message == (
         "Current implementation does not yet support strides in the batch and depth dimensions. [Op:Conv2D]"
     )
@@ -167,7 +167,7 @@ def test_same_padding_with_a_stride_waits_for_a_size():
 
 
 def test_strides_and_dilations_together():
-    message = refusal(ValueError, lambda: tf.nn.convolution(X, W[:, :, :1], strides=[2, 2], dilations=[2, 2]))
+    message = error_text(ValueError, lambda: tf.nn.convolution(X, W[:, :, :1], strides=[2, 2], dilations=[2, 2]))
     assert message == (
         "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
         "Received: strides=[2, 2] and dilation_rate=[2, 2]"
@@ -176,5 +176,5 @@ def test_strides_and_dilations_together():
 
 def test_an_output_shape_that_the_convolution_does_not_give():
     x, w = np.zeros((1, 4, 4, 3), np.float32), np.zeros((2, 2, 2, 3), np.float32)
-    message = eager_refusal(lambda: tf.nn.conv2d_transpose(x, w, [1, 9, 8, 2], 2))
+    message = eager_error_text(lambda: tf.nn.conv2d_transpose(x, w, [1, 9, 8, 2], 2))
     assert message == "out_backprop must have shape (1, 5, 4, 3), but got (1, 4, 4, 3) [Op:ConvBackpropInput]"

@@ -1,4 +1,4 @@
-"""What a few bytes claim is compared with the limit before anything is allocated."""
+"""Sizes claimed by a file's header are compared with the limit before memory is allocated."""
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ def repeated(count, **values):
 @pytest.mark.parametrize("dtype", [tf.float32, tf.string, tf.int8, tf.complex128, tf.bfloat16])
 @pytest.mark.parametrize("function", [tf.io.parse_tensor, tf.function(tf.io.parse_tensor)])
 def test_a_repeated_value_is_bounded(dtype, function):
-    told = repeated(1 << 31, dtype=dtype.as_datatype_enum)
+    expected = repeated(1 << 31, dtype=dtype.as_datatype_enum)
     with pytest.raises(tf.errors.ResourceExhaustedError, match=r"2147483648 elements .*TVTF_MAX_DECODED_BYTES"):
-        function(told, dtype)
+        function(expected, dtype)
 
 
 def test_the_limit_is_raised_by_name(monkeypatch):

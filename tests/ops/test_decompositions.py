@@ -104,7 +104,7 @@ def test_singular_values_of_what_has_none_are_nan(bad):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["eigh", "eigvalsh", "eig", "eigvals"])
-def test_eigenvalues_of_what_has_none_are_refused(name, bad):
+def test_eigenvalues_of_what_has_none_are_rejected(name, bad):
     decompose = getattr(tf.linalg, name)
     for x in matrices_with(bad):
         square = x[: min(x.shape), : min(x.shape)]

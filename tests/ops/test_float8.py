@@ -1,4 +1,4 @@
-"""Floats of a byte: tensors to keep numbers in, cast to and from."""
+"""float8: tensors for storage, and casts from and to other dtypes."""
 
 import ml_dtypes
 import numpy as np

@@ -149,16 +149,16 @@ def test_every_primitive_compiles_for_cuda(prim, arch, nvcc, tmp_path):
 
 
 def test_code_is_loaded_for_the_gpu_that_is_named(monkeypatch):
-    asked = []
+    requested = []
     monkeypatch.setattr(executor, "target_of", lambda device: cuda_target("sm_80"))
-    monkeypatch.setattr(executor, "GpuExecutable", lambda path, number: asked.append(number))
+    monkeypatch.setattr(executor, "GpuExecutable", lambda path, number: requested.append(number))
     monkeypatch.setattr(executor, "cached", lambda key, build, load, device: (key, load("")))
     module = tf.function(tf.sin).get_concrete_function(tf.TensorSpec([2])).graph.module()
     keys = set()
     for device in ("GPU:0", "GPU:1", "GPU:3"):
         monkeypatch.setattr(executor.state, "device", device)
         keys.add(executor.executable_for(module)[0])
-    assert asked == [0, 1, 3] and len(keys) == 3
+    assert requested == [0, 1, 3] and len(keys) == 3
 
 
 # -- run on a GPU

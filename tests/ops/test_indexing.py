@@ -1,4 +1,4 @@
-"""tensor[...], slices, gather and scatter: NumPy's values, TensorFlow's words."""
+"""tensor[...], slices, gather and scatter: NumPy's values, TensorFlow's error messages."""
 
 import numpy as np
 import pytest
@@ -26,9 +26,9 @@ KEYS = {
 
 
 def raised(error, call):
-    with pytest.raises(error) as told:
+    with pytest.raises(error) as text:
         call()
-    return str(told.value)
+    return str(text.value)
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
@@ -136,7 +136,7 @@ def test_strided_slice_masks():
         ([5, 1], [0, 1], "Expected begin[0] in [0, 4], but got 5"),
     ],
 )
-def test_slice_refuses_windows_outside(begin, size, message):
+def test_slice_rejects_windows_outside(begin, size, message):
     assert raised(tf.errors.InvalidArgumentError, lambda: tf.slice(GRID, begin, size)).startswith(message)
 
 
@@ -206,8 +206,8 @@ def test_segments():
     assert tf.math.segment_mean(data, ids).numpy().tolist() == [[2, 3], [0, 0], [5, 6]]
     assert tf.math.segment_max(data, ids).numpy().tolist() == [[3, 4], [0, 0], [5, 6]]
     assert tf.math.unsorted_segment_sum(data, [1, -1, 1], 2).numpy().tolist() == [[0, 0], [6, 8]]
-    refused = raised(tf.errors.InvalidArgumentError, lambda: tf.math.segment_sum(data, [1, 0, 2]))
-    assert refused.startswith("segment ids are not increasing [Op:SegmentSum]")
+    rejected = raised(tf.errors.InvalidArgumentError, lambda: tf.math.segment_sum(data, [1, 0, 2]))
+    assert rejected.startswith("segment ids are not increasing [Op:SegmentSum]")
 
 
 @pytest.mark.parametrize("columns", [1, 3, 64, 256])

@@ -5,7 +5,7 @@ import pytest
 import tolerances
 from library_support import c_runner, library_differences, run_in_c, runs_without_python, written
 from table_support import all_cases, mismatch, some_cases
-from test_primitives import LOWERED, each, symbolic_cases, told
+from test_primitives import LOWERED, each, message, symbolic_cases
 
 import tvtf as tf
 from tvtf.passes.codegen.bytecode import Code
@@ -32,14 +32,14 @@ def lines_of(cases):
 
 def test_a_library_of_several_primitives_is_the_numpy_column():
     lines = lines_of([c for prim in LOWERED[::SAMPLE] for c in held(all_cases(prim))[:1]])
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 @pytest.mark.sweep
 @each([p for p in LOWERED if held(all_cases(p))])
 def test_a_library_is_the_numpy_column(prim):
     lines = lines_of(held(some_cases(prim)))
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 # -- whole programs, whose intermediate values lie side by side in one block of memory
@@ -151,7 +151,7 @@ def drawn(seed, spec):
     return rng.normal(size=spec.shape).astype(spec.dtype.np)
 
 
-def test_a_place_that_kernels_could_not_be_given_is_refused():
+def test_a_place_that_kernels_could_not_be_given_is_rejected():
     scratch = Scratch(Code(None, 0), 256, by_caller=False)
     scratch.code.constant = lambda value: value
     scratch.register(Place(64, (4,), "float32"))

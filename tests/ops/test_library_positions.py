@@ -1,4 +1,4 @@
-"""Functions of drawn signatures keep the positions of their arguments by way of every exit: Python, command line, C."""
+"""Functions of random signatures keep the order of their arguments in Python, on the command line, and in C."""
 
 import random
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from refusals import eager_refusal, refusal, traced_refusal
+from error_texts import eager_error_text, error_text, traced_error_text
 
 import tvtf as tf
 
@@ -18,13 +18,13 @@ def test_softmax_of_extremes():
     np.testing.assert_array_equal(eager[[0, 1, 3, 4]], np.array(expected)[[0, 1, 3, 4]])
 
 
-def test_softmax_refusals():
-    message = eager_refusal(lambda: tf.nn.softmax(np.zeros((2, 3), "f"), axis=2))
+def test_softmax_errors():
+    message = eager_error_text(lambda: tf.nn.softmax(np.zeros((2, 3), "f"), axis=2))
     assert message == (
         "`dim` must be in the range [-2, 2) where 2 is the number of dimensions in the input. Received: dim=2 "
         "[Op:Softmax]"
     )
-    message = eager_refusal(lambda: tf.nn.softmax(tf.constant([1, 2])))
+    message = eager_error_text(lambda: tf.nn.softmax(tf.constant([1, 2])))
     assert message.startswith("Value for attr 'T' of int32 is not in the list of allowed values: ")
 
 
@@ -62,8 +62,8 @@ def test_cross_entropy_along_another_axis():
     np.testing.assert_array_equal(along.numpy(), turned.numpy())
 
 
-def test_cross_entropy_refuses_shapes():
-    message = eager_refusal(lambda: tf.nn.softmax_cross_entropy_with_logits(np.eye(2, 3), np.eye(2, 4)))
+def test_cross_entropy_rejects_shapes():
+    message = eager_error_text(lambda: tf.nn.softmax_cross_entropy_with_logits(np.eye(2, 3), np.eye(2, 4)))
     expected = "logits and labels must be broadcastable: logits_size=[2,4] labels_size=[2,3]"
     assert message == f"{expected} [Op:SoftmaxCrossEntropyWithLogits]"
 
@@ -72,21 +72,21 @@ def test_cross_entropy_refuses_shapes():
 def test_a_label_out_of_range(label):
     logits = tf.constant([[1.0, 2.0, 3.0]])
     expected = f"Received a label value of {label} which is outside the valid range of [0, 3).  Label values: {label}"
-    message = eager_refusal(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([label], logits))
+    message = eager_error_text(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([label], logits))
     assert message == f"{expected} [Op:SparseSoftmaxCrossEntropyWithLogits]"
     expected = "Received a label value which is outside the valid range of [0, 3)."
     compiled = tf.function(tf.nn.sparse_softmax_cross_entropy_with_logits)
-    assert eager_refusal(lambda: compiled(tf.constant([label]), logits)).startswith(expected)
+    assert eager_error_text(lambda: compiled(tf.constant([label]), logits)).startswith(expected)
 
 
 def test_sparse_labels_that_do_not_fit():
     logits = np.zeros((2, 3), "f")
-    message = refusal(ValueError, lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([0], logits))
+    message = error_text(ValueError, lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([0], logits))
     assert message == (
         "`labels.shape` must equal `logits.shape` except for the last dimension. "
         "Received: labels.shape=(1,) and logits.shape=(2, 3)"
     )
-    message = refusal(ValueError, lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([[0]], logits))
+    message = error_text(ValueError, lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([[0]], logits))
     assert message == (
         "`labels.shape.rank` must equal `logits.shape.rank - 1`. "
         "Received: labels.shape=(1, 1) of rank 2 and logits.shape=(2, 3) of rank 2"
@@ -96,7 +96,7 @@ def test_sparse_labels_that_do_not_fit():
 def test_sigmoid_cross_entropy_does_not_overflow():
     loss = tf.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0, 0.5], [-1000.0, 1000.0, 0.0])
     np.testing.assert_allclose(loss.numpy(), [1000, 1000, math.log(2)], rtol=1e-6)
-    message = refusal(ValueError, lambda: tf.nn.sigmoid_cross_entropy_with_logits([1.0], [1.0, 2.0]))
+    message = error_text(ValueError, lambda: tf.nn.sigmoid_cross_entropy_with_logits([1.0], [1.0, 2.0]))
     assert message == "`logits` and `labels` must have the same shape, received ((2,) vs (1,))."
 
 
@@ -123,10 +123,10 @@ def test_dropout_with_a_noise_shape_drops_whole_rows():
     assert set(y.sum(1).tolist()) == {0.0, 6.0}
 
 
-def test_dropout_refusals():
-    message = refusal(ValueError, lambda: tf.nn.dropout([1.0], 1.0))
+def test_dropout_errors():
+    message = error_text(ValueError, lambda: tf.nn.dropout([1.0], 1.0))
     assert message == "`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate=1.0"
-    message = refusal(ValueError, lambda: tf.nn.dropout([1], 0.5))
+    message = error_text(ValueError, lambda: tf.nn.dropout([1], 0.5))
     assert message == (
         "`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x_dtype=<dtype: 'int32'>"
     )
@@ -138,15 +138,15 @@ def test_bias_goes_to_the_channels():
     assert tf.nn.bias_add(x, [1, 2], data_format="NCHW").numpy()[0, :, 0, 0].tolist() == [1, 2]
 
 
-def test_bias_refusals():
+def test_bias_errors():
     x = np.zeros((2, 3), "f")
-    message = eager_refusal(lambda: tf.nn.bias_add(x, [0.0, 0.0]))
+    message = eager_error_text(lambda: tf.nn.bias_add(x, [0.0, 0.0]))
     assert (
         message == "Must provide as many biases as the last dimension of the input tensor: [2] vs. [2,3] [Op:BiasAdd]"
     )
-    message = traced_refusal(lambda: tf.nn.bias_add(x, [0.0, 0.0]))
+    message = traced_error_text(lambda: tf.nn.bias_add(x, [0.0, 0.0]))
     assert message == "Dimensions must be equal, but are 3 and 2 for BiasAdd with input shapes: [2,3], [2]."
-    message = refusal(ValueError, lambda: tf.nn.bias_add(x, [0.0], data_format="X"))
+    message = error_text(ValueError, lambda: tf.nn.bias_add(x, [0.0], data_format="X"))
     assert message == "`data_format` must be of the form `N...C` or `NC...`. Received: data_format=X"
 
 

@@ -1,4 +1,4 @@
-"""Edges of elementwise functions that samples don't reach: NaN, zeros, limits of integers, refusals."""
+"""Edge cases of elementwise functions that samples don't cover: NaN, zeros, limits of integers, errors."""
 
 import itertools
 
@@ -79,7 +79,7 @@ def test_integer_division_at_its_limits(function, expected):
         (tf.truncatemod, "TruncateMod"),
     ],
 )
-def test_integers_divided_by_zero_are_refused_eagerly_and_compiled(function, op):
+def test_integers_divided_by_zero_are_rejected_eagerly_and_compiled(function, op):
     args = tf.constant([1, 2]), tf.constant([1, 0])
     with pytest.raises(tf.errors.InvalidArgumentError, match=rf"^Integer division by zero \[Op:{op}\]"):
         function(*args)
@@ -87,7 +87,7 @@ def test_integers_divided_by_zero_are_refused_eagerly_and_compiled(function, op)
         tf.function(function)(*args)
 
 
-def test_integer_powers_wrap_around_and_refuse_negative_exponents():
+def test_integer_powers_wrap_around_and_reject_negative_exponents():
     base, exponent = np.array([3, -7, 2, 0], np.int32), np.array([40, 3, 31, 0], np.int32)
     np.testing.assert_array_equal(both(tf.pow, base, exponent), np.power(base, exponent))
     with pytest.raises(tf.errors.InvalidArgumentError, match="^Integers to negative integer powers are not allowed"):
@@ -174,7 +174,7 @@ def test_where_broadcasts_and_takes_the_tensors_dtype():
         tf.where([True, False, True], [1.0, 2.0], 0.0)
 
 
-def test_logic_refuses_integers():
+def test_logic_rejects_integers():
     with pytest.raises(
         tf.errors.InvalidArgumentError,
         match=r"^cannot compute LogicalAnd as input #1\(zero-based\) was expected to be a bool tensor",

@@ -1,4 +1,4 @@
-"""Results that no memory can hold: ResourceExhaustedError, whichever op sizes its result by a value."""
+"""Results larger than memory raise ResourceExhaustedError in all ops whose result size depends on a value."""
 
 import json
 import subprocess

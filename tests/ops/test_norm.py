@@ -1,8 +1,8 @@
-"""Normalisation: statistics, both modes of batch normalisation, and what it refuses."""
+"""Normalisation: statistics, both modes of batch normalisation, errors."""
 
 import numpy as np
 import pytest
-from refusals import eager_refusal, refusal
+from error_texts import eager_error_text, error_text
 
 import tvtf as tf
 from tvtf.ops.batch_norm import group_norm
@@ -46,11 +46,11 @@ def test_layer_norm_gradient_leaves_mean_and_scale_of_rows_alone():
     np.testing.assert_allclose((found * x.numpy()).sum(1), 0, atol=1e-12)
 
 
-def test_layer_norm_refuses_inner_axes_and_wrong_scales():
+def test_layer_norm_rejects_inner_axes_and_wrong_scales():
     x = array(2, 3, 4)
-    message = refusal(ValueError, lambda: tf.nn.layer_norm(x, [1.0], [0.0], axis=[1]))
+    message = error_text(ValueError, lambda: tf.nn.layer_norm(x, [1.0], [0.0], axis=[1]))
     assert message == "layer_norm: axis must be the last axes of rank 3, but got [1]: transpose first"
-    message = eager_refusal(lambda: tf.nn.layer_norm(x, np.ones(3), np.zeros(4)))
+    message = eager_error_text(lambda: tf.nn.layer_norm(x, np.ones(3), np.zeros(4)))
     assert message == "scale must have shape (4,), but got (3,) [Op:LayerNorm]"
 
 
@@ -75,14 +75,14 @@ def test_fused_batch_norm_infers_with_given_statistics_in_both_layouts():
     np.testing.assert_allclose(first.numpy().transpose(0, 2, 3, 1), last.numpy(), rtol=1e-6)
 
 
-def test_fused_batch_norm_refusals():
+def test_fused_batch_norm_errors():
     x = np.zeros((1, 2, 2, 3), np.float32)
     fused = tf.compat.v1.nn.fused_batch_norm
-    message = refusal(ValueError, lambda: fused(x, np.ones(3, "f"), np.zeros(3, "f"), is_training=False))
+    message = error_text(ValueError, lambda: fused(x, np.ones(3, "f"), np.zeros(3, "f"), is_training=False))
     assert message == (
         "Both `mean` and `variance` must be a 1D tensor when `is_training` is False. Received: mean=None, variance=None"
     )
-    message = eager_refusal(lambda: fused(x, np.ones(2, "f"), np.zeros(3, "f")))
+    message = eager_error_text(lambda: fused(x, np.ones(2, "f"), np.zeros(3, "f")))
     assert message == "scale must have shape (3,): one value per channel, but got (2,) [Op:FusedBatchNormV3]"
 
 
@@ -98,7 +98,7 @@ def test_local_response_normalization_by_definition():
     squares = np.stack([np.square(x[..., max(0, c - 1) : c + 2]).sum(-1) for c in range(5)], -1)
     y = tf.nn.local_response_normalization(x, depth_radius=1, bias=2.0, alpha=0.5, beta=0.75)
     np.testing.assert_allclose(y.numpy(), x / (2 + 0.5 * squares) ** 0.75, rtol=1e-6)
-    message = eager_refusal(lambda: tf.nn.local_response_normalization(x[0]))
+    message = eager_error_text(lambda: tf.nn.local_response_normalization(x[0]))
     assert message == "in must be 4-dimensional [Op:LRN]"
 
 

@@ -1,4 +1,4 @@
-"""Operators on tensors and Variables: TensorFlow's rules and texts, and the short way equal to the complete one."""
+"""Operators on tensors and Variables: TensorFlow's rules and messages; the fast path equals the complete one."""
 
 import operator
 
@@ -26,10 +26,10 @@ TENSOR_DTYPE = "cannot compute {} as input #1(zero-based) was expected to be a {
         (lambda: FLOAT + tf.constant([1.0, 2.0, 3.0]), "Incompatible shapes: [2] vs. [3] [Op:AddV2]"),
     ],
 )
-def test_tensors_of_different_dtypes_or_shapes_are_refused(compute, message):
-    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+def test_tensors_of_different_dtypes_or_shapes_are_rejected(compute, message):
+    with pytest.raises(tf.errors.InvalidArgumentError) as rejected:
         compute()
-    assert str(refused.value).removesuffix(" name: ") == message
+    assert str(rejected.value).removesuffix(" name: ") == message
 
 
 @pytest.mark.parametrize("compute", [lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x < y])
@@ -121,7 +121,7 @@ def test_logic_on_bools_and_bits_on_integers():
     np.testing.assert_array_equal(3 ^ INT, [2, 1])
 
 
-def test_invert_refuses_floats():
+def test_invert_rejects_floats():
     with pytest.raises(tf.errors.InvalidArgumentError, match="Value for attr 'T' of float is not in the list"):
         ~FLOAT
 
@@ -134,7 +134,7 @@ def test_an_operand_that_knows_tensors_may_answer():
     assert FLOAT + Knowing() == "known"
 
 
-def test_what_can_not_be_a_tensor_is_refused():
+def test_what_can_not_be_a_tensor_is_rejected():
     with pytest.raises(ValueError, match="^Attempt to convert a value \\(None\\) with an unsupported type"):
         FLOAT + None
 
@@ -164,22 +164,22 @@ def test_the_short_way_equals_the_complete_way(op, array):
     name = f"__{op.__name__}__"
     x = EagerTensor(array)
     for y in (x, EagerTensor(array[::-1].copy()), EagerTensor(array[1:2].reshape(())), 2):
-        assert told(lambda y=y: op(x, y)) == told(lambda y=y: getattr(Tensor, name)(x, y))
+        assert text(lambda y=y: op(x, y)) == text(lambda y=y: getattr(Tensor, name)(x, y))
 
 
 @pytest.mark.parametrize("op", [operator.neg, operator.abs], ids=lambda o: o.__name__)
 @pytest.mark.parametrize("array", VALUES, ids=lambda a: a.dtype.name)
 def test_the_short_way_of_one_operand_equals_the_complete_way(op, array):
     x = EagerTensor(array)
-    assert told(lambda: op(x)) == told(lambda: getattr(Tensor, f"__{op.__name__}__")(x))
+    assert text(lambda: op(x)) == text(lambda: getattr(Tensor, f"__{op.__name__}__")(x))
 
 
-def told(compute):
+def text(compute):
     """The result with its type, or the refusal."""
     try:
         found = compute()
-    except (TypeError, tf.errors.InvalidArgumentError) as refusal:
-        return type(refusal), str(refusal)
+    except (TypeError, tf.errors.InvalidArgumentError) as error_text:
+        return type(error_text), str(error_text)
     return found.dtype, found.shape.as_list(), repr(found.numpy())
 
 
@@ -223,7 +223,7 @@ def test_python_numbers_beside_tensors_are_the_same_in_functions(compute, dtype)
     """Those that the dtype can't hold, too: they wrap around or are refused, in both worlds."""
     x = tf.constant([1, 0, 3], dtype) + 2
 
-    def refusal(run):
+    def error_text(run):
         try:
             run(x)
         except (TypeError, ValueError, tf.errors.InvalidArgumentError):
@@ -232,8 +232,8 @@ def test_python_numbers_beside_tensors_are_the_same_in_functions(compute, dtype)
 
     for each in (lambda number: lambda x: compute(x, number), lambda number: lambda x: compute(number, x)):
         runs = {number: each(number) for number in NUMBERS}
-        taken = [run for run in runs.values() if not refusal(run)]
-        traced = {number for number, run in runs.items() if refusal(tf.function(run, autograph=False))}
+        taken = [run for run in runs.values() if not error_text(run)]
+        traced = {number for number, run in runs.items() if error_text(tf.function(run, autograph=False))}
         assert traced == {number for number, run in runs.items() if run not in taken}
         together = tf.function(lambda x, taken=taken: tuple(run(x) for run in taken), autograph=False)
         for run, compiled in zip(taken, together(x)):

@@ -1,8 +1,8 @@
-"""Pooling: ties, padding, NaN, dilated windows, second derivatives, and what it refuses."""
+"""Pooling: ties, padding, NaN, dilated windows, second derivatives, errors."""
 
 import numpy as np
 import pytest
-from refusals import eager_refusal, refusal
+from error_texts import eager_error_text, error_text
 
 import tvtf as tf
 
@@ -148,8 +148,8 @@ X = np.zeros((1, 4, 4, 2), np.float32)
         ),
     ],
 )
-def test_refused(call, message):
-    assert eager_refusal(call) == message
+def test_errors(call, message):
+    assert eager_error_text(call) == message
 
 
 @pytest.mark.parametrize(
@@ -167,5 +167,5 @@ def test_refused(call, message):
         ),
     ],
 )
-def test_refused_with_a_value_error(call, message):
-    assert refusal(ValueError, call) == message
+def test_rejected_with_a_value_error(call, message):
+    assert error_text(ValueError, call) == message

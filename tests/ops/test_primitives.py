@@ -30,7 +30,7 @@ def each(primitives):
     return pytest.mark.parametrize("prim", primitives, ids=lambda p: p.name)
 
 
-def told(lines):
+def message(lines):
     """The assertion's message: every line, so that one run tells all."""
     return "\n".join(["", *lines])
 
@@ -41,7 +41,7 @@ def told(lines):
 @each(OWN)
 def test_eager_is_the_numpy_column(prim):
     lines = [line for case in all_cases(prim) for line in eager_differences(case)]
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 def eager_differences(case):
@@ -69,14 +69,14 @@ LOWERED = [p for p in OWN if p.lower is not None or p.host]
 def test_compiled_is_the_numpy_column(prim):
     cases = [c for c in some_cases(prim) if c.is_compiled]
     lines = compiled_differences(cases) if cases else []
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 @each(LOWERED)
 def test_compiled_with_unknown_dims_is_the_numpy_column(prim):
     cases = symbolic_cases(some_cases(prim))
     lines = compiled_differences(cases, symbolic=True) if cases else []
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 def symbolic_cases(cases):
@@ -88,7 +88,7 @@ def symbolic_cases(cases):
 def test_compiled_in_every_dtype_is_the_numpy_column(prim):
     cases = [c for c in all_cases(prim) if c.is_compiled]
     lines = compiled_differences(cases) + compiled_differences(symbolic_cases(cases), symbolic=True)
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 # -- exported
@@ -101,7 +101,7 @@ def test_onnx_is_the_numpy_column(prim):
     cases = [c for c in some_cases(prim) if c.is_exported]
     lines = [line for c in cases for line in onnx_differences(c)]
     lines += [line for c in symbolic_cases(cases) for line in onnx_differences(c, symbolic=True)]
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 @pytest.mark.sweep
@@ -109,7 +109,7 @@ def test_onnx_is_the_numpy_column(prim):
 def test_onnx_in_every_dtype_is_the_numpy_column(prim):
     cases = [c for c in all_cases(prim) if c.is_exported]
     lines = [line for c in cases for line in onnx_differences(c)]
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 def onnx_differences(case, symbolic=False):
@@ -165,7 +165,7 @@ def test_special_values_are_computed_as_the_numpy_column_does(prim):
     lines = compiled_differences(cases) if cases else []
     if prim.onnx is not None and prim.name not in LEFT_OUT_OF_MAXIMA:
         lines += [line for c in cases if c.is_exported for line in onnx_differences(c)]
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 # -- differentiated
@@ -185,17 +185,17 @@ DIFFERENTIABLE = [p for p in OWN if p.vjp is not None and smooth_cases(p, "float
 
 @each(DIFFERENTIABLE)
 def test_gradient_is_that_of_finite_differences(prim):
-    lines = told_of(gradient_support.first_order, smooth_cases(prim, "float64", "complex128"))
-    assert not lines, told(lines)
+    lines = named(gradient_support.first_order, smooth_cases(prim, "float64", "complex128"))
+    assert not lines, message(lines)
 
 
 @each(DIFFERENTIABLE)
 def test_second_gradient_is_that_of_finite_differences(prim):
-    lines = told_of(gradient_support.second_order, smooth_cases(prim, "float64"))
-    assert not lines, told(lines)
+    lines = named(gradient_support.second_order, smooth_cases(prim, "float64"))
+    assert not lines, message(lines)
 
 
-def told_of(check, cases):
+def named(check, cases):
     lines = []
     for case in cases:
         try:
@@ -220,7 +220,7 @@ BATCHED = [p for p in OWN if p.batch is not None and p.name not in FIRST_ROW]
 def test_batch_rule_is_the_loop(prim):
     cases = {c.index: c for c in all_cases(prim)}.values()
     lines = [line for c in cases for flags in flags_of(c) for line in batch_differences(c, flags)]
-    assert not lines, told(lines)
+    assert not lines, message(lines)
 
 
 def flags_of(case):
@@ -266,9 +266,9 @@ class Stacked:
 
 
 @each(OWN)
-def test_no_dtype_is_left_for_numpy_to_refuse(prim):
-    lines = [line for case in outside_cases(prim) for line in refusal_differences(case)]
-    assert not lines, told(lines)
+def test_unsupported_dtypes_are_rejected_before_numpy(prim):
+    lines = [line for case in outside_cases(prim) for line in error_differences(case)]
+    assert not lines, message(lines)
 
 
 def outside_cases(prim):
@@ -292,7 +292,7 @@ def drawn_case(samples, dtype):
     return None
 
 
-def refusal_differences(case):
+def error_differences(case):
     try:
         _ = case.types
     except OpError as error:
@@ -302,7 +302,7 @@ def refusal_differences(case):
     return eager_differences(case)
 
 
-def test_a_difference_is_told_with_its_place():
+def test_a_difference_is_reported_with_its_place():
     case = next(c for c in all_cases(OWN[0]) if c.dtype is as_dtype("float32") and c.arrays[0].shape == (3,))
     wrong = [e + np.float32(1) for e in case.expected]
     (line,) = differences(case, wrong, "compiled")

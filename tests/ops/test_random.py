@@ -256,13 +256,13 @@ def test_generators_are_made_and_reset_in_every_way():
         ),
     ],
 )
-def test_bad_arguments_are_refused(call, kind, message):
+def test_bad_arguments_are_rejected(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
     assert message in str(caught.value)
 
 
-def test_empty_range_is_refused_by_compiled_code():
+def test_empty_range_is_rejected_by_compiled_code():
     draw = compiled(lambda high: tf.random.stateless_uniform([2], [1, 2], 0, high, dtype="int32"))
     assert draw(tf.constant(5)).shape == (2,)
     with pytest.raises(InvalidArgumentError, match="Need minval < maxval"):

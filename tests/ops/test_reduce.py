@@ -1,4 +1,4 @@
-"""Reductions: nothing to reduce, NaN, long sums, ties and zeros in gradients."""
+"""Reductions: empty inputs, NaN, long sums, ties and zeros in gradients."""
 
 import numpy as np
 import pytest
@@ -124,21 +124,21 @@ def test_norms_and_statistics():
 
 
 def test_errors_in_tensorflows_words():
-    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+    with pytest.raises(tf.errors.InvalidArgumentError) as message:
         tf.argmax([1.0], axis=5)
-    assert str(told.value).startswith("Expected dimension in the range [-1, 1), but got 5 [Op:ArgMax]")
-    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+    assert str(message.value).startswith("Expected dimension in the range [-1, 1), but got 5 [Op:ArgMax]")
+    with pytest.raises(tf.errors.InvalidArgumentError) as message:
         tf.argmax(tf.zeros([0, 3]), 0)
-    assert str(told.value).startswith("Reduction axis 0 is empty in shape [0,3] [Op:ArgMax]")
-    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+    assert str(message.value).startswith("Reduction axis 0 is empty in shape [0,3] [Op:ArgMax]")
+    with pytest.raises(tf.errors.InvalidArgumentError) as message:
         tf.cumsum([1.0], axis=1)
-    assert str(told.value).startswith("ScanOp: Expected scan axis in the range [-1, 1), but got 1 [Op:Cumsum]")
-    with pytest.raises(TypeError) as told:
+    assert str(message.value).startswith("ScanOp: Expected scan axis in the range [-1, 1), but got 1 [Op:Cumsum]")
+    with pytest.raises(TypeError) as message:
         tf.math.reduce_std([1, 2])
-    assert str(told.value) == "Input must be either real or complex. Received integer type <dtype: 'int32'>."
-    with pytest.raises(ValueError) as told:
+    assert str(message.value) == "Input must be either real or complex. Received integer type <dtype: 'int32'>."
+    with pytest.raises(ValueError) as message:
         tf.norm([1.0], ord="q")
-    assert str(told.value) == "'ord' must be a supported vector norm, got q"
+    assert str(message.value) == "'ord' must be a supported vector norm, got q"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8, np.complex64])

@@ -141,15 +141,15 @@ ERRORS = {
 
 @pytest.mark.parametrize(("call", "message"), ERRORS.values(), ids=ERRORS)
 def test_errors_in_tensorflows_words(call, message):
-    with pytest.raises(tf.errors.InvalidArgumentError) as told:
+    with pytest.raises(tf.errors.InvalidArgumentError) as text:
         call()
-    assert str(told.value).startswith(message)
+    assert str(text.value).startswith(message)
 
 
 def test_directions_and_sides():
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as text:
         tf.sort([1, 2], direction="x")
-    assert str(told.value) == "Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction=x"
-    with pytest.raises(ValueError) as told:
+    assert str(text.value) == "Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction=x"
+    with pytest.raises(ValueError) as text:
         tf.searchsorted([1, 3], [1], side="x")
-    assert str(told.value) == "Argument `side` must be either 'right' or 'left'. Received: `side` = 'x'."
+    assert str(text.value) == "Argument `side` must be either 'right' or 'left'. Received: `side` = 'x'."

@@ -1,4 +1,4 @@
-"""What is known of integers while tracing (the ``value`` column) against the numpy column."""
+"""Values of integers known while tracing (the ``value`` column) against the numpy column."""
 
 import itertools
 
@@ -54,14 +54,14 @@ def known_while_tracing(prim, arrays, attrs):
 
 def value_differences(prim, arrays, attrs):
     (found,) = known_while_tracing(prim, arrays, attrs)
-    told = f"{prim.name} of {[a.tolist() for a in arrays]} {arrays[0].dtype if arrays else ''} with {attrs}"
+    message = f"{prim.name} of {[a.tolist() for a in arrays]} {arrays[0].dtype if arrays else ''} with {attrs}"
     try:
         expected = np.asarray(quietly(prim.numpy, arrays, attrs))
         expected = expected.astype(prim.typed(*map(type_of, arrays), **attrs).dtype.np)
     except (ArgumentError, *MISTAKES):
-        return [] if found is None else [f"{told}: known to be {found.tolist()}, and refused"]
+        return [] if found is None else [f"{message}: known to be {found.tolist()}, and refused"]
     if found is not None and (found.shape != expected.shape or not np.array_equal(found, expected)):
-        return [f"{told}: known to be {found.tolist()}, and is {expected.tolist()}"]
+        return [f"{message}: known to be {found.tolist()}, and is {expected.tolist()}"]
     return []
 
 

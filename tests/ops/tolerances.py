@@ -1,4 +1,4 @@
-"""How far two computations of one value may lie apart: one table by dtype, and the ops that need more, with reasons.
+"""Tolerances for the difference of two computations: a table by dtype, and the ops that need more, with reasons.
 
 A difference is measured against ``1 + |expected|``; integers, bools and strings must be equal.
 """

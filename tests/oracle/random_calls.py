@@ -236,12 +236,12 @@ def work(seed, start, count):
             expected = outcome(tf, call, kind)
         print(json.dumps({"index": index, "turn": "tvtf", "call": str(call), "kind": kind}), file=report)
         got = outcome(tvtf, call, kind)
-        by_chance = (
+        random_call = (
             not kind.startswith("eager")
-            and any(c in name for c in golden_filters.CALLS_BY_CHANCE)
+            and any(c in name for c in golden_filters.RANDOM_CALLS)
             and "stateless" not in name
         )
-        how = difference(expected, got, not by_chance and not name.startswith(golden_filters.CALLS_OF_ANY_SIGN))
+        how = difference(expected, got, not random_call and not name.startswith(golden_filters.CALLS_OF_ANY_SIGN))
         texts = [shown(expected), shown(got)]
         print(json.dumps({"index": index, "call": str(call), "kind": kind, "how": how, "texts": texts}), file=report)
 

@@ -48,7 +48,7 @@ def test_both_write_the_same_bytes(tmp_path):
     assert (tmp_path / "tf" / "checkpoint").read_text() == (tmp_path / "tvtf" / "checkpoint").read_text()
 
 
-def test_an_index_of_several_blocks_is_written_alike(tmp_path):
+def test_an_index_of_several_blocks_is_written_equally(tmp_path):
     arrays = {f"layer_{i:05d}/{'long_name/' * 4}.ATTRIBUTES/VARIABLE_VALUE": np.float32(i) for i in range(6000)}
     theirs, ours = programs.write_raw(tf, str(tmp_path / "tf"), arrays), str(tmp_path / "tvtf")
     bundle.write(ours, arrays)
@@ -81,7 +81,7 @@ def test_tensorflow_restores_an_overwritten_checkpoint(tmp_path):
     assert_same_values(theirs.variables, ours.variables)
 
 
-def test_root_with_keyword_arguments_is_saved_alike(tmp_path):
+def test_root_with_keyword_arguments_is_saved_equally(tmp_path):
     theirs, ours = nets()
     left = tf.train.Checkpoint(theirs, step=tf.Variable(7, name="step")).save(str(tmp_path / "tf" / "ckpt"))
     right = train.Checkpoint(ours, step=Variable(7, name="step")).save(tmp_path / "tvtf" / "ckpt")
@@ -115,7 +115,7 @@ def adam_like(variables):
     return owner
 
 
-def test_every_dtype_is_read_and_written_alike(tmp_path):
+def test_every_dtype_is_read_and_written_equally(tmp_path):
     arrays = programs.all_dtypes()
     theirs, ours = programs.write_raw(tf, str(tmp_path / "tf"), arrays), str(tmp_path / "tvtf")
     bundle.write(ours, arrays)
@@ -160,7 +160,7 @@ def test_a_missing_checkpoint_raises_tensorflows_text(tmp_path):
     assert theirs.value.message == ours.value.message
 
 
-def test_modules_name_and_order_alike():
+def test_modules_have_equal_names_and_order():
     def build(module, variable):
         outer = module(name="outer")
         with outer.name_scope:

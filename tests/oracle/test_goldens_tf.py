@@ -1,4 +1,4 @@
-"""The committed answers are TensorFlow's own."""
+"""The committed answers equal those of TensorFlow."""
 
 import golden_writer
 import goldens
@@ -9,15 +9,15 @@ pytestmark = pytest.mark.oracle
 
 
 @pytest.fixture(scope="module")
-def ask():
-    with golden_writer.fresh_processes() as ask:
-        yield ask
+def answers():
+    with golden_writer.fresh_processes() as answers:
+        yield answers
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", golden_writer.SOURCES)
-def test_a_golden_has_the_answers_of_tensorflow(ask, name):
-    _, version, filters, found = ask(name)
+def test_a_golden_has_the_answers_of_tensorflow(answers, name):
+    _, version, filters, found = answers(name)
     golden = goldens.stamped(name)
     assert goldens.is_target(version)
     assert filters == golden["filters"]

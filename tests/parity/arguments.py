@@ -1,13 +1,13 @@
 """How ops convert their arguments: inputs of one dtype, sizes given as scalars, attributes; eagerly and while traced."""
 
 import numpy as np
-from parity.refused import refused
+from parity.rejected import rejected
 
 
 def programs(tf):
     calls = _images(tf) | _attributes(tf) | _sizes(tf) | _operands(tf) | _structures(tf)
     return (
-        {label: refused(tf, call) for label, call in calls.items()}
+        {label: rejected(tf, call) for label, call in calls.items()}
         | _eager(tf)
         | _of_unknown_sizes(tf)
         | _gathered(tf)
@@ -116,13 +116,13 @@ def _of_unknown_sizes(tf):
 
 
 def _while_traced(tf, call, specs):
-    def told():
+    def message():
         try:
             return f"gives {tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs}"
         except Exception as error:
             return type(error).__name__
 
-    return told
+    return message
 
 
 def _gathered(tf):
@@ -159,7 +159,7 @@ def _sizes_of_floats(tf):
         "packed ints as floats": lambda: tf.convert_to_tensor([tf.constant(2), 1.5], tf.float32),
         "one_hot of nothing": lambda: tf.one_hot([], 3),
     }
-    return {f"{label} by tensors of floats": refused(tf, call) for label, call in calls.items()}
+    return {f"{label} by tensors of floats": rejected(tf, call) for label, call in calls.items()}
 
 
 def _ranges(tf):
@@ -259,7 +259,7 @@ def _eager(tf):
     data = tf.data.Dataset
 
     def kind(call):
-        return lambda: refused(tf, call, traced=False)()
+        return lambda: rejected(tf, call, traced=False)()
 
     calls = {
         "range of floats": lambda: data.range(1.5),

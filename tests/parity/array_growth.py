@@ -1,4 +1,4 @@
-"""Arrays of dynamic size written in loops, at indices that are more than what the loop counts."""
+"""TensorArrays of dynamic size written in loops, at indices beyond the loop's counter."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""Arrays of dynamic size written at indices that only running the program tells."""
+"""TensorArrays of dynamic size written at indices known only at run time."""
 
 
 def programs(tf):

@@ -29,7 +29,7 @@ def programs(tf):
         arrays = [[[1, 2], [3, 4]], [1.5, 2.5], np.float32([[1, 2]]), [True, False], np.int8([3, 4])]
         made[name] = _each(getattr(tnp, name), arrays)
         made[f"{name} of an axis"] = _each(lambda a, name=name: getattr(tnp, name)(a, axis=1), arrays[:1])
-    for group in (_types, _creation, _structure, _taking, _products, _refusals, _draws):
+    for group in (_types, _creation, _structure, _taking, _products, _errors, _draws):
         made |= group(tf, tnp)
     return made | _traced(tf, tnp) | {label: lambda label=label: _enabled(tf.__name__)[label] for label in ENABLED}
 
@@ -273,7 +273,7 @@ def _products(tf, tnp):
     }
 
 
-def _refusals(tf, tnp):
+def _errors(tf, tnp):
     return {
         "steps of nothing": lambda: tnp.arange(1, 2, 0),
         "order of reshape": lambda: tnp.reshape([1], [1], order="A"),

@@ -1,4 +1,4 @@
-"""Gradients by Variables that the differentiated function itself assigns: what is read of them is theirs, old or new."""
+"""Gradients with respect to Variables that the differentiated function assigns, for reads before and after."""
 
 
 def programs(tf):
@@ -9,7 +9,7 @@ def programs(tf):
         made[f"{label}, traced"] = _outside(tf, body, tf.function)
     for body in _bodies(tf)[:3]:
         made[f"{body.__name__.replace('_', ' ')}, the tape inside"] = _inside(tf, body)
-    return made | _aside(tf)
+    return made | _unused(tf)
 
 
 def _outside(tf, body, wrap):
@@ -38,7 +38,7 @@ def _inside(tf, body):
     return program
 
 
-def _aside(tf):
+def _unused(tf):
     """Loops that read what their results don't depend on: its gradient is of zeros, not None."""
 
     def added(v, w, n):
@@ -88,7 +88,7 @@ def _aside(tf):
               "sized": sized}  # fmt: skip
     made = {f"aside, {label}: {inside}": _by_number(tf, body, inside)
             for label, body in bodies.items() for inside in (True, False)}  # fmt: skip
-    return made | {"aside, jacobian": _aside_jacobian(tf)}
+    return made | {"aside, jacobian": _unused_jacobian(tf)}
 
 
 def _by_number(tf, body, inside):
@@ -107,7 +107,7 @@ def _by_number(tf, body, inside):
     return program
 
 
-def _aside_jacobian(tf):
+def _unused_jacobian(tf):
     def program():
         v, n = tf.Variable([2.0, 3.0]), tf.Variable(5.0)
 

@@ -1,4 +1,4 @@
-"""Arguments that TensorFlow keeps as attributes of its ops: what they refuse, eagerly and while traced, and what None means."""
+"""Arguments that are attributes of TensorFlow's ops: their errors, eagerly and while traced, and the meaning of None."""
 
 import numpy as np
 
@@ -25,15 +25,15 @@ def _outcome(tf, call, argument, value):
     def run():
         return call(**{argument: value})
 
-    def told():
-        usual = _told(tf, call)
-        outcomes = [_told(tf, run), _told(tf, tf.function(run, autograph=False))]
+    def message():
+        usual = _message(tf, call)
+        outcomes = [_message(tf, run), _message(tf, tf.function(run, autograph=False))]
         return ["as by default" if each == usual else each for each in outcomes]
 
-    return told
+    return message
 
 
-def _told(tf, call):
+def _message(tf, call):
     try:
         return str([np.asarray(part).round(3).tolist() for part in tf.nest.flatten(call(), expand_composites=True)])
     except Exception as error:

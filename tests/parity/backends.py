@@ -1,4 +1,4 @@
-"""What libraries with a backend for TensorFlow ask of it, found by running their tests."""
+"""Functions that libraries with a TensorFlow backend use, found by running their tests."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ def programs(tf):
         **_operators(tf),
         **_known(tf),
         **_seeded(tf),
-        **_fed_by_nobody(tf),
+        **_without_input(tf),
         **_in_graphs(tf),
         **_summed(tf),
         **_empty(tf),
@@ -68,7 +68,7 @@ def _seeded(tf):
     }
 
 
-def _fed_by_nobody(tf):
+def _without_input(tf):
     """Placeholders of TensorFlow 1 outside its graphs."""
     placeholder = tf.compat.v1.placeholder_with_default
 
@@ -88,7 +88,7 @@ def _in_graphs(tf):
     """The graph of a function being traced, by TensorFlow 1's name for it."""
     v1 = tf.compat.v1
 
-    def told(answers):
+    def message(answers):
         @tf.function
         def traced(x):
             answers.append(answer(v1.get_default_graph(), x))
@@ -131,7 +131,7 @@ def _in_graphs(tf):
         return tf.function(lambda: [tf.constant(s) for s in v1.get_seed(3)])()
 
     return {
-        "the graph of a function": lambda: told([]),
+        "the graph of a function": lambda: message([]),
         "the graph of a branch": of_a_branch,
         "collections of a function": collected,
         "seeds of a function": seeded,
@@ -249,11 +249,12 @@ def _calling_itself(tf):
     runs = {"alone": doubled, "once": first, "twice": second}
     return {
         **{
-            f"a gradient that calls itself, {told}": lambda run=run: run(tf.constant(3.0)) for told, run in runs.items()
+            f"a gradient that calls itself, {message}": lambda run=run: run(tf.constant(3.0))
+            for message, run in runs.items()
         },
         **{
-            f"a gradient that calls itself, {told}, traced": lambda run=run: tf.function(run)(tf.constant(3.0))
-            for told, run in runs.items()
+            f"a gradient that calls itself, {message}, traced": lambda run=run: tf.function(run)(tf.constant(3.0))
+            for message, run in runs.items()
         },
         "a gradient that calls itself, of a loop": of_a_loop,
     }

@@ -1,4 +1,4 @@
-"""Python called by traced functions, whose results' ranks only calling it tells; and loops over what has an unknown rank."""
+"""Python called by traced functions, with results of unknown rank; and loops over tensors of unknown rank."""
 
 import numpy as np
 from parity_calls import of_all_ranks
@@ -7,7 +7,7 @@ MATRIX = [[1.0, 2.0], [3.0, 4.0]]
 
 
 def programs(tf):
-    return _uses(tf) | _told(tf) | _effects(tf) | _gradients(tf) | _datasets(tf) | _rows(tf)
+    return _uses(tf) | _message(tf) | _effects(tf) | _gradients(tf) | _datasets(tf) | _rows(tf)
 
 
 def _python(tf, x, run=lambda t: t.numpy() * 2.0, dtype=None):
@@ -115,7 +115,7 @@ def _uses(tf):
     }
 
 
-def _told(tf):
+def _message(tf):
     x = tf.constant(MATRIX)
 
     def shaped(x):
@@ -126,7 +126,7 @@ def _told(tf):
     def wrong(x):
         return tf.ensure_shape(_python(tf, x), [None, 3])
 
-    def refused():
+    def rejected():
         try:
             tf.function(wrong)(x)
         except tf.errors.InvalidArgumentError as error:
@@ -146,7 +146,7 @@ def _told(tf):
     return {
         "set_shape": lambda: tf.function(shaped)(x),
         "ensure_shape": lambda: tf.function(lambda x: tf.ensure_shape(_python(tf, x), [None, 2]) @ x)(x),
-        "ensure_shape that fails": refused,
+        "ensure_shape that fails": rejected,
         "reshape": lambda: tf.function(lambda x: tf.reshape(_python(tf, x), [4]) + 1.0)(x),
         "shapes told": shapes,
     }
@@ -258,7 +258,7 @@ def _datasets(tf):
     def made(shape):
         return lambda i: tf.py_function(lambda t: np.ones(shape, np.float32) * np.float32(t), [i], tf.float32)
 
-    def told(x):
+    def message(x):
         x.set_shape([2])
         return x
 
@@ -275,7 +275,7 @@ def _datasets(tf):
     return {
         "mapped": shown(lambda: numbers.map(made([2]))),
         "mapped and batched": shown(lambda: numbers.map(made([2])).batch(2)),
-        "mapped and told": shown(lambda: numbers.map(made([2])).map(told).batch(2)),
+        "mapped and told": shown(lambda: numbers.map(made([2])).map(message).batch(2)),
         "mapped twice": shown(lambda: numbers.map(made([])).map(lambda x: x + 1.0)),
         "images and labels": shown(lambda: numbers.map(labelled).batch(3)),
         "filtered": shown(lambda: numbers.map(made([])).filter(lambda x: x > 0.0)),

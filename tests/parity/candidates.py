@@ -1,4 +1,4 @@
-"""Classes drawn by chance and the losses over them; and other functions of tf.nn, tf.quantization and tf.linalg.experimental."""
+"""Candidate samplers and the losses over sampled classes; other functions of tf.nn, tf.quantization, tf.linalg.experimental."""
 
 import numpy as np
 from parity_numbers import calls
@@ -10,7 +10,7 @@ NUMBERS = [[1.234, -2.5, 0.1], [9.0, -0.75, 2.9]]
 
 
 def programs(tf):
-    return _samplers(tf) | calls(tf, _losses(tf) | _numbers(tf)) | _refusals(tf)
+    return _samplers(tf) | calls(tf, _losses(tf) | _numbers(tf)) | _errors(tf)
 
 
 def _shown(found):
@@ -127,7 +127,7 @@ def _numbers(tf):
     }  # fmt: skip
 
 
-def _refusals(tf):
+def _errors(tf):
     true = tf.constant(TRUE, tf.int64)
     uniform, fixed = tf.random.uniform_candidate_sampler, tf.random.fixed_unigram_candidate_sampler
     return {

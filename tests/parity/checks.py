@@ -1,4 +1,4 @@
-"""Assertions: what they refuse, when, and how they tell it."""
+"""Assertions: when they fail, and their messages."""
 
 NAN, INF = float("nan"), float("inf")
 
@@ -191,7 +191,7 @@ def _in_a_branch(tf):
             tf.debugging.assert_less(x, 5)
         return x
 
-    return lambda: [int(run(tf.constant(v))) for v in (-1, 3)] + [_refused(lambda: run(tf.constant(7)))]
+    return lambda: [int(run(tf.constant(v))) for v in (-1, 3)] + [_rejected(lambda: run(tf.constant(7)))]
 
 
 def _in_a_loop(tf):
@@ -203,10 +203,10 @@ def _in_a_loop(tf):
             total += v
         return total
 
-    return lambda: [int(run(tf.constant([1, 2]))), _refused(lambda: run(tf.constant([1, 7])))]
+    return lambda: [int(run(tf.constant([1, 2]))), _rejected(lambda: run(tf.constant([1, 7])))]
 
 
-def _refused(run):
+def _rejected(run):
     try:
         return run()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Shapes that a program claims of values whose sizes only running tells; dims of TensorFlow 1; equality by identity."""
+"""Shapes that programs set on values of run-time size; dims of TensorFlow 1; equality by identity."""
 
 
 def programs(tf):
@@ -82,7 +82,7 @@ def _claimed(tf):
         y.set_shape([2])
         return tf.cond(x[0] > 0.0, lambda: tf.zeros(y.shape) + y, lambda: y)
 
-    def refused(x):
+    def rejected(x):
         y = tf.boolean_mask(x, x > 1.0)
         y.set_shape([2])
         y.set_shape([3])
@@ -98,7 +98,7 @@ def _claimed(tf):
         "masked": lambda: tf.function(masked)(x),
         "differentiated": lambda: tf.function(differentiated)(x),
         "in a branch": lambda: tf.function(in_a_branch)(x),
-        "two claims": lambda: tf.function(refused)(x),
+        "two claims": lambda: tf.function(rejected)(x),
         "false in between": lambda: tf.function(false_in_between)(tf.constant(3)),
         "a shape returned": lambda: tf.function(lambda x: x.shape)(x),
     }

@@ -1,4 +1,4 @@
-"""Batches of unknown size that meet in products of matrices and systems of equations: one may be 1."""
+"""Batch dims of unknown size that broadcast in matrix products and linear systems."""
 
 PAIRS = ((2, 2), (1, 3), (3, 1), (1, 1))
 
@@ -51,7 +51,7 @@ def _products(tf):
         pairs = (((2, 1, 2, 3), (2, 3, 2, 3)), ((1, 2, 2, 3), (3, 1, 4, 3)), ((2, 2, 1, 1), (2, 2, 1, 1)))
         return [traced(_ranged(tf, *a), _ranged(tf, *b)) for a, b in pairs]
 
-    def refused():
+    def rejected():
         traced = tf.function(lambda a, b: a @ b, input_signature=[tf.TensorSpec([None, 2, 2])] * 2)
         try:
             return traced(_ranged(tf, 2, 2, 2), _ranged(tf, 3, 2, 2))
@@ -66,7 +66,7 @@ def _products(tf):
         "what follows": _run(tf, lambda a, b: tf.nn.relu(a @ b - 20.0) + a[:, :, :1] * b[:, :1], (2, 3), (3, 2)),
         "computed": of_sizes,
         "all unknown": of_any,
-        "other sizes": refused,
+        "other sizes": rejected,
     }
 
 

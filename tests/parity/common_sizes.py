@@ -1,10 +1,10 @@
-"""Sizes that only a call, or running the program, tells, where they meet in elementwise functions: one may be 1."""
+"""Sizes known only at a call or at run time that broadcast in elementwise functions."""
 
 PAIRS = ((2, 2), (1, 3), (3, 1), (1, 1), (0, 1), (1, 0))
 
 
 def programs(tf):
-    return _arguments(tf) | _computed(tf) | _differentiated(tf) | _flow(tf) | _refused(tf)
+    return _arguments(tf) | _computed(tf) | _differentiated(tf) | _flow(tf) | _rejected(tf)
 
 
 def _ranged(tf, *shape):
@@ -220,7 +220,7 @@ def _flow(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     v = tf.Variable(0.0)
 
     def failing(x, y):

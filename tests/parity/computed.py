@@ -38,7 +38,7 @@ def _axes(tf):
         )
         return f(x[0], tf.constant(0)), f(x[1], tf.constant(-1))
 
-    def refused(body, axis):
+    def rejected(body, axis):
         def program():
             try:
                 tf.function(body)(x, tf.constant(axis))
@@ -62,8 +62,8 @@ def _axes(tf):
             "a Variable": of_a_variable,
             "all shapes, one trace": counted,
             "of unknown dims": unknown,
-            "out of range": refused(lambda x, a: tf.reduce_sum(x, a), 3),
-            "twice": refused(lambda x, a: tf.reduce_sum(x, a), [1, 1]),
+            "out of range": rejected(lambda x, a: tf.reduce_sum(x, a), 3),
+            "twice": rejected(lambda x, a: tf.reduce_sum(x, a), [1, 1]),
         }
     )
 

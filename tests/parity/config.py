@@ -1,10 +1,10 @@
-"""Devices, dials, codes of errors, and the helpers of ``tf.compat``."""
+"""Devices, settings, error codes, and the helpers of ``tf.compat``."""
 
 import pathlib
 
 
 def programs(tf):
-    return _devices(tf) | _dials(tf) | _helpers(tf)
+    return _devices(tf) | _settings(tf) | _helpers(tf)
 
 
 def _devices(tf):
@@ -29,7 +29,7 @@ def _has_gpu(tf):
     return bool(tf.config.list_physical_devices("GPU"))
 
 
-def _dials(tf):
+def _settings(tf):
     config = tf.config
 
     def soft():

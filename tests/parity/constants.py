@@ -1,4 +1,4 @@
-"""Constants, and small functions that no other room names."""
+"""Constants, and small functions that no other file covers."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""Input pipelines: elements, specs, cardinalities, orders and refusals."""
+"""Input pipelines: elements, specs, cardinalities, orders and errors."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ def programs(tf):
         made[label] = lambda make=make: _shown(make())
         if "order" not in rest:
             made[f"{label}, type"] = lambda make=make: _typed(make())
-    return made | _refusals(tf) | _protocol(tf) | _files(tf)
+    return made | _errors(tf) | _protocol(tf) | _files(tf)
 
 
 def _shown(dataset):
@@ -178,7 +178,7 @@ def _pipelines(tf):
     }
 
 
-def _refusals(tf):
+def _errors(tf):
     data = tf.data.Dataset
 
     def drained(make):

@@ -75,7 +75,7 @@ def _contexts(tf):
         strategy.run(lambda: d.get_replica_context().merge_call(lambda s, x: found.append((where(), x)), (5,)))
         return found, where()
 
-    def refused():
+    def rejected():
         return d.MirroredStrategy(["/cpu:0"]).run(lambda: 0, args=3)
 
     def kinds():
@@ -89,7 +89,7 @@ def _contexts(tf):
     return {
         "kinds": kinds,
         "contexts": program,
-        "arguments that are none": refused,
+        "arguments that are none": rejected,
         "an op of another name": lambda: d.get_strategy().reduce("MOST", tf.constant(1.0), axis=None),
     }
 

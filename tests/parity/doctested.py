@@ -1,4 +1,4 @@
-"""What examples in TensorFlow's docstrings show, and what lies beside them."""
+"""Examples in TensorFlow's docstrings, and variations of them."""
 
 import collections
 import tempfile
@@ -60,7 +60,7 @@ def _parsed(tf):
 
 
 def _python(tf):
-    def told(*values):
+    def expected(*values):
         texts = [f"{type(v).__name__} {np.shape(v)}" for v in values]
         return np.array(", ".join(texts).replace("bool_", "bool").encode(), object)
 
@@ -68,7 +68,7 @@ def _python(tf):
         return text.decode().upper()
 
     values = [tf.constant(v) for v in (1, "x", ["x"], 1.5, [1], True)]
-    show = tf.function(lambda *a: tf.numpy_function(told, a, tf.string), autograph=False)
+    show = tf.function(lambda *a: tf.numpy_function(expected, a, tf.string), autograph=False)
     shout = tf.function(lambda x: tf.numpy_function(upper, [x], tf.string), autograph=False)
     tensor = tf.function(lambda x: tf.py_function(lambda s: upper(s.numpy()), [x], tf.string), autograph=False)
     texts = tf.data.Dataset.from_tensor_slices(["a", "b"])
@@ -81,7 +81,7 @@ def _python(tf):
     return {
         "numpy_function's arguments": lambda: show(*values),
         "numpy_function's arguments, eager": lambda: tf.numpy_function(
-            lambda *v: told(*v).item(), [1.0, [2, 3]], tf.string
+            lambda *v: expected(*v).item(), [1.0, [2, 3]], tf.string
         ),
         "numpy_function of a float": lambda: tf.numpy_function(np.sinh, [1.0], tf.float64).dtype,
         "texts of unknown rank": lambda: (shout(values[1]), tensor(values[1])),

@@ -65,7 +65,7 @@ def _variables_in_gradients(tf):
         return weights[1] * x + weights[0], grad_fn
 
     @tf.custom_gradient
-    def forgetful(x):
+    def without_state(x):
         return x * weights[0], lambda ct: ct
 
     def gradients(x):
@@ -84,7 +84,7 @@ def _variables_in_gradients(tf):
     return {
         "custom_gradient by a Variable": lambda: gradients(x),
         "custom_gradient by a Variable, traced": lambda: tf.function(gradients)(x),
-        "custom_gradient without its Variables": lambda: forgetful(x),
+        "custom_gradient without its Variables": lambda: without_state(x),
         "gradients by a constant and what is made of it": by_name,
     }
 

@@ -1,4 +1,4 @@
-"""Random numbers drawn by rejection: the same ones."""
+"""Random numbers drawn by rejection sampling, which equal TensorFlow's."""
 
 from parity_numbers import calls
 
@@ -14,7 +14,7 @@ def programs(tf):
         "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
         "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
     }
-    return calls(tf, drawn) | _seeded(tf) | _refusals(tf)
+    return calls(tf, drawn) | _seeded(tf) | _errors(tf)
 
 
 def _seeded(tf):
@@ -41,5 +41,5 @@ def _seeded(tf):
     return states | {"seeded gamma": gamma, "seeded poisson": poisson} | shapes
 
 
-def _refusals(tf):
+def _errors(tf):
     return {"gamma of no shape": lambda: tf.random.stateless_gamma([4, 2], [1, 2], [1.0, 2.0, 3.0]).shape}

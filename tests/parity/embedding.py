@@ -1,4 +1,4 @@
-"""Lookups by sparse ids, and pooling whose windows are drawn by chance."""
+"""Embedding lookups by sparse ids, and pooling over random windows."""
 
 import numpy as np
 from parity_numbers import calls
@@ -8,7 +8,7 @@ IMAGES = np.random.RandomState(0).randn(2, 7, 6, 2).astype("float32")
 
 
 def programs(tf):
-    return calls(tf, _lookups(tf) | _pools(tf)) | _sequences(tf) | _refusals(tf)
+    return calls(tf, _lookups(tf) | _pools(tf)) | _sequences(tf) | _errors(tf)
 
 
 def _ids(tf, *values):
@@ -76,7 +76,7 @@ def _sequences(tf):
     return {"borders": sequences, "even borders": lambda: sequences(pseudo_random=True)}
 
 
-def _refusals(tf):
+def _errors(tf):
     ids = _ids(tf, 0, 1, 3, 2, 2, 1)
     images = tf.constant(IMAGES)
     return {

@@ -1,4 +1,4 @@
-"""Extension types: declared, made, printed, compared; in functions, control flow, datasets, saved modules; dispatch."""
+"""Extension types: declaration, creation, printing, comparison; in functions, control flow, datasets, saved modules; dispatch."""
 
 import pickle
 import tempfile
@@ -9,7 +9,7 @@ def programs(tf):
     return {
         **_declared(tf),
         **_made(tf),
-        **_refused(tf),
+        **_rejected(tf),
         **_specs(tf),
         **_functions(tf),
         **_control(tf),
@@ -18,7 +18,7 @@ def programs(tf):
         **_elsewhere(tf),
         **_saved(tf),
         **_dispatch(tf),
-        **_dispatch_refused(tf),
+        **_dispatch_errors(tf),
         **_elementwise(tf),
     }
 
@@ -210,7 +210,7 @@ def _union(tf):
     return Either
 
 
-def _refused(tf):
+def _rejected(tf):
     masked, everything, pencil, vehicle = _types(tf)
     a = masked([1, 2], [True, False])
 
@@ -445,7 +445,7 @@ def _functions(tf):
         x = masked([1, 2], [True, False])
         return tf.function(lambda: twice(x))()
 
-    def told():
+    def message():
         return [
             type(t).__name__ for t in tf.nest.flatten(tf.function(twice).get_concrete_function(wide).structured_outputs)
         ]
@@ -456,7 +456,7 @@ def _functions(tf):
         "input signature": signature,
         "input signature, another dtype": lambda: _first_line(misfit(masked([1.0], [True]))),
         "concrete": lambda: concrete()[0],
-        "concrete outputs": told,
+        "concrete outputs": message,
         "gradient through one": gradient,
         "gradient by one": composite_gradient,
         "gradient by a field": watched,
@@ -836,7 +836,7 @@ def _dispatch(tf):
     }
 
 
-def _dispatch_refused(tf):
+def _dispatch_errors(tf):
     masked, *_ = _types(tf)
     register = tf.experimental.dispatch_for_api
 

@@ -6,7 +6,7 @@ def programs(tf):
     for label, program in _forward(tf).items():
         made[label] = program
         made[f"{label}, traced"] = tf.function(program)
-    return made | _refusals(tf) | _by_name(tf)
+    return made | _errors(tf) | _by_name(tf)
 
 
 def _forward(tf):
@@ -103,7 +103,7 @@ def _forward(tf):
     }
 
 
-def _refusals(tf):
+def _errors(tf):
     x = tf.constant(1.0)
 
     def entered_twice():

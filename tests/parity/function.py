@@ -1,4 +1,4 @@
-"""When functions are traced, what they take, return and refuse."""
+"""Functions: when they are traced, arguments, results and errors."""
 
 import collections
 

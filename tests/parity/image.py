@@ -1,4 +1,4 @@
-"""Images: converted, adjusted, turned and cut."""
+"""Images: conversion, adjustment, rotation and cropping."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""Datasets and iterators that functions take, begin and go through."""
+"""Datasets and iterators as arguments of functions, created and iterated in them."""
 
 
 def programs(tf):
@@ -143,7 +143,7 @@ def _arguments(tf):
 def _begun(tf):
     numbers = tf.data.Dataset.range(5)
 
-    def anew(dataset):
+    def again(dataset):
         @tf.function
         def two():
             iterator = iter(dataset)
@@ -181,8 +181,8 @@ def _begun(tf):
         return outer(), outer(), inner.experimental_get_tracing_count()
 
     return {
-        "begun at each run": lambda: anew(numbers),
-        "begun at each run, shuffled": lambda: [len(set(map(int, pair))) for pair in anew(numbers.shuffle(5))],
+        "begun at each run": lambda: again(numbers),
+        "begun at each run, shuffled": lambda: [len(set(map(int, pair))) for pair in again(numbers.shuffle(5))],
         "begun of an argument": of_an_argument,
         "begun in a loop": in_a_loop,
         "begun and handed on": handed_on,

@@ -1,4 +1,4 @@
-"""tf.nn's and tf.quantization's smaller parts."""
+"""Small functions of tf.nn and tf.quantization."""
 
 import numpy as np
 from parity_numbers import calls
@@ -9,7 +9,7 @@ X = [[-7.0, -0.3, 0.0], [0.4, 2.2, 9.0]]
 
 
 def programs(tf):
-    return calls(tf, _pooled(tf) | _summed(tf) | _quantized(tf)) | _refusals(tf)
+    return calls(tf, _pooled(tf) | _summed(tf) | _quantized(tf)) | _errors(tf)
 
 
 def _pooled(tf):
@@ -64,7 +64,7 @@ def _quantized(tf):
     }
 
 
-def _refusals(tf):
+def _errors(tf):
     return {
         "max_pool_with_argmax of NCHW": lambda: tf.nn.max_pool_with_argmax(IMAGE, 2, 2, "VALID", "NCHW"),
         "fake_quant of nothing": lambda: tf.quantization.fake_quant_with_min_max_args(X, 2.0, 1.0),

@@ -1,4 +1,4 @@
-"""What libraries written on TensorFlow do beside calling its functions."""
+"""How libraries written on TensorFlow use it, besides calling its functions."""
 
 import pickle
 import threading
@@ -14,7 +14,7 @@ def programs(tf):
         **_xla(tf),
         **_images_of_any_size(tf),
         **_together(tf),
-        **_told_apart(tf),
+        **_distinguished(tf),
     }
 
 
@@ -25,8 +25,8 @@ def _named(tf):
 
     def kinds():
         one = double.get_concrete_function(tf.TensorSpec([]))
-        asked = (types.GenericFunction, types.PolymorphicFunction, types.ConcreteFunction, types.Callable)
-        return [(isinstance(double, kind), isinstance(one, kind)) for kind in asked]
+        requested = (types.GenericFunction, types.PolymorphicFunction, types.ConcreteFunction, types.Callable)
+        return [(isinstance(double, kind), isinstance(one, kind)) for kind in requested]
 
     def decorated():
         @tf.function
@@ -307,9 +307,9 @@ def _together(tf):
     def again():
         ours = coordinator()
         ours.request_stop()
-        told = [ours.should_stop(), ours.joined]
+        message = [ours.should_stop(), ours.joined]
         ours.clear_stop()
-        return [*told, ours.should_stop(), ours.wait_for_stop(0.001)]
+        return [*message, ours.should_stop(), ours.wait_for_stop(0.001)]
 
     def left():
         ours, end = coordinator(), threading.Event()
@@ -332,13 +332,13 @@ def _together(tf):
     }
 
 
-def _told_apart(tf):
+def _distinguished(tf):
     """Fingerprints of saved models."""
     kind, policy = tf.saved_model.experimental.Fingerprint, tf.saved_model.experimental.VariablePolicy
     one = kind(1, 2, 3, 4, 5)
     policies = (None, "SAVE_VARIABLE_DEVICES", policy.EXPAND_DISTRIBUTED_VARIABLES)
 
-    def refused_by(call):
+    def rejected_by(call):
         try:
             call()
         except Exception as error:
@@ -347,8 +347,8 @@ def _told_apart(tf):
     return {
         "a fingerprint": lambda: (repr(one), str(one), one.singleprint(), one == kind(1, 2, 3, 4, 5, 6)),
         "other fingerprints": lambda: (one == kind(1, 2, 3, 4, 6), one == 3, kind().version),
-        "half a fingerprint": lambda: refused_by(lambda: kind(1).singleprint()),
-        "no model": lambda: refused_by(lambda: tf.saved_model.experimental.read_fingerprint("/nowhere")),
+        "half a fingerprint": lambda: rejected_by(lambda: kind(1).singleprint()),
+        "no model": lambda: rejected_by(lambda: tf.saved_model.experimental.read_fingerprint("/nowhere")),
         "policies": lambda: [
             tf.saved_model.SaveOptions(experimental_variable_policy=p).experimental_variable_policy.name
             for p in policies

@@ -1,4 +1,4 @@
-"""tf.linalg: values, gradients and refusals, eager and traced."""
+"""tf.linalg: values, gradients and errors, eager and traced."""
 
 import numpy as np
 from parity_numbers import calls
@@ -13,7 +13,7 @@ RHS = [[1.0, 2.0], [0.5, 1.0], [3.0, -1.0]]
 
 
 def programs(tf):
-    return calls(tf, _factored(tf) | _composed(tf)) | _refusals(tf)
+    return calls(tf, _factored(tf) | _composed(tf)) | _errors(tf)
 
 
 def _rebuilt(tf):
@@ -121,7 +121,7 @@ def _composed(tf):
     }  # fmt: skip
 
 
-def _refusals(tf):
+def _errors(tf):
     linalg = tf.linalg
     vector, rows, singular = [1.0, 2.0], WIDE, [[1.0, 2.0], [2.0, 4.0]]
     wanted = {

@@ -1,4 +1,4 @@
-"""Linear operators: what each of them gives, what their algebra makes of them, and what they refuse."""
+"""Linear operators: the methods of each, their algebra, and their errors."""
 
 import numpy as np
 from parity_numbers import _digits
@@ -69,7 +69,7 @@ def programs(tf):
             made[label + kind] = _all_of(tf, make, values, kind)
         made[f"{label}, gradient"] = _gradient(tf, make, values)
         made[f"{label}, known"] = lambda make=make, values=values: _known(make(*map(c, values)))
-    return made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _refusals(tf)
+    return made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _errors(tf)
 
 
 def _shown(x):
@@ -345,7 +345,7 @@ def _checks(tf):
     return {f"{c} of {n}": (lambda op=op, c=c: getattr(op, c)()) for n, op in some.items() for c in checks}
 
 
-def _refusals(tf):
+def _errors(tf):
     linalg = tf.linalg
     full, diag = linalg.LinearOperatorFullMatrix, linalg.LinearOperatorDiag
     op, wide = full([[1.0, 2.0], [3.0, 4.0]]), full([[1.0, 2.0]])

@@ -1,4 +1,4 @@
-"""Datasets that functions make of their tensors, each time that they run."""
+"""Datasets that functions create from their tensors in each run."""
 
 
 def programs(tf):
@@ -207,7 +207,7 @@ def _single(tf):
     def one_of(x):
         return data.from_tensor_slices(x).get_single_element()
 
-    def refused(x):
+    def rejected(x):
         try:
             one_of(tf.constant(x))
         except tf.errors.InvalidArgumentError as error:
@@ -217,5 +217,5 @@ def _single(tf):
         "one element": lambda: mapped(tf.constant([1.0, 2.0])),
         "one batch": lambda: batched(tf.constant([1.0, 2.0])),
         "one of what is known": of_known,
-        "more than one, or none": lambda: (one_of(tf.constant([5])), refused([1, 2])),
+        "more than one, or none": lambda: (one_of(tf.constant([5])), rejected([1, 2])),
     }

@@ -8,7 +8,7 @@ V = [[3.0, 1.0, 2.0], [0.5, 4.0, -1.0]]
 
 
 def programs(tf):
-    return calls(tf, _special(tf) | _algebra(tf) | _arrangements(tf)) | _counts(tf) | _refusals(tf)
+    return calls(tf, _special(tf) | _algebra(tf) | _arrangements(tf)) | _counts(tf) | _errors(tf)
 
 
 def _special(tf):
@@ -86,7 +86,7 @@ def _counts(tf):
     return both | {f"{label}, traced": tf.function(program, autograph=False) for label, program in both.items()} | eager
 
 
-def _refusals(tf):
+def _errors(tf):
     return {
         "polyval without a list": lambda: tf.math.polyval(1.0, X),
         "dynamic_partition beyond": lambda: tf.dynamic_partition([1, 2], [0, 3], 2),

@@ -1,11 +1,11 @@
-"""What is asked of tapes, scalars and pipelines that they don't give: told at once, and nothing is used up."""
+"""Misuse of tapes, scalars and pipelines raises at once, and consumes nothing."""
 
 
 def programs(tf):
     return {**_tapes(tf), **_scalars(tf), **_pipelines(tf)}
 
 
-def _told(run):
+def _message(run):
     try:
         return run()
     except (TypeError, ValueError, RuntimeError) as error:
@@ -13,25 +13,25 @@ def _told(run):
 
 
 def _tapes(tf):
-    def asked(target=lambda y: y, sources=lambda x: x, method="gradient"):
+    def requested(target=lambda y: y, sources=lambda x: x, method="gradient"):
         def run():
             x = tf.Variable([2.0])
             with tf.GradientTape() as tape:
                 y = x * x
-            refused = _told(lambda: getattr(tape, method)(target(y), sources(x)))
-            return refused, _told(lambda: tape.gradient(y, x))
+            rejected = _message(lambda: getattr(tape, method)(target(y), sources(x)))
+            return rejected, _message(lambda: tape.gradient(y, x))
 
         return run
 
     return {
-        "by a text": asked(sources=lambda x: "x"),
-        "by a number": asked(sources=lambda x: 3.5),
-        "by nothing": asked(sources=lambda x: None),
-        "by something in a list": asked(sources=lambda x: [x, "a"]),
-        "by nothing in a dict": asked(sources=lambda x: {"x": x, "none": None}),
-        "by no sources": asked(sources=lambda x: []),
-        "of a text": asked(target=lambda y: "y"),
-        "of nothing": asked(target=lambda y: None),
+        "by a text": requested(sources=lambda x: "x"),
+        "by a number": requested(sources=lambda x: 3.5),
+        "by nothing": requested(sources=lambda x: None),
+        "by something in a list": requested(sources=lambda x: [x, "a"]),
+        "by nothing in a dict": requested(sources=lambda x: {"x": x, "none": None}),
+        "by no sources": requested(sources=lambda x: []),
+        "of a text": requested(target=lambda y: "y"),
+        "of nothing": requested(target=lambda y: None),
     }
 
 
@@ -52,9 +52,9 @@ def _pipelines(tf):
         made = data.Options()
         made.experimental_deterministic = False
         made.experimental_threading.private_threadpool_size = 3
-        told = made.deterministic, made.threading.private_threadpool_size
+        message = made.deterministic, made.threading.private_threadpool_size
         made.deterministic = True
-        return *told, made.experimental_deterministic
+        return *message, made.experimental_deterministic
 
     def bucketed():
         rows = data.Dataset.from_tensor_slices(tf.ragged.constant([[1], [1, 2]]))

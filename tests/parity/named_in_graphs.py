@@ -1,4 +1,4 @@
-"""Names of ops in TensorFlow 1's graphs, and what its functions do otherwise; shapes and loops that traces don't allow."""
+"""Names of ops in TensorFlow 1's graphs, and differences of its functions; shapes and loops that traces reject."""
 
 import numpy as np
 
@@ -197,7 +197,7 @@ def _traced(tf):
         "mapped": lambda t: list(map(tf.negative, t)),
     }
     for name, loop in loops.items():
-        made[f"iterated, {name}"] = _told(tf, lambda loop=loop: tf.function(loop)(tf.constant([1, 2])))
+        made[f"iterated, {name}"] = _message(tf, lambda loop=loop: tf.function(loop)(tf.constant([1, 2])))
     made |= {
         "sorted": lambda: tf.function(lambda t: sorted(t))(tf.constant([3, 1, 2])),
         "sorted, backwards": lambda: tf.function(lambda t: sorted(t, reverse=True))(tf.constant([3, 1, 2])),
@@ -205,20 +205,20 @@ def _traced(tf):
         "sorted rows": lambda: tf.function(lambda t: sorted(t))(tf.constant([[3, 1, 2]])),
         "sorted, Python's": lambda: tf.function(lambda: sorted([3, 1, 2], key=lambda x: -x))(),
     }
-    made["iterated in a graph"] = _told(tf, _in_graph(tf, lambda g: list(tf.constant([1, 2]))))
+    made["iterated in a graph"] = _message(tf, _in_graph(tf, lambda g: list(tf.constant([1, 2]))))
     return made
 
 
-def _told(tf, run):
+def _message(tf, run):
     """TensorFlow ends with where its documentation lies."""
 
-    def refused():
+    def rejected():
         try:
             return run()
         except tf.errors.OperatorNotAllowedInGraphError as error:
             return str(error).partition(" See https")[0]
 
-    return refused
+    return rejected
 
 
 def _arrays(tf):

@@ -1,4 +1,4 @@
-"""The lesser methods of shapes, tensors and Variables, and moving averages."""
+"""Rarely used methods of shapes, tensors and Variables, and moving averages."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""What has effects happens once, whatever gradients are taken of the branch or loop that it stands in."""
+"""Side effects in branches and loops happen once, whatever gradients are computed."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""What has effects happens once, where tapes are outside of the function that has them, or deep in its control flow."""
+"""Side effects happen once with tapes outside of the function, or deep in its control flow."""
 
 
 def programs(tf):

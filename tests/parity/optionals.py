@@ -1,4 +1,4 @@
-"""Elements that may not be there: from iterators, in functions, branches, loops and datasets."""
+"""Optionals: from iterators, in functions, branches, loops and datasets."""
 
 
 def programs(tf):
@@ -157,11 +157,14 @@ def _typed(tf):
     optional, spec = tf.experimental.Optional, tf.OptionalSpec(tf.TensorSpec([None], tf.float32))
 
     @tf.function(input_signature=[spec])
-    def asked(taken):
+    def requested(taken):
         return taken.has_value()
 
     return {
-        "by signature": lambda: (asked(optional.from_value([1.0])), asked(optional.empty(tf.TensorSpec([None])))),
+        "by signature": lambda: (
+            requested(optional.from_value([1.0])),
+            requested(optional.empty(tf.TensorSpec([None]))),
+        ),
         "the spec": lambda: (spec, spec == tf.OptionalSpec(tf.TensorSpec([None])), spec == tf.OptionalSpec(3)),
         "of a value": lambda: tf.OptionalSpec.from_value(optional.from_value((1, 2.0))),
         "compatible": lambda: [spec.is_compatible_with(optional.from_value(v)) for v in ([1.0], 1.0, [1], [[1.0]])],

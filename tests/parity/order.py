@@ -1,4 +1,4 @@
-"""What keeps an order, and where a program says it is."""
+"""Control dependencies, and the devices and names that a program sets."""
 
 
 def programs(tf):
@@ -56,7 +56,7 @@ def _order(tf):
         made = [tf.no_op(), tf.group(x, [x]), tf.group(), tf.Assert(x > 0, [x])]
         return [type(m).__name__ == "Operation" for m in made]
 
-    def refused(*args, **kwargs):
+    def rejected(*args, **kwargs):
         def run(x):
             tf.group(*args, **kwargs)
             return x
@@ -77,8 +77,8 @@ def _order(tf):
         "control_dependencies on None": _traced(tf, depends_on(None), c(1)),
         "control_dependencies on a function": lambda: depends_on(lambda: None)(c(1)),
         "group": lambda: tf.group(c(1), [c(2)]),
-        "group of a keyword": refused(c(1), wrong=3),
-        "group of a number": refused(3),
+        "group of a keyword": rejected(c(1), wrong=3),
+        "group of a number": rejected(3),
         "operations": _traced(tf, operations, c(1)),
         "tuple": lambda: tf.tuple([c(1), c(2.0)]),
         "tuple, traced": _traced(tf, lambda x: tf.tuple([x, None, x + 1])[2], c(1)),

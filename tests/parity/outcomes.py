@@ -1,7 +1,7 @@
 """What random calls of public functions (tests/oracle/random_calls.py) gave otherwise under tvtf than under TensorFlow."""
 
 import numpy as np
-from parity.refused import refused
+from parity.rejected import rejected
 
 
 def _both(tf, call):
@@ -33,7 +33,7 @@ def _graphs(tf):
         "float for an axis": lambda: tf.reduce_sum(floats, axis=0.0),
         "sign with out": lambda: tf.experimental.numpy.sign([1.0], out=floats),
     }
-    return {f"refused: {label}": refused(tf, call) for label, call in calls.items()}
+    return {f"refused: {label}": rejected(tf, call) for label, call in calls.items()}
 
 
 def _indices(tf):

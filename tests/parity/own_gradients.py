@@ -1,4 +1,4 @@
-"""``tf.custom_gradient``: what its functions do happens where it stands, and its gradient's when one is taken."""
+"""``tf.custom_gradient``: side effects of the function in program order, those of the gradient when it is computed."""
 
 
 def programs(tf):

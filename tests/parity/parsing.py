@@ -5,7 +5,7 @@ import tempfile
 
 
 def programs(tf):
-    return _messages(tf) | _parsed(tf) | _sequences(tf) | _refused(tf) | _inputs(tf)
+    return _messages(tf) | _parsed(tf) | _sequences(tf) | _rejected(tf) | _inputs(tf)
 
 
 def _feature(tf, *values):
@@ -193,7 +193,7 @@ def _sequences(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     io, texts = tf.io, _texts(tf)
     F = io.RaggedFeature
     return {

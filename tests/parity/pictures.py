@@ -1,11 +1,11 @@
-"""Images resized, coloured, changed by chance, measured, cut into boxes, read and written."""
+"""Images: resizing, colours, random changes, measures, boxes, reading and writing."""
 
 import numpy as np
 from parity_calls import value_or_kind
 
 
 def programs(tf):
-    return _sizes(tf) | _colours(tf) | _chance(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _distorted(tf)
+    return _sizes(tf) | _colours(tf) | _random(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _distorted(tf)
 
 
 def _rounded(tf, x):
@@ -89,7 +89,7 @@ def _colours(tf):
     }
 
 
-def _chance(tf):
+def _random(tf):
     image = tf.reshape(tf.range(24.0) / 24.0, [2, 4, 3])
     batch = tf.stack([image, image * 0.5, image * 0.25])
     one = tf.image
@@ -286,7 +286,7 @@ def _distorted(tf):
     def drawn(**how):
         return lambda: [of_seed(size, boxes, (1, k), **how) for k in range(5) for size in ([40, 60, 3], [7, 3, 1])]
 
-    def refused(size=(5, 5, 3), boxes=boxes, **how):
+    def rejected(size=(5, 5, 3), boxes=boxes, **how):
         return value_or_kind(lambda: of_seed(size, boxes, (1, 2), **how))
 
     def of_state():
@@ -307,10 +307,19 @@ def _distorted(tf):
         "distorted, refused": lambda: [
             f()
             for f in (
-                *(refused(size=[5, 5]), refused(boxes=boxes[0]), refused(boxes=boxes[:, :0]), refused(boxes=2 * boxes)),
-                *(refused(min_object_covered=-1.0), refused(min_object_covered=[0.1]), refused(size=[2**40, 5, 3])),
-                *(refused(aspect_ratio_range=[1.0]), refused(aspect_ratio_range=[0.0, 1.0]), refused(max_attempts=0)),
-                *(refused(area_range=[0.5, 1.5]), refused(size=[5.0, 5.0, 3.0]), refused(max_attempts="x")),
+                *(
+                    rejected(size=[5, 5]),
+                    rejected(boxes=boxes[0]),
+                    rejected(boxes=boxes[:, :0]),
+                    rejected(boxes=2 * boxes),
+                ),
+                *(rejected(min_object_covered=-1.0), rejected(min_object_covered=[0.1]), rejected(size=[2**40, 5, 3])),
+                *(
+                    rejected(aspect_ratio_range=[1.0]),
+                    rejected(aspect_ratio_range=[0.0, 1.0]),
+                    rejected(max_attempts=0),
+                ),
+                *(rejected(area_range=[0.5, 1.5]), rejected(size=[5.0, 5.0, 3.0]), rejected(max_attempts="x")),
             )
         ],
     }

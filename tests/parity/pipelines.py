@@ -40,7 +40,7 @@ def _parallel(tf):
     def skipped(make):
         return lambda: shown(make(data.range(10)).ignore_errors())
 
-    def refused(make):
+    def rejected(make):
         def run():
             try:
                 return list(make())
@@ -81,9 +81,9 @@ def _parallel(tf):
         "errors behind a batch are left out": skipped(lambda d: d.filter(lambda x: failing(x) >= 0).batch(2)),
         "errors behind prefetch are left out": skipped(lambda d: d.map(failing).prefetch(2)),
         "errors of a filter are left out": skipped(lambda d: d.filter(lambda x: failing(x) > 3)),
-        "refuses no parallel calls": refused(lambda: data.range(3).map(lambda x: x, num_parallel_calls=0)),
-        "refuses to be synchronous in parallel": refused(lambda: data.range(3).map(lambda x: x, 2, synchronous=True)),
-        "refuses a negative buffer": refused(lambda: data.range(3).prefetch(-2)),
+        "refuses no parallel calls": rejected(lambda: data.range(3).map(lambda x: x, num_parallel_calls=0)),
+        "refuses to be synchronous in parallel": rejected(lambda: data.range(3).map(lambda x: x, 2, synchronous=True)),
+        "refuses a negative buffer": rejected(lambda: data.range(3).prefetch(-2)),
     }
 
 
@@ -259,10 +259,10 @@ def _tables(tf):
 
         return run
 
-    def refused(**options):
+    def rejected(**options):
         return lambda: _raised(made(**options))
 
-    def told(**options):
+    def message(**options):
         def run():
             try:
                 return made(**options)()
@@ -287,15 +287,15 @@ def _tables(tf):
         "some columns by number": made(select_columns=[0, 1], column_defaults=[tf.int64, ""], ignore_errors=True),
         "columns that are named": made("1;a\n2;b\n", header=False, column_names=["n", "s"], field_delim=";"),
         "a value for what is missing": made("a,b\n1,?\n?,2.5\n", na_value="?"),
-        "types from few rows": told(content="a\n1\n2\n", num_rows_for_inference=1),
-        "refuses columns without names": told(header=False),
-        "refuses a label that is no column": told(label_name="price"),
-        "refuses a column that is not there": told(select_columns=["price"]),
-        "refuses a column's number that is not there": told(select_columns=[9]),
-        "refuses a column twice": refused(select_columns=[1, 1]),
-        "refuses names twice": told(content="a,a\n1,2\n"),
-        "refuses as many defaults": told(select_columns=[1], column_defaults=[tf.int32, tf.int32]),
-        "refuses an empty table": refused(content=""),
+        "types from few rows": message(content="a\n1\n2\n", num_rows_for_inference=1),
+        "refuses columns without names": message(header=False),
+        "refuses a label that is no column": message(label_name="price"),
+        "refuses a column that is not there": message(select_columns=["price"]),
+        "refuses a column's number that is not there": message(select_columns=[9]),
+        "refuses a column twice": rejected(select_columns=[1, 1]),
+        "refuses names twice": message(content="a,a\n1,2\n"),
+        "refuses as many defaults": message(select_columns=[1], column_defaults=[tf.int32, tf.int32]),
+        "refuses an empty table": rejected(content=""),
         "a query": sql(),
         "a query of less": sql("select name from people where age > 7", (tf.string,)),
         "refuses another database": lambda: _raised(sql(driver="postgres")),

@@ -1,4 +1,4 @@
-"""What TensorFlow Probability and tf-quant-finance ask of TensorFlow besides its guides' names."""
+"""Functions that TensorFlow Probability and tf-quant-finance use besides those of the guides."""
 
 
 def programs(tf):

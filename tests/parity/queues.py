@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _taken(tf) | _refused(tf) | _traced(tf)
+    return _taken(tf) | _rejected(tf) | _traced(tf)
 
 
 def _taken(tf):
@@ -52,7 +52,7 @@ def _taken(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     def closed(act):
         def program():
             q = tf.queue.FIFOQueue(5, tf.int32, shapes=[[]])

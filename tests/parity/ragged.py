@@ -1,4 +1,4 @@
-"""Ragged tensors: making, showing, indexing, computing with them, in functions and under tapes."""
+"""Ragged tensors: creation, printing, indexing and arithmetic, in functions and under tapes."""
 
 import os
 import tempfile
@@ -15,7 +15,7 @@ def programs(tf):
         **_computing(tf),
         **_texts(tf),
         **_traced(tf),
-        **_refused(tf),
+        **_rejected(tf),
         **_shown(tf),
     }
 
@@ -287,7 +287,7 @@ def _traced(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     R, r = tf.RaggedTensor, tf.ragged
 
     return {

@@ -1,4 +1,4 @@
-"""What depends on ranks that only a call tells."""
+"""Functions whose results depend on ranks known only at a call."""
 
 import os
 import tempfile

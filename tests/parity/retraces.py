@@ -1,4 +1,4 @@
-"""After which calls TensorFlow warns of traces, and of how many in how many."""
+"""The calls after which TensorFlow warns about retracing, and the counts in the warning."""
 
 import logging
 import re
@@ -7,13 +7,13 @@ import re
 class _Heard(logging.Handler):
     def __init__(self):
         super().__init__()
-        self.told = []
+        self.message = []
 
     def emit(self, record):
-        self.told += re.findall(r"(\d+) out of the last (\d+) calls", record.getMessage())
+        self.message += re.findall(r"(\d+) out of the last (\d+) calls", record.getMessage())
 
 
-def _written_anew():
+def _rewritten():
     """Code of its own: calls are counted by that."""
     return eval("lambda x: 0")
 
@@ -29,21 +29,21 @@ def programs(tf):
             finally:
                 logger.removeHandler(handler)
                 logger.propagate = outer
-            return handler.told
+            return handler.message
 
         return program
 
     def calls(values):
         def run():
-            f = tf.function(_written_anew(), autograph=False)
+            f = tf.function(_rewritten(), autograph=False)
             for value in values:
                 f(value)
 
         return heard(run)
 
-    def made_anew(times):
+    def retraced(times):
         def run():
-            written = _written_anew()
+            written = _rewritten()
             for _ in range(5):
                 f = tf.function(written, autograph=False)
                 for _ in range(times):
@@ -61,7 +61,7 @@ def programs(tf):
             Thing().of(value)
             Thing().of(value)
 
-    def asked_for():
+    def requested():
         f = tf.function(lambda x: 0)
         for value in range(8):
             f.get_concrete_function(value)
@@ -73,9 +73,9 @@ def programs(tf):
         "each three times": calls([i // 3 for i in range(24)]),
         "after many": calls([0] * 20 + list(range(1, 8))),
         "one in four": calls([i // 4 for i in range(40)]),
-        "functions made anew": made_anew(1),
-        "each called twice": made_anew(2),
-        "each called four times": made_anew(4),
+        "functions made anew": retraced(1),
+        "each called twice": retraced(2),
+        "each called four times": retraced(4),
         "methods of many objects": heard(two_methods),
-        "concrete functions": heard(asked_for),
+        "concrete functions": heard(requested),
     }

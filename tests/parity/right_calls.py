@@ -1,4 +1,4 @@
-"""Right calls that random arguments found (tests/oracle/random_calls.py): eager, of unknown dims, and of unknown rank."""
+"""Valid calls found with random arguments (tests/oracle/random_calls.py): eager, with unknown dims, and with unknown rank."""
 
 import numpy as np
 from parity_calls import ways
@@ -203,7 +203,7 @@ def _drawn(tf):
     }
 
 
-def _of_told_sizes(tf):
+def _of_reported_sizes(tf):
     """Numbers whose sizes the program tells, and shapes that broadcast to what it tells."""
     sizes, ones, many = np.array([2, 3], np.int32), np.ones((1, 3), np.float32), np.ones((2, 3), np.float32) * 5
     draw, wide = tf.random, tf.broadcast_dynamic_shape
@@ -258,12 +258,12 @@ def _known(tf):
         "not known": lambda: (tf.constant(1.5) + tf.constant(2.0), tf.sqrt(tf.constant(4.0))),
     }
 
-    def told(call):
+    def message(call):
         found = []
         tf.function(lambda: found.extend(map(tf.get_static_value, tf.nest.flatten(call()))) or 0, autograph=False)()
         return [None if x is None else np.asarray(x).tolist() for x in found]
 
-    return {f"known: {label}": (lambda call=call: told(call)) for label, call in calls.items()}
+    return {f"known: {label}": (lambda call=call: message(call)) for label, call in calls.items()}
 
 
 def _singular(tf):
@@ -329,7 +329,7 @@ def programs(tf):
         | _computed(tf)
         | _rows(tf)
         | _drawn(tf)
-        | _of_told_sizes(tf)
+        | _of_reported_sizes(tf)
         | _empty(tf)
         | _known(tf)
         | _singular(tf)

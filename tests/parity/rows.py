@@ -1,4 +1,4 @@
-"""Gradients that are rows: what gathers give, what they are summed to, and what clips and optimizers make of them."""
+"""IndexedSlices as gradients: those of gathers, their sums, and what clipping and optimizers do with them."""
 
 
 def programs(tf):

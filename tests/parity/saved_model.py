@@ -1,4 +1,4 @@
-"""What a saved model gives back, prints and refuses."""
+"""Saved models: results, printed forms and errors."""
 
 import os
 import tempfile
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _objects(tf) | _functions(tf) | _signatures(tf) | _refusals(tf)
+    return _objects(tf) | _functions(tf) | _signatures(tf) | _errors(tf)
 
 
 def _round(tf, obj, **options):
@@ -350,8 +350,8 @@ def _signature_gradient(tf):
     return tape.gradient(y, [x, loaded.x])
 
 
-def _refusals(tf):
-    def refused(signatures):
+def _errors(tf):
+    def rejected(signatures):
         return _round(tf, tf.Module(), signatures=signatures)
 
     def with_attribute():
@@ -369,7 +369,7 @@ def _refusals(tf):
 
     def doubled():
         spec = tf.TensorSpec([], tf.float32, name="x")
-        loaded = refused(tf.function(lambda x, y: x + y, input_signature=[spec, spec]))
+        loaded = rejected(tf.function(lambda x, y: x + y, input_signature=[spec, spec]))
         given, named = loaded.signatures["serving_default"].structured_input_signature
         return given, sorted(named.items())  # TensorFlow's come in the order of a protobuf's map, which is none
 
@@ -377,11 +377,11 @@ def _refusals(tf):
         "not trackable": lambda: _start(lambda: _round(tf, 5)),
         "missing folder": lambda: _start(lambda: tf.saved_model.load("/nowhere/model")),
         "wrong tags": lambda: _start(lambda: _tagged(tf)),
-        "python function as signature": lambda: _start(lambda: refused(len)),
-        "no input signature": lambda: _start(lambda: refused(tf.function(lambda x: x))),
-        "key": lambda: _kind(lambda: refused(_giving(tf, lambda: {1: tf.constant(1.0)}))),
-        "no tensor": lambda: _kind(lambda: refused(_giving(tf, lambda: {"a": None}))),
-        "nested results": lambda: _kind(lambda: refused(_giving(tf, lambda: {"a": {"b": tf.constant(1)}}))),
+        "python function as signature": lambda: _start(lambda: rejected(len)),
+        "no input signature": lambda: _start(lambda: rejected(tf.function(lambda x: x))),
+        "key": lambda: _kind(lambda: rejected(_giving(tf, lambda: {1: tf.constant(1.0)}))),
+        "no tensor": lambda: _kind(lambda: rejected(_giving(tf, lambda: {"a": None}))),
+        "nested results": lambda: _kind(lambda: rejected(_giving(tf, lambda: {"a": {"b": tf.constant(1)}}))),
         "one name": lambda: _start(doubled),
         "signatures attribute": lambda: _start(with_attribute),
         "untracked": untracked,

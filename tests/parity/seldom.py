@@ -1,4 +1,4 @@
-"""Names that few programs use: windows of images, shuffled places, rows filled, views of checkpoints."""
+"""Rarely used functions: windows of images, index shuffles, filled rows, views of checkpoints."""
 
 import tempfile
 
@@ -10,7 +10,7 @@ VALUES = [1.0, 2.0, 3.0]
 
 
 def programs(tf):
-    return calls(tf, _filled(tf)) | _glimpses(tf) | _shuffled(tf) | _views(tf) | _drawn_in_turn(tf) | _refusals(tf)
+    return calls(tf, _filled(tf)) | _glimpses(tf) | _shuffled(tf) | _views(tf) | _drawn_in_turn(tf) | _errors(tf)
 
 
 def _glimpses(tf):
@@ -124,7 +124,7 @@ def _drawn_in_turn(tf):
     return {"initializers drawn in turn": drawn}
 
 
-def _refusals(tf):
+def _errors(tf):
     fill, rows = tf.ragged_fill_empty_rows, lambda *r: tf.constant(r, tf.int64)
     return {
         "a row too far": lambda: fill(rows(5), [1.0], 2, 9.0),

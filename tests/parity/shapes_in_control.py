@@ -1,8 +1,8 @@
-"""Branches that give, and loops that carry, tensors of several sizes."""
+"""Branches that return, and loops that carry, tensors of several sizes."""
 
 
 def programs(tf):
-    return _branches(tf) | _loops(tf) | _slices(tf) | _refused(tf)
+    return _branches(tf) | _loops(tf) | _slices(tf) | _rejected(tf)
 
 
 def _each(function, *calls):
@@ -129,7 +129,7 @@ def _slices(tf):
     return {f"sliced {name}": sliced(key) for name, key in keys.items()}
 
 
-def _refused(tf):
+def _rejected(tf):
     c = tf.constant
 
     def loop(invariants, step):

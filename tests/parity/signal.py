@@ -10,7 +10,7 @@ WAVE = np.sin(np.arange(40) / 3).astype(np.float32) + np.arange(40, dtype=np.flo
 
 
 def programs(tf):
-    return calls(tf, _transforms(tf) | _framed(tf)) | _windows(tf) | _refusals(tf)
+    return calls(tf, _transforms(tf) | _framed(tf)) | _windows(tf) | _errors(tf)
 
 
 def _transforms(tf):
@@ -73,7 +73,7 @@ def _windows(tf):
     return calls(tf, made)
 
 
-def _refusals(tf):
+def _errors(tf):
     signal = tf.signal
     return {
         "mdct of six": lambda: signal.mdct(WAVE, 6),

@@ -1,4 +1,4 @@
-"""Shapes that only a call tells, in traces: what TensorFlow checks when it runs."""
+"""Shapes known only at a call: what TensorFlow checks at run time."""
 
 MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
@@ -25,7 +25,7 @@ def _reshapes(tf):
 
         return run(MATRIX)
 
-    def refused():
+    def rejected():
         try:
             reshaped([None, None], [4, 2])()
         except tf.errors.InvalidArgumentError as error:
@@ -36,7 +36,7 @@ def _reshapes(tf):
         "with a dim left open": reshaped([None, 2], [-1, 3]),
         "of any rank": reshaped(None, [2, 3]),
         "its gradient": gradient,
-        "of another size": refused,
+        "of another size": rejected,
     }
 
 

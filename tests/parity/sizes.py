@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _made(tf) | _reshaped(tf) | _taken(tf) | _counted(tf) | _flow(tf) | _refused(tf) | _solved(tf)
+    return _made(tf) | _reshaped(tf) | _taken(tf) | _counted(tf) | _flow(tf) | _rejected(tf) | _solved(tf)
 
 
 def _at(tf, function, *numbers):
@@ -158,7 +158,7 @@ def _grown(tf):
     return [grow(tf.constant(n)) for n in (1, 3, 0)]
 
 
-def _refused(tf):
+def _rejected(tf):
     def kind(function, *numbers):
         try:
             return _at(tf, function, *numbers)

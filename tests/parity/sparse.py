@@ -1,4 +1,4 @@
-"""Sparse tensors: making, showing, densifying them; in functions, branches, loops, nests and under tapes."""
+"""Sparse tensors: creation, printing, conversion to dense; in functions, branches, loops, nests and under tapes."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from parity_calls import kind
 
 
 def programs(tf):
-    return _making(tf) | _looking(tf) | _dense(tf) | _traced(tf) | _refused(tf)
+    return _making(tf) | _looking(tf) | _dense(tf) | _traced(tf) | _rejected(tf)
 
 
 def _one(tf, values=(1.0, 2.0), indices=((0, 0), (1, 2)), shape=(3, 4)):
@@ -238,7 +238,7 @@ def _printed_by(tf, sp):
         return path.read_text()
 
 
-def _refused(tf):
+def _rejected(tf):
     S, to_dense = tf.SparseTensor, tf.sparse.to_dense
     return {
         "negative shape": lambda: S([[0, 0]], [1], [3, -4]),

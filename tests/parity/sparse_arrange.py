@@ -1,11 +1,11 @@
-"""tf.sparse: arranging, cutting and joining; with gradients by the values, and in functions of unknown shapes."""
+"""tf.sparse: reordering, slicing and concatenation; with gradients of the values, and in functions of unknown shapes."""
 
 import numpy as np
 from parity_calls import of_any_size
 
 
 def programs(tf):
-    return _moving(tf) | _cutting(tf) | _rows(tf) | _gradients(tf) | _traced(tf) | _refused(tf)
+    return _moving(tf) | _cutting(tf) | _rows(tf) | _gradients(tf) | _traced(tf) | _rejected(tf)
 
 
 def _sparse(tf, dense):
@@ -166,7 +166,7 @@ def _static_shapes(tf):
     return shapes
 
 
-def _refused(tf):
+def _rejected(tf):
     sp, S = tf.sparse, tf.SparseTensor
     wide = _sparse(tf, WIDE)
     return {

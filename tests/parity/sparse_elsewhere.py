@@ -5,7 +5,7 @@ from parity_calls import kind
 
 
 def programs(tf):
-    return _dispatched(tf) | _ragged(tf) | _embeddings(tf) | _refused(tf)
+    return _dispatched(tf) | _ragged(tf) | _embeddings(tf) | _rejected(tf)
 
 
 def _sp(tf, values=(1.0, 0.25)):
@@ -117,7 +117,7 @@ def _variable_gradient(tf, lookup):
     return type(found).__name__, tf.convert_to_tensor(found).numpy().tolist()
 
 
-def _refused(tf):
+def _rejected(tf):
     lookup, safe = tf.nn.embedding_lookup_sparse, tf.nn.safe_embedding_lookup_sparse
     table = tf.constant(TABLE)
     return {

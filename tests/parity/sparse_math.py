@@ -6,7 +6,7 @@ from parity_calls import kind, of_any_size
 
 def programs(tf):
     return (
-        _operators(tf) | _sums(tf) | _products(tf) | _reductions(tf) | _segments(tf) | _gradients(tf) | _traced(tf) | _refused(tf)
+        _operators(tf) | _sums(tf) | _products(tf) | _reductions(tf) | _segments(tf) | _gradients(tf) | _traced(tf) | _rejected(tf)
     )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def _traced(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     sp, S = tf.sparse, tf.SparseTensor
     wide, short = _sparse(tf, WIDE), _sparse(tf, [[1.0, 2.0]])
     return {

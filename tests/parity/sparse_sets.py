@@ -5,7 +5,7 @@ from parity_calls import kind
 
 
 def programs(tf):
-    return _sets(tf) | _distances(tf) | _counts(tf) | _refused(tf)
+    return _sets(tf) | _distances(tf) | _counts(tf) | _rejected(tf)
 
 
 def _sparse(tf, dense):
@@ -85,7 +85,7 @@ def _counts(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     c, sparse = tf.sparse.bincount, _sparse(tf, [[1, 2]])
     return {
         "sets of floats": lambda: kind(lambda: tf.sets.union([[1.0]], [[1.0]])),

@@ -1,4 +1,4 @@
-"""Datasets that are saved, and loaded without being told what they hold."""
+"""Datasets saved, and loaded without an element spec."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""String ops: what they give, eagerly and in a function, and refuse."""
+"""String ops: results and errors, eagerly and in a function."""
 
 import os
 import tempfile
@@ -19,7 +19,7 @@ def programs(tf):
         **_bytes(tf),
         **_hashes(tf),
     }
-    return eager | _traced(tf) | _refusals(tf) | _files(tf) | _tensors(tf)
+    return eager | _traced(tf) | _errors(tf) | _files(tf) | _tensors(tf)
 
 
 def _elements(tf):
@@ -266,7 +266,7 @@ def _traced(tf):
     }
 
 
-def _refusals(tf):
+def _errors(tf):
     s = tf.strings
 
     def kind(call):
@@ -354,11 +354,11 @@ def _tensors(tf):
         f"parse {n}": (lambda t=t: tf.io.parse_tensor(tf.io.serialize_tensor(t), t.dtype)) for n, t in tensors.items()
     }
     proto = np.float32([1, 2]).tobytes()
-    refused = {
+    rejected = {
         "parse other": lambda: _kind(lambda: tf.io.parse_tensor(tf.io.serialize_tensor(1), tf.float32)),
         "parse nothing": lambda: _kind(lambda: tf.io.parse_tensor(proto, tf.float32)),
     }
-    return programs | back | refused
+    return programs | back | rejected
 
 
 def _kind(call):

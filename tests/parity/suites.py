@@ -1,4 +1,4 @@
-"""What the suites of other people's libraries do: second derivatives, references in order, test cases in graphs."""
+"""What the test suites of libraries use: second derivatives, order of references, test cases in graphs."""
 
 import inspect
 from collections import OrderedDict, defaultdict, namedtuple
@@ -18,7 +18,7 @@ def programs(tf):
         **_fetched(tf),
         **_replicated(tf),
         **_of_any_rank(tf),
-        **_asked_by_libraries(tf),
+        **_used_by_libraries(tf),
         **_branches_of_other_ranks(tf),
         **_split_by_computed_sizes(tf),
         **_equal_in_graphs(tf),
@@ -347,7 +347,7 @@ def _replicated(tf):
         strategy.run(lambda: made.append(tf.Variable(1.0)))
         return made[0].synchronization, made[0].trainable, tf.distribute.has_strategy()
 
-    def created_anew():
+    def recreated():
         def locally(make, **arguments):
             if arguments["synchronization"] == synchronization.AUTO and arguments["aggregation"].name == "NONE":
                 arguments |= {"synchronization": synchronization.ON_READ, "aggregation": aggregation.ONLY_FIRST_REPLICA}
@@ -365,7 +365,7 @@ def _replicated(tf):
 
     return {
         "a mirrored Variable": mirrored,
-        "a creator asks the defaults": created_anew,
+        "a creator asks the defaults": recreated,
         "a Variable made in a replica": made_in_a_replica,
         "no global seed": without_a_seed,
     }
@@ -417,7 +417,7 @@ def _of_any_rank(tf):
     )
 
 
-def _asked_by_libraries(tf):
+def _used_by_libraries(tf):
     rows = np.arange(6.0).reshape(2, 3)
 
     def map_to(signature):

@@ -1,4 +1,4 @@
-"""What tensors are made from, how they print, and what they refuse."""
+"""Tensors: conversion, printing and errors."""
 
 import copy
 import pickle

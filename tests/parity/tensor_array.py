@@ -1,4 +1,4 @@
-"""``tf.TensorArray``: eagerly, traced, in loops, with gradients, and what it refuses."""
+"""``tf.TensorArray``: eagerly, traced, in loops, with gradients, and its errors."""
 
 
 def programs(tf):
@@ -143,7 +143,7 @@ def _loops(tf):
     def beyond(i):
         return tf.TensorArray(tf.float32, 3).write(i, 1.0).stack()
 
-    def refused(run):
+    def rejected(run):
         try:
             return run()
         except tf.errors.InvalidArgumentError as error:
@@ -156,7 +156,7 @@ def _loops(tf):
         "loop with a branch": lambda: chosen(c([1.0, 2.0, 3.0])),
         "loop that reads": lambda: fibonacci(c(8)),
         "while_loop": lambda: while_loop(c([1.0, 2.0])),
-        "beyond, when run": lambda: [beyond(c(2)), refused(lambda: beyond(c(3))), refused(lambda: beyond(c(-1)))],
+        "beyond, when run": lambda: [beyond(c(2)), rejected(lambda: beyond(c(3))), rejected(lambda: beyond(c(-1)))],
     }
 
 

@@ -1,4 +1,4 @@
-"""What tf.test.TestCase's assertions let through."""
+"""Assertions of tf.test.TestCase: what passes and what fails."""
 
 import unittest
 

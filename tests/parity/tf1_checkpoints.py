@@ -180,7 +180,7 @@ def _started(tf):
                 session.run(v1.global_variables_initializer())
                 return session.run(variables)
 
-    def refused(assignment):
+    def rejected(assignment):
         try:
             started(assignment)
         except ValueError as error:
@@ -192,9 +192,9 @@ def _started(tf):
         "by variable": lambda: started(lambda v: {"a": v[1], "in/c": v[0]}),
         "by name": lambda: started(lambda _: {"a": "new/b"}),
         "as pairs": lambda: started(lambda v: [("a", v[1]), ("a", v[0])]),
-        "no such tensor": lambda: refused(lambda v: {"z": v[0]}),
-        "no such tensor in a scope": lambda: refused(lambda _: {"z/": "new/"}),
-        "a scope from a name": lambda: refused(lambda _: {"a": "new/"}),
+        "no such tensor": lambda: rejected(lambda v: {"z": v[0]}),
+        "no such tensor in a scope": lambda: rejected(lambda _: {"z/": "new/"}),
+        "a scope from a name": lambda: rejected(lambda _: {"a": "new/"}),
     }
 
 
@@ -207,7 +207,7 @@ def _assigned(tf):
             a, b, c = _three(tf, (1, 2, 3))
             return [session.run(step(a, b)) for step in steps]
 
-    def refused(*steps):
+    def rejected(*steps):
         try:
             run(*steps)
         except tf.errors.OpError:
@@ -216,8 +216,8 @@ def _assigned(tf):
     return {
         "assigned first": lambda: run(lambda a, b: a.assign(5.0), lambda a, b: a),
         "assigned, then added to": lambda: run(lambda a, b: a.assign(5.0), lambda a, b: a.assign_add(1.0)),
-        "read first": lambda: refused(lambda a, b: a),
-        "added to first": lambda: refused(lambda a, b: a.assign_add(1.0)),
-        "assigned of itself": lambda: refused(lambda a, b: a.assign(a + 1.0)),
-        "assigned of another": lambda: refused(lambda a, b: a.assign(b)),
+        "read first": lambda: rejected(lambda a, b: a),
+        "added to first": lambda: rejected(lambda a, b: a.assign_add(1.0)),
+        "assigned of itself": lambda: rejected(lambda a, b: a.assign(a + 1.0)),
+        "assigned of another": lambda: rejected(lambda a, b: a.assign(b)),
     }

@@ -1,4 +1,4 @@
-"""More programs of TensorFlow 1: what tutorials used seldom."""
+"""More programs of TensorFlow 1, with functions that tutorials rarely use."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What surrounds a model of TensorFlow 1: queues, datasets, tables, summaries, hooks, files, flags, logs."""
+"""Programs around models of TensorFlow 1: queues, datasets, tables, summaries, hooks, files, flags, logs."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What Keras asks of TensorFlow besides its guides' names: raw ops, internals, tensors that stand for others."""
+"""Functions of TensorFlow that Keras uses besides those of the guides: raw ops, internals, wrapped tensors."""
 
 
 def programs(tf):

@@ -1,4 +1,4 @@
-"""Writing into parts of Variables, and what Variables may be told when they are made."""
+"""Assignments to parts of Variables, and the arguments of their constructor."""
 
 
 def programs(tf):
@@ -6,7 +6,7 @@ def programs(tf):
     for label, (values, update) in _updates(tf).items():
         made[label] = _eager(tf, values, update)
         made[f"{label}, traced"] = _traced(tf, values, update)
-    return made | _refusals(tf) | _reads(tf) | _making(tf)
+    return made | _errors(tf) | _reads(tf) | _making(tf)
 
 
 MATRIX = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
@@ -75,7 +75,7 @@ def _updates(tf):
     return made
 
 
-def _refusals(tf):
+def _errors(tf):
     def rows(values, indices):
         return tf.IndexedSlices(tf.constant(values), tf.constant(indices))
 
@@ -128,7 +128,7 @@ def _making(tf):
         v.assign([[1.0, 2.0]])
         return v, v.shape, v.read_value().shape
 
-    def told_shape():
+    def reported_shape():
         v = tf.Variable([[1.0, 2.0]], shape=tf.TensorShape([None, 2]))
         v.set_shape([1, 2])
         return v.shape
@@ -162,7 +162,7 @@ def _making(tf):
         "partly known shape": lambda: tf.Variable([1.0], shape=[None]).assign([1.0, 2.0]),
         "partly known shape, refused": lambda: tf.Variable([1.0], shape=[None], name="v").assign([[1.0]]),
         "another shape than told": lambda: tf.Variable([1.0, 2.0], shape=[3]),
-        "set_shape": told_shape,
+        "set_shape": reported_shape,
         "set_shape, refused": lambda: tf.Variable([1.0]).set_shape([2]),
         "initial value as a function": lambda: tf.Variable(lambda: [1.0, 2.0]),
         "options": options,

@@ -1,4 +1,4 @@
-"""What Variables hold, print, refuse, and what values taken from them keep."""
+"""Variables: values, printing, errors, and values read before an assignment."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""``tf.vectorized_map`` of what a program may do with a row: values, shapes and dtypes, eager and in a trace."""
+"""``tf.vectorized_map`` over many kinds of functions of a row: values, shapes and dtypes, eager and traced."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def programs(tf):
             programs[label] = lambda f=function, rows=rows: _shown(tf, tf.vectorized_map(f, rows, warn=False))
             traced = tf.function(lambda rows, f=function: tf.vectorized_map(f, rows, warn=False))
             programs[f"{label}, traced"] = lambda run=traced, rows=rows: _shown(tf, run(rows))
-    return programs | _refused(tf) | _jacobians(tf)
+    return programs | _rejected(tf) | _jacobians(tf)
 
 
 def _shown(tf, results):
@@ -450,7 +450,7 @@ def _texts(tf):
     }
 
 
-def _refused(tf):
+def _rejected(tf):
     x = tf.ones([2, 3])
     return {
         "python": lambda: tf.vectorized_map(

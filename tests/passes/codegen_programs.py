@@ -1,4 +1,4 @@
-"""What the tests of code generation share: stock passes, a build, a load, and small loops to run."""
+"""Helpers of the tests of code generation: stock passes, building, loading, and small loops."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What convolutions and their gradients are, tap by tap in NumPy."""
+"""Reference convolutions and their gradients in NumPy, one filter tap at a time."""
 
 from __future__ import annotations
 

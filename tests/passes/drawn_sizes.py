@@ -1,4 +1,4 @@
-"""Random programs whose sizes only a call tells, with constants, loops and gradients among them."""
+"""Random programs of unknown sizes, with constants, loops and gradients."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Small kernels for schedule tests: how to make, fuse, build and run them."""
+"""Helpers that create, fuse, build and run small kernels for schedule tests."""
 
 from __future__ import annotations
 

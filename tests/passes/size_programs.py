@@ -1,4 +1,4 @@
-"""Programs whose sizes are arguments, run with sizes that no machine has: each ends in numbers or in an error of ours.
+"""Programs whose sizes are arguments, run with impossible sizes: each ends in numbers or in tvtf's error.
 
 ``python size_programs.py NAME,NAME...`` prints a line for each program and size; it bounds its own memory.
 """

@@ -1,4 +1,4 @@
-"""Intermediates in the arena: right values in every kind of function, in every thread, and little memory."""
+"""The memory plan's arena for intermediates: correct values in every kind of function and thread, and memory use."""
 
 import os
 import subprocess

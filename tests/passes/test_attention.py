@@ -1,4 +1,4 @@
-"""Attention becomes one kernel each way where nobody else asks for its scores, with NumPy's values and gradients."""
+"""Attention is fused to one kernel, forward and backward, if its scores have no other use; NumPy's values and gradients."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_gradient_kernel_gives_values_of_numpy(lead, m: int, n: int, d: int, e: 
 @pytest.mark.parametrize(
     "m, n, causal, target", [(70, 70, 0, HOST), (64, 40, 5, HOST), *((70, 99, 29, t) for t in TARGETS)]
 )
-def test_causal_blocks_leave_out_what_nobody_sees(m: int, n: int, causal: int, target: Target) -> None:
+def test_causal_blocks_skip_masked_keys(m: int, n: int, causal: int, target: Target) -> None:
     inputs, attrs = inputs_of((2,), m, n, 16, 8, "none"), {"scale": 0.25, "fill": 0.0, "causal": causal}
     results = _attention_array(*inputs, **attrs)
     run_kernel(attention, inputs, results, target, **attrs)
@@ -168,8 +168,8 @@ def test_unknown_batch() -> None:
 
 def test_scores_that_others_need_stay() -> None:
     def with_weights(q, k, v):
-        chance = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
-        return tf.matmul(chance, v), chance
+        rng = tf.nn.softmax(tf.matmul(q, k, transpose_b=True))
+        return tf.matmul(rng, v), rng
 
     def with_trained_mask(q, k, v, mask):
         with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""Convolutions that feed each other run band by band of rows, and those around a depthwise one are one kernel."""
+"""Chains of convolutions are computed in bands of rows, and those around a depthwise one are fused."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_block_is_one_kernel_where_what_is_inside_is_large() -> None:
 
 
 @pytest.mark.parametrize("side, returned", [(12, False), (24, True)], ids=["small", "returned"])
-def test_a_block_stays_apart(side: int, returned: bool) -> None:
+def test_a_block_is_not_fused(side: int, returned: bool) -> None:
     x, function = tf.constant(values((2, side, side, 8))), block(96, returned)
     compiled = tf.function(function)
     for got, want in zip(tf.nest.flatten(compiled(x)), tf.nest.flatten(function(x))):
@@ -109,7 +109,7 @@ def test_a_block_stays_apart(side: int, returned: bool) -> None:
     assert len(kernels_of(compiled, x)) == (2 if returned else 3)
 
 
-def test_blocks_alike_are_one_kernel() -> None:
+def test_equal_blocks_are_one_kernel() -> None:
     first = block(96)
     x = tf.constant(values((6, 24, 24, 8)))
     twice = tf.function(lambda x: first(first(x)))

@@ -1,4 +1,4 @@
-"""Choices: rules hear what was decided, whatever is decided computes the same, and records reach the kernels they name."""
+"""Choices: decisions reach the rules, every decision computes the same, and records apply to the kernels they name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm.target import Target
 
 import tvtf as tf
 from tvtf.core.dlpack_view import to_array, to_handle
-from tvtf.frontend.tuning.extract_kernels import compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.extract_kernels import compile_isolated, isolated_kernels, lowered_isolated, run_isolated
 from tvtf.frontend.tuning.tune import agree
 from tvtf.passes.schedule import tuning_records
 from tvtf.passes.schedule.choices import Decisions, UnknownChoiceError, choice, deciding
@@ -25,7 +25,7 @@ from tvtf.runtime.executable import Executable
 def kernels_of(program, *shapes, target=HOST):
     specs = [tf.TensorSpec(shape, tf.float32) for shape in shapes]
     mod = tf.function(program, autograph=False).get_concrete_function(*specs).graph.entry()
-    return kernels_alone(mod, target)
+    return isolated_kernels(mod, target)
 
 
 def product(x, y):
@@ -41,33 +41,33 @@ def matmul():
 # -- asking
 
 
-def test_nobody_lists_options_unless_something_may_be_decided():
+def test_options_are_listed_only_if_decisions_are_recorded():
     assert choice("rows", 4, lambda: pytest.fail("listed")) == 4
 
 
-def test_what_is_asked_again_is_answered_alike_and_other_questions_are_told_apart():
+def test_a_repeated_choice_gets_the_same_answer_and_other_choices_get_numbers():
     with deciding(Decisions({"rows": "8", "rows #2": "3"})) as decisions:
         assert [choice("rows", 4, lambda: [2, 8]) for _ in range(2)] == [8, 8]
         assert choice("rows", 1, lambda: [3]) == 3
-    assert decisions.taken == {"rows": "8", "rows #2": "3"}
+    assert decisions.answers == {"rows": "8", "rows #2": "3"}
 
 
 def test_a_choice_of_one_is_no_question():
     with deciding(Decisions()) as decisions:
         assert choice("rows", 4, lambda: [4]) == 4
-    assert not decisions.asked
+    assert not decisions.questions
 
 
-def test_what_is_not_offered_is_refused_or_with_lenience_not_heard():
+def test_what_is_not_offered_is_rejected_or_with_lenience_not_heard():
     with deciding(Decisions({"rows": "3"})), pytest.raises(UnknownChoiceError, match="rows can't be '3'"):
         choice("rows", 4, lambda: [2, 8])
-    with deciding(Decisions({"rows": "3"}, lenient=True)) as decisions:
+    with deciding(Decisions({"rows": "3"}, ignore_unknown=True)) as decisions:
         assert choice("rows", 4, lambda: [2, 8]) == 4
-    assert decisions.taken == {"rows": "4"}
+    assert decisions.answers == {"rows": "4"}
 
 
-def test_a_decision_that_no_rule_asks_for_is_refused(matmul):
-    with pytest.raises(UnknownChoiceError, match="no rule has the choice moon"):
+def test_a_decision_for_an_unknown_choice_is_rejected(matmul):
+    with pytest.raises(UnknownChoiceError, match="no rule has the choices moon"):
         schedule(matmul.func, HOST, Decisions({"moon": "full"}))
 
 
@@ -77,12 +77,12 @@ def test_decisions_end_with_what_they_were_made_for(matmul):
     assert choice("rows", 4, lambda: pytest.fail("listed")) == 4
 
 
-def test_asking_changes_no_schedule(matmul):
+def test_recording_choices_changes_no_schedule(matmul):
     decisions = Decisions()
     tvm.ir.assert_structural_equal(schedule(matmul.func, HOST, decisions), schedule(matmul.func, HOST))
-    again = schedule(matmul.func, HOST, Decisions(decisions.taken))
+    again = schedule(matmul.func, HOST, Decisions(decisions.answers))
     tvm.ir.assert_structural_equal(again, schedule(matmul.func, HOST))
-    assert {"tile", "vectors along", "packed"} <= set(decisions.asked)
+    assert {"tile", "vectors along", "packed"} <= set(decisions.questions)
 
 
 # -- every decision is right
@@ -122,21 +122,21 @@ PROGRAMS = {
 def results(kernel, decisions, target, operands, folder):
     scheduled = schedule(kernel.func, target, decisions)
     path = folder / f"{len(list(folder.iterdir()))}.so"
-    compile_alone(lowered_alone(kernel, scheduled, target), target, path)
-    found = run_alone(Executable(path), kernel, operands)()
+    compile_isolated(lowered_isolated(kernel, scheduled, target), target, path)
+    found = run_isolated(Executable(path), kernel, operands)()
     return [to_array(x).copy() for x in ([found] if hasattr(found, "dtype") else found)]
 
 
-def some_decisions(kernel, target, chance):
+def some_decisions(kernel, target, rng):
     """Each choice at random, as the rules offer it after those before."""
     given: dict[str, str] = {}
     while True:
-        decisions = Decisions(given, lenient=True)
+        decisions = Decisions(given, ignore_unknown=True)
         schedule(kernel.func, target, decisions)
-        new = next((name for name in decisions.asked if name not in given), None)
+        new = next((name for name in decisions.questions if name not in given), None)
         if new is None:
-            return Decisions(decisions.taken)
-        given[new] = chance.choice(decisions.asked[new].labels)
+            return Decisions(decisions.answers)
+        given[new] = rng.choice(decisions.questions[new].labels)
 
 
 def check_random_decisions(name, target, seeds, folder):
@@ -148,7 +148,7 @@ def check_random_decisions(name, target, seeds, folder):
             decisions = some_decisions(kernel, target, random.Random(seed))
             found = results(kernel, decisions, target, operands, folder)
             for a, b in zip(expected, found, strict=True):
-                assert agree(a, b), (kernel.name, decisions.taken)
+                assert agree(a, b), (kernel.name, decisions.answers)
 
 
 @pytest.mark.parametrize("name", ["transposed", "strided", "reductions"])
@@ -166,7 +166,7 @@ def test_all_decisions_compute_what_the_default_does(name, target, tmp_path):
 # -- keys
 
 
-def test_a_key_tells_structure_and_not_names(matmul):
+def test_a_key_depends_on_structure_and_not_on_names(matmul):
     assert workload_key(matmul.func) == workload_key(matmul.func.with_attr("global_symbol", "named"))
     (same,) = kernels_of(lambda a, b: tf.matmul(a, b), [33, 40], [40, 50])
     (other,) = kernels_of(product, [33, 41], [41, 50])
@@ -193,9 +193,9 @@ def test_a_target_is_described_by_what_schedules_read():
 def another_tile(kernel, target=HOST):
     decisions = Decisions()
     schedule(kernel.func, target, decisions)
-    wanted = Decisions({**decisions.taken, "tile": decisions.asked["tile"].labels[3]}, lenient=True)
+    wanted = Decisions({**decisions.answers, "tile": decisions.questions["tile"].labels[3]}, ignore_unknown=True)
     scheduled = schedule(kernel.func, target, wanted)
-    return wanted.taken, scheduled
+    return wanted.answers, scheduled
 
 
 def record(kernel, choices, target=HOST):
@@ -226,7 +226,7 @@ def test_records_of_other_targets_and_kernels_change_nothing(matmul, home):
 
 
 @pytest.mark.parametrize("choices", [{"tile": "99 x 99"}, {"moon": "full"}, {"tile": ""}])
-def test_a_record_that_rules_do_not_understand_is_told_and_not_used(matmul, home, choices):
+def test_a_record_that_rules_do_not_understand_is_reported_and_not_used(matmul, home, choices):
     tuning_records.keep([record(matmul, choices)])
     with pytest.warns(UserWarning, match="^the record of tuning for matmul is not used: "):
         found = scheduled_in_a_module(matmul)

@@ -1,4 +1,4 @@
-"""Kernels on arrays that sit at any address their dtype allows."""
+"""Kernels on arrays at every address that their dtype allows."""
 
 import re
 

@@ -67,7 +67,7 @@ def test_each_operation_is_rounded(target):
     same(found, expected)
 
 
-def test_names_bound_within_expressions_stay_apart():
+def test_names_bound_within_expressions_stay_distinct():
     x = tensor((70,), "bfloat16")
     twice = te.compute(x.shape, lambda i: fastmath.exp(x[i]) + fastmath.exp(-x[i]), "twice")
     array = np.linspace(-3, 3, 70).astype(ml_dtypes.bfloat16)

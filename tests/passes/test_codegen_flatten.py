@@ -1,4 +1,4 @@
-"""Buffers of several dims as rows: of our own pass the same kernels as of TVM's, which it leaves what is no plain array."""
+"""Flattening of buffers: tvtf's pass gives the same kernels as TVM's, to which it leaves other buffers than plain arrays."""
 
 import numpy as np
 import pytest

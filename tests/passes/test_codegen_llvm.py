@@ -1,4 +1,4 @@
-"""Native code made in parts, and the library that holds it together with its bytecode and constants."""
+"""Native code compiled in parts, and the library that links it with bytecode and constants."""
 
 import subprocess
 import sys
@@ -187,7 +187,7 @@ def bound_names(func):
 
 
 def test_what_a_trusted_kernel_asserts_itself_is_kept(tmp_path):
-    kernels = tvm.IRModule({ir.GlobalVar("refuse"): refusing_kernel().with_attr(TRUSTED, True)})
+    kernels = tvm.IRModule({ir.GlobalVar("refuse"): failing_kernel().with_attr(TRUSTED, True)})
     host, _ = lower_kernels(kernels, TARGET)
     assert [asserts(func) for func in host.functions.values()] == [1]
 
@@ -202,15 +202,15 @@ def asserts(func):
     return len(found)
 
 
-def refusing_kernel():
+def failing_kernel():
     """A kernel that wants a positive number."""
     x = tirx.decl_buffer((1,), "float32", "x")
     positive = tirx.GT(tirx.BufferLoad(x, [0]), tirx.const(0.0, "float32"))
-    refused = tirx.AssertStmt(positive, ir.StringImm("ValueError"), [ir.StringImm("not positive")])
-    return tirx.PrimFunc([x], tirx.SeqStmt([refused, tirx.BufferStore(x, tirx.const(1.0, "float32"), [0])]))
+    rejected = tirx.AssertStmt(positive, ir.StringImm("ValueError"), [ir.StringImm("not positive")])
+    return tirx.PrimFunc([x], tirx.SeqStmt([rejected, tirx.BufferStore(x, tirx.const(1.0, "float32"), [0])]))
 
 
-def refusing(monkeypatch, message):
+def failing_llvm(monkeypatch, message):
     """LLVM refuses its own first code."""
     levels = []
 
@@ -224,13 +224,13 @@ def refusing(monkeypatch, message):
     return levels
 
 
-def test_code_that_llvm_refuses_is_optimized_one_level_less(monkeypatch):
-    levels = refusing(monkeypatch, "LLVM module verification failed with the following errors: ...")
+def test_code_that_llvm_rejects_is_optimized_one_level_less(monkeypatch):
+    levels = failing_llvm(monkeypatch, "LLVM module verification failed with the following errors: ...")
     assert llvm.native(tvm.IRModule(), tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})) == "x86-64-v3"
     assert levels == [None, 2]
 
 
-def test_other_errors_of_llvm_are_told(monkeypatch):
-    refusing(monkeypatch, "unknown intrinsic")
+def test_other_errors_of_llvm_are_reported(monkeypatch):
+    failing_llvm(monkeypatch, "unknown intrinsic")
     with pytest.raises(tvm.error.InternalError, match="^unknown intrinsic$"):
         llvm.native(tvm.IRModule(), tvm.target.Target("llvm"))

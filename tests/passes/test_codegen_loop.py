@@ -1,4 +1,4 @@
-"""Loops in bytecode, through the stock passes that plan memory and kill what is dead."""
+"""Loops in bytecode, through TVM's passes that plan memory and free dead values."""
 
 import os
 import re
@@ -325,7 +325,7 @@ def test_scalars_of_the_machine_may_be_carried(tmp_path):
     assert load(tmp_path / "program.so")["main"](101) == 5050
 
 
-def test_a_module_not_marked_before_the_stock_passes_is_refused():
+def test_a_module_not_marked_before_the_stock_passes_is_rejected():
     mod = program([variable("x", (2,))], lambda i, x, n: (relax.op.add(x, number(1)),))
     with TARGET:
         fused = tvm.transform.Sequential(

@@ -1,4 +1,4 @@
-"""Names within expressions become statements: the same values, in time linear in their number."""
+"""Let expressions become statements: the same values, in time linear in their number."""
 
 import numpy as np
 import pytest

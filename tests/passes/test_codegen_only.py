@@ -1,4 +1,4 @@
-"""Passes run on the functions that they have something to do in, and on no others."""
+"""Passes run only on functions that they can change."""
 
 import numpy as np
 import pytest
@@ -11,28 +11,28 @@ from tvtf.passes.codegen.selective_passes import MAX_NAMES, has_few_bindings, ha
 
 
 @T.prim_func(s_tir=True)
-def asks_once(x: T.Buffer((16,), "float32"), n: T.int32):
+def polls_once(x: T.Buffer((16,), "float32"), n: T.int32):
     for i in range(16):
         if n > 3:
             x[i] = T.float32(1)
 
 
 @T.prim_func(s_tir=True)
-def asks_each_turn(x: T.Buffer((16,), "float32"), n: T.int32):
+def polls_each_iteration(x: T.Buffer((16,), "float32"), n: T.int32):
     for i in range(16):
         if n > i:
             x[i] = T.float32(1)
 
 
 @T.prim_func(s_tir=True)
-def asks_what_it_reads(x: T.Buffer((16,), "float32"), n: T.int32):
+def polls_what_it_reads(x: T.Buffer((16,), "float32"), n: T.int32):
     for i in range(16):
         if x[0] > T.float32(1):
             x[i] = T.float32(n)
 
 
 @T.prim_func(s_tir=True)
-def asks_in_an_inner_loop(x: T.Buffer((16,), "float32"), n: T.int32):
+def polls_in_an_inner_loop(x: T.Buffer((16,), "float32"), n: T.int32):
     for i in range(4):
         for j in range(4):
             if n > i:
@@ -40,11 +40,11 @@ def asks_in_an_inner_loop(x: T.Buffer((16,), "float32"), n: T.int32):
 
 
 @pytest.mark.parametrize(
-    "func, asks",
-    [(asks_once, True), (asks_each_turn, False), (asks_what_it_reads, False), (asks_in_an_inner_loop, True)],
+    "func, polls",
+    [(polls_once, True), (polls_each_iteration, False), (polls_what_it_reads, False), (polls_in_an_inner_loop, True)],
 )
-def test_questions_with_one_answer_in_a_loop(func, asks):
-    assert has_invariant_branches(func) is asks
+def test_questions_with_one_answer_in_a_loop(func, polls):
+    assert has_invariant_branches(func) is polls
 
 
 def test_a_pass_sees_only_what_it_is_for():
@@ -55,7 +55,7 @@ def test_a_pass_sees_only_what_it_is_for():
         seen.extend(name.name_hint for name in mod.functions)
         return tvm.IRModule({name: func.with_attr("noted", True) for name, func in mod.functions_items()})
 
-    mod = tvm.IRModule({"once": asks_once, "each": asks_each_turn})
+    mod = tvm.IRModule({"once": polls_once, "each": polls_each_iteration})
     done = only(noted, has_invariant_branches)(mod)
     assert seen == ["once"] and done["once"].attrs["noted"] and "noted" not in done["each"].attrs
     assert len(done.functions) == 2 and only(noted, lambda _: False)(mod).same_as(mod)

@@ -1,4 +1,4 @@
-"""Accumulators lie on the stack: a kernel that allocates one for each row spends its time there."""
+"""Accumulators are on the stack, since heap allocation for each row would dominate a kernel's time."""
 
 import tvm
 from schedule_programs import HOST, tensor

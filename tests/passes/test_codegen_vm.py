@@ -23,7 +23,7 @@ def main_of(params, rule):
     return builder.get()
 
 
-def test_nested_tuples_are_built_and_taken_apart(tmp_path):
+def test_nested_tuples_are_built_and_unpacked(tmp_path):
     def rule(builder, x):
         pair = builder.emit(relax.Tuple([builder.emit(relax.op.add(x, x)), x]))
         nested = builder.emit(relax.Tuple([pair, number(3)]))

@@ -1,4 +1,4 @@
-"""Products of which only a part is read: what is left out, and that the values stay the same."""
+"""Matrix products of which only a part is read: the rest is not computed, and values stay the same."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_whole_products_stay(function):
     assert products(function, tf.constant(A), tf.constant(B)) == [(5, 6, 12)]
 
 
-def test_a_cell_asks_for_the_gradient_of_its_state_alone():
+def test_a_cell_needs_the_gradient_of_its_state_only():
     x, w = tf.constant(A), tf.constant(np.random.default_rng(1).normal(size=(11, 3)).astype("float32"))
 
     def gradient(x, w):

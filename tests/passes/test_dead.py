@@ -1,4 +1,4 @@
-"""What nobody needs is dropped; what only dims need stays."""
+"""Dead code is removed, except for what symbolic dims need."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def _module(function, *specs):
     return tf.function(function).get_concrete_function(*specs).module()
 
 
-def test_what_nobody_uses_is_dropped():
+def test_unused_bindings_are_dropped():
     mod = _module(lambda x: (tf.sin(x), tf.cos(tf.exp(x)))[0], tf.TensorSpec([3]))
     assert _ops(mod) == ["sin", "exp", "cos"]
     assert _ops(drop_dead(mod)) == ["sin"]
@@ -34,7 +34,7 @@ def test_effects_stay():
     assert _ops(drop_dead(_module(printing, tf.TensorSpec([3])))) == ["print_text", "sin"]
 
 
-def test_functions_that_nobody_calls_are_dropped():
+def test_uncalled_functions_are_dropped():
     def branching(x, flag):
         tf.cond(flag, lambda: tf.sin(x), lambda: tf.cos(x))
         return x + 1.0

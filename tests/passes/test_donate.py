@@ -1,4 +1,4 @@
-"""Which updates are written where the old value lies, and which must not be."""
+"""Buffer donation: which updates are written in place, and which must not be."""
 
 import numpy as np
 import pytest

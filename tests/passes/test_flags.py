@@ -91,6 +91,6 @@ def drawn(seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_programs_drawn_by_chance(seed):
+def test_random_programs(seed):
     shape = SHAPES[seed % 2]
     same(drawn(seed), flags(shape), flags(shape), *(RNG.random(shape).astype(np.float32) for _ in range(2)))

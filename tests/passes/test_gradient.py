@@ -200,7 +200,7 @@ def test_an_unknown_op_is_named():
     )
 
 
-def test_dilated_pooling_is_refused():
+def test_dilated_pooling_is_rejected():
     with pytest.raises(
         tf.errors.UnimplementedError, match="dilated pooling has no translation into tvtf: R.nn.max_pool2d"
     ):

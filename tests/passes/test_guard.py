@@ -1,4 +1,4 @@
-"""What fails inside a branch or a loop leaves what was assigned before it, and nothing that comes after."""
+"""A failure in a branch or loop leaves the assignments before it, and none after it."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_a_loop_that_fails():
     assert values(v, w) == [[5.0, 5.0, 5.0], [7.0, 8.0, 9.0]]
 
 
-def test_what_somebody_holds_of_the_variable_stays():
+def test_references_to_a_variables_memory_keep_its_value():
     v, _ = variables()
     held = v.read_value()
 
@@ -153,7 +153,7 @@ def test_an_assertion_shows_its_tensors_and_leaves_what_was_assigned_before_it()
     assert values(v) == [[1.0, -2.0, 3.0]]
 
 
-def test_numbers_are_checked_op_by_op_and_told_with_the_users_line():
+def test_numbers_are_checked_op_by_op_and_reported_with_the_users_line():
     tf.debugging.enable_check_numerics()
     try:
 

@@ -1,4 +1,4 @@
-"""What depends on constants alone is computed once: packed operands and whole kernels."""
+"""Constant folding: packed operands and kernels that depend on constants only are computed once."""
 
 import numpy as np
 import pytest

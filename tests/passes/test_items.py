@@ -1,4 +1,4 @@
-"""Items of tuples are taken before kernels are fused."""
+"""Tuple items are extracted before kernels are fused."""
 
 import numpy as np
 from tvm import relax, transform

@@ -76,10 +76,10 @@ def test_a_whole_executable_is_exported_through_it(tmp_path, monkeypatch):
 
 
 def test_an_unknown_relocation_goes_to_the_system_linker(tmp_path, monkeypatch):
-    def refuse(_objects):
+    def fail(_objects):
         raise UnsupportedObjectError("relocation kind 99 against f")
 
-    monkeypatch.setattr(linker, "shared_library", refuse)
+    monkeypatch.setattr(linker, "shared_library", fail)
     link([write_object(tmp_path / "b.o", "b", doubled)], tmp_path / "b.so")
     np.testing.assert_array_equal(run(tmp_path / "b.so", "b"), np.linspace(-1, 1, 64) * 2)
 
@@ -106,14 +106,14 @@ def test_a_failing_system_linker_is_quoted_and_leaves_nothing(tmp_path):
 
 
 @needs_x86
-def test_a_symbol_defined_twice_is_refused(tmp_path):
+def test_a_symbol_defined_twice_is_rejected(tmp_path):
     objects = [write_object(tmp_path / name, "same", doubled) for name in ("a.o", "b.o")]
     expected = f"link: symbol __tvm_ffi_same is defined twice, the second time in {objects[1]}; rename one"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         link(objects, tmp_path / "same.so")
 
 
-def test_nothing_to_link_is_refused(tmp_path):
+def test_nothing_to_link_is_rejected(tmp_path):
     out = tmp_path / "none.so"
     expected = f"link: expected at least one object for {out}, received none"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):

@@ -1,4 +1,4 @@
-"""Mixed precision: products in 16 bits, everything delicate in float32, master weights and losses as they were."""
+"""Mixed precision: products in 16 bits, sensitive ops, master weights and losses in float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops as kernels: which become one, and that they compute what the eager loop computes."""
+"""Loops compiled to kernels: which ones, with the results of the eager loop."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Places for values that live for a while: never two in one place, and little more than the least possible."""
+"""Offsets in the arena: values that live at the same time don't overlap, and memory is close to the minimum."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Convolutions whose tiles leave out what lies in the border of zeros: NumPy's values."""
+"""Convolutions whose tiles skip the zero padding: NumPy's values."""
 
 from __future__ import annotations
 

@@ -306,7 +306,7 @@ def test_fused_matmul_bias_relu(target: Target) -> None:
 
 @pytest.mark.parametrize("rows", [1, 37])
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-def test_dear_epilogue_of_a_matmul(rows: int, target: Target) -> None:
+def test_costly_epilogue_of_a_matmul(rows: int, target: Target) -> None:
     def program(emit, x, w):
         product = emit(op.matmul(x, w))
         return emit(op.multiply(product, emit(op.sigmoid(product))))
@@ -316,7 +316,7 @@ def test_dear_epilogue_of_a_matmul(rows: int, target: Target) -> None:
     np.testing.assert_allclose(run_relax(program, [x, w], target), want, rtol=1e-4, atol=1e-4)
 
 
-def test_a_dear_epilogue_is_a_loop_over_the_rows() -> None:
+def test_a_costly_epilogue_is_a_loop_over_the_rows() -> None:
     x, w = tensor((64, 50)), tensor((50, 64), name="w")
     product = matmul(x, w)
     ended = te.compute(product.shape, lambda i, j: tirx.exp(product[i, j]) / (product[i, j] + 1.0), "ended")

@@ -1,4 +1,4 @@
-"""GPU schedules, emulated thread by thread on the CPU: NumPy's values for every rule; and what a GPU allows, kept."""
+"""GPU schedules, emulated thread by thread on the CPU: NumPy's values for every rule, within the GPU's limits."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def test_an_architecture_is_checked() -> None:
         cuda_target("sm_70")
 
 
-def test_a_missing_compiler_is_told(monkeypatch) -> None:
+def test_a_missing_compiler_is_reported(monkeypatch) -> None:
     monkeypatch.setattr(cuda.shutil, "which", lambda *_, **__: None)
     cuda.nvcc.cache_clear()
     with pytest.raises(cuda.CudaError, match="nvcc, which is neither on PATH nor in .*set CUDA_HOME"):

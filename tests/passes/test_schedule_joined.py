@@ -1,4 +1,4 @@
-"""Results that join two axes of their sums, as groups of convolutions: each sum is stored in its place."""
+"""Results that merge two axes, as in grouped convolutions: sums are stored in place."""
 
 from __future__ import annotations
 

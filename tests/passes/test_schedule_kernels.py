@@ -269,7 +269,7 @@ def test_large_operands_of_sliced_sums_cost_no_more_than_small_ones() -> None:
         assert plan_reduction(stage, CpuTarget(512, 32, 2)).vectors == 2
 
 
-def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_lie_apart() -> None:
+def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_are_far_in_memory() -> None:
     dy, w = tensor((2, 28, 28, 6), name="dy"), tensor((5, 5, 1, 6), name="w")
     y = conv.conv_nd_input_grad(dy, w, (2, 28, 28, 1), (1, 1), [(2, 2), (2, 2)], (1, 1))
     stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)

@@ -1,4 +1,4 @@
-"""Axes read in periods (repeated rows, repeated elements), and values that a few arguments have another way."""
+"""Axes read with a period (repeated rows or elements), and slow paths for a few arguments."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A short last axis of shared work: all its places from one computation, chunk by chunk with the pass that follows."""
+"""A short last axis with shared work: one computation for all its positions, fused in chunks with the pass that follows."""
 
 from functools import reduce
 

@@ -30,13 +30,13 @@ CASES = {
 
 
 def drawn(seed):
-    chance = random.Random(seed)
-    rank, size = chance.choice([1, 2, 2, 3]), chance.choice([2, 4])
-    window = tuple(chance.randint(1, 4) for _ in range(rank))
-    padding = [(chance.randint(0, extent), chance.randint(0, extent)) for extent in window]
-    sizes = [extent + chance.randint(0, 12) for extent in window]
-    shape = (chance.randint(1, 2), *sizes, size * chance.randint(2, 12))
-    return shape, window, tuple(chance.choice([1, 1, 2]) for _ in window), padding, (1,) * rank, size
+    rng = random.Random(seed)
+    rank, size = rng.choice([1, 2, 2, 3]), rng.choice([2, 4])
+    window = tuple(rng.randint(1, 4) for _ in range(rank))
+    padding = [(rng.randint(0, extent), rng.randint(0, extent)) for extent in window]
+    sizes = [extent + rng.randint(0, 12) for extent in window]
+    shape = (rng.randint(1, 2), *sizes, size * rng.randint(2, 12))
+    return shape, window, tuple(rng.choice([1, 1, 2]) for _ in window), padding, (1,) * rank, size
 
 
 def is_spread(result, operands):

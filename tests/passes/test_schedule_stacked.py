@@ -69,8 +69,8 @@ def test_rows_of_several_axes_with_weights_of_their_own(target):
     found = run_te(
         norm.layer_norm(x, scale, offset, first=2, epsilon=1e-3), {x: a, scale: b, offset: c}, a.shape, target
     )
-    apart = a - a.mean((2, 3), keepdims=True)
-    want = apart / np.sqrt((apart**2).mean((2, 3), keepdims=True) + 1e-3) * b + c
+    separate = a - a.mean((2, 3), keepdims=True)
+    want = separate / np.sqrt((separate**2).mean((2, 3), keepdims=True) + 1e-3) * b + c
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
     labels, logits, ct = tensor((50,), "int32", "labels"), tensor((50, 7), name="logits"), tensor((50,), name="ct")
     k, z, g = RNG_LABELS, values((50, 7)), values((50,))

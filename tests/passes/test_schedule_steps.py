@@ -86,7 +86,7 @@ def test_filters_gradient_in_panels(case, ended: bool, target: Target) -> None:
         result, dw = te.compute(result.shape, lambda *at: 1.0 - 2.0 * result(*at)), 1 - 2 * dw
     decisions = Decisions()
     schedule(te.create_prim_func([x, dy, result]), target, decisions)
-    assert decisions.taken["panels"] == "yes"
+    assert decisions.answers["panels"] == "yes"
     np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, rtol=1e-4, atol=4e-3)
 
 

@@ -1,4 +1,4 @@
-"""Blocks turned over in registers, and passes over operands that lie the other way round: NumPy's transpose."""
+"""Transposes of blocks in registers, and kernels over transposed operands: NumPy's values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows that reuse nothing they read: straight from the image, whatever of them lies outside."""
+"""Windows without reuse are read directly from the image, also at its borders."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ CASES = {
 
 
 def drawn(seed):
-    chance = random.Random(seed)
-    rank = chance.choice([1, 2, 2, 3])
-    sizes = [chance.randint(1, 9) for _ in range(rank - 1)] + [chance.randint(1, 60)]
-    window = [chance.randint(1, 5) for _ in range(rank)]
-    dilations = [chance.choice([1, 1, 1, 2, 3, 7]) for _ in range(rank)]
-    strides = [chance.choice([1, 1, 2, 3]) if wide == 1 else 1 for wide in dilations]
+    numbers = random.Random(seed)
+    rank = numbers.choice([1, 2, 2, 3])
+    sizes = [numbers.randint(1, 9) for _ in range(rank - 1)] + [numbers.randint(1, 60)]
+    window = [numbers.randint(1, 5) for _ in range(rank)]
+    dilations = [numbers.choice([1, 1, 1, 2, 3, 7]) for _ in range(rank)]
+    strides = [numbers.choice([1, 1, 2, 3]) if wide == 1 else 1 for wide in dilations]
     reaches = [(size - 1) * wide + 1 for size, wide in zip(window, dilations)]
-    padding = [(chance.randint(0, reach), max(0, reach - size) + 1) for reach, size in zip(reaches, sizes)]
-    shape = (chance.randint(1, 3), *sizes, chance.choice([8, 12, 16, 20, 33, 48, 70]))
+    padding = [(numbers.randint(0, reach), max(0, reach - size) + 1) for reach, size in zip(reaches, sizes)]
+    shape = (numbers.randint(1, 3), *sizes, numbers.choice([8, 12, 16, 20, 33, 48, 70]))
     return shape, tuple(window), tuple(strides), padding, tuple(dilations)
 
 
-def is_taken(result, operands, rule=Windows):
+def is_selected(result, operands, rule=Windows):
     kernel = read_kernel(te.create_prim_func([*operands, result]))
     target = CpuTarget.of(HOST)
     return any(isinstance(group, rule) for group in joined(grouped(inlined(kernel), target), kernel, target))
@@ -58,7 +58,7 @@ def check_depthwise(case, target, is_sure=True):
     want = convolve(a.astype("float64"), b, *how)
     x, w = tensor(shape), tensor(w_shape, name="w")
     y = conv.conv_nd(x, w, *how)
-    assert is_taken(y, [x, w]) or not is_sure
+    assert is_selected(y, [x, w]) or not is_sure
     np.testing.assert_allclose(run_te(y, {x: a, w: b}, want.shape, target), want, rtol=1e-4, atol=1e-4)
     g = values(want.shape)
     dy = tensor(g.shape, name="dy")
@@ -66,7 +66,7 @@ def check_depthwise(case, target, is_sure=True):
     dx = run_te(conv.conv_nd_input_grad(dy, w, shape, *how), {dy: g, w: b}, shape, target)
     np.testing.assert_allclose(dx, want_dx, rtol=1e-4, atol=1e-4)
     result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
-    assert is_taken(result, [x, dy], Edges) or not is_sure
+    assert is_selected(result, [x, dy], Edges) or not is_sure
     near = max(1e-4, 1e-5 * want_dw.std())  # sums of thousands of terms, some of which nearly cancel
     np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), want_dw, rtol=1e-4, atol=near)
 
@@ -95,7 +95,7 @@ def test_what_follows_a_filters_gradient_runs_in_the_same_nest() -> None:
     x, dy, w = tensor((n, *a.shape[1:])), tensor((n, *g.shape[1:]), name="dy"), tensor(b.shape, name="w")
     grad = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
     moved = te.compute(w.shape, lambda *at: w(*at) - tirx.const(0.5, "float32") * grad(*at))
-    assert is_taken(moved, [x, dy, w], Edges)
+    assert is_selected(moved, [x, dy, w], Edges)
     want = b - 0.5 * gradients(a, b, g.astype("float64"), *how)[1]
     got = run_te(moved, {x: a, dy: g, w: b}, want.shape, HOST)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
@@ -107,7 +107,7 @@ def test_what_follows_runs_in_the_same_nest() -> None:
     x, w, by = tensor((n, 9, 30, 20)), tensor(b.shape, name="w"), tensor(offset.shape, name="by")
     y = conv.conv_nd(x, w, *how)
     ended = te.compute(y.shape, lambda *at: tirx.max(y(*at) + by(at[-1]), tirx.const(0, "float32")))
-    assert is_taken(ended, [x, w, by])
+    assert is_selected(ended, [x, w, by])
     want = np.maximum(convolve(a.astype("float64"), b, *how) + offset, 0)
     np.testing.assert_allclose(run_te(ended, {x: a, w: b, by: offset}, want.shape, HOST), want, rtol=1e-4, atol=1e-4)
 
@@ -118,7 +118,7 @@ def test_pools(target: Target) -> None:
     shape, x = Geometry((9, 31), window, strides, padding, (1, 1)), tensor((2, 9, 31, 20))
     largest = pool.max_pool_nd(x, window, strides, padding)
     want = np.max([shape.pad(a, -np.inf)[place] for _, place in shape.taps()], 0)
-    assert is_taken(largest, [x])
+    assert is_selected(largest, [x])
     np.testing.assert_array_equal(run_te(largest, {x: a}, want.shape, target), want.astype("float32"))
     ones = np.sum([shape.pad(np.ones_like(a))[place] for _, place in shape.taps()], 0)
     mean = np.sum([shape.pad(a)[place] for _, place in shape.taps()], 0) / ones
@@ -140,13 +140,13 @@ GRADIENTS = {
 
 
 def drawn_pool(seed):
-    chance = random.Random(seed)
-    rank, shape = chance.choice([1, 2, 2, 3]), []
-    window = [chance.randint(1, 5) for _ in range(rank)]
-    padding = [(chance.randint(0, size - 1), chance.randint(0, size - 1)) for size in window]
-    shape = [chance.randint(size, size + 20) for size in window]
-    strides = [chance.choice([1, 1, 1, 2]) for _ in window]
-    return (2, *shape, chance.choice([1, 3, 8, 12, 16, 20, 33, 70])), tuple(window), tuple(strides), padding
+    numbers = random.Random(seed)
+    rank, shape = numbers.choice([1, 2, 2, 3]), []
+    window = [numbers.randint(1, 5) for _ in range(rank)]
+    padding = [(numbers.randint(0, size - 1), numbers.randint(0, size - 1)) for size in window]
+    shape = [numbers.randint(size, size + 20) for size in window]
+    strides = [numbers.choice([1, 1, 1, 2]) for _ in window]
+    return (2, *shape, numbers.choice([1, 3, 8, 12, 16, 20, 33, 70])), tuple(window), tuple(strides), padding
 
 
 def check_gradient_of_a_max_pool(case, target):

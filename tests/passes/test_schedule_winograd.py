@@ -1,4 +1,4 @@
-"""Convolutions by Winograd's method: where it is chosen, and how near its results are to exact ones."""
+"""Convolutions by Winograd's method: when it is chosen, and its rounding errors."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def of_all(case: tuple) -> tuple:
 
 def test_windows_dilated_one_way_are_summed_directly() -> None:
     x, w = tensor((2, 16, 24, 32)), tensor((3, 3, 32, 32), name="w")
-    for dilations, is_taken in (((2, 2), True), ((1, 2), False), ((2, 1), False)):
+    for dilations, is_selected in (((2, 2), True), ((1, 2), False), ((2, 1), False)):
         padding = [(wide, wide) for wide in dilations]
-        assert is_winograd(conv.conv_nd(x, w, STEPS, padding, dilations, 1), [x, w], HOST) == is_taken
+        assert is_winograd(conv.conv_nd(x, w, STEPS, padding, dilations, 1), [x, w], HOST) == is_selected
 
 
 def test_far_taps_that_mostly_meet_the_border_are_summed_directly() -> None:
@@ -153,9 +153,9 @@ def test_volumes_and_their_input_gradient(case, target: Target) -> None:
 
 
 def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
-    for channels, strides, is_taken in ((32, (2, 1, 1), True), (24, (1, 1, 1), False), (32, (1, 2, 2), False)):
+    for channels, strides, is_selected in ((32, (2, 1, 1), True), (24, (1, 1, 1), False), (32, (1, 2, 2), False)):
         x, w = tensor((2, 8, 12, 12, channels)), tensor((3, 3, 3, channels, 32), name="w")
-        assert is_winograd(conv.conv_nd(x, w, strides, [(1, 1)] * 3, (1, 1, 1), 1), [x, w], HOST) == is_taken
+        assert is_winograd(conv.conv_nd(x, w, strides, [(1, 1)] * 3, (1, 1, 1), 1), [x, w], HOST) == is_selected
     a, b, how = values((2, 8, 12, 12, 32)), values((3, 3, 3, 32, 32)), ((2, 1, 1), [(1, 1)] * 3, (1, 1, 1), 1)
     x, w, want = tensor(a.shape), tensor(b.shape, name="w"), convolve(a.astype("float64"), b.astype("float64"), *how)
     assert_near(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, HOST), want)
@@ -215,7 +215,7 @@ def test_filter_gradient(case, target: Target) -> None:
 
 
 def test_filter_gradients_dilated_one_way_and_of_odd_groups_are_direct_sums() -> None:
-    for dilations, channels, groups, is_taken in (
+    for dilations, channels, groups, is_selected in (
         ((2, 2), 128, 1, True),
         ((1, 2), 128, 1, False),
         ((1, 1), 80, 2, False),
@@ -223,7 +223,7 @@ def test_filter_gradients_dilated_one_way_and_of_odd_groups_are_direct_sums() ->
         padding = [(wide, wide) for wide in dilations]
         x, dy = tensor((4, 16, 16, channels)), tensor((4, 16, 16, 128), name="dy")
         dw = conv.conv_nd_filter_grad(x, dy, (3, 3, channels // groups, 128), STEPS, padding, dilations, groups)
-        assert is_filter_winograd(dw, [x, dy], HOST) == is_taken
+        assert is_filter_winograd(dw, [x, dy], HOST) == is_selected
 
 
 def test_filter_gradient_and_an_update_are_one_kernel() -> None:
@@ -271,10 +271,10 @@ def test_direct_sums_where_they_are_as_fast(shape: Shape) -> None:
 
 def test_few_tiles_of_a_large_filter_are_summed_in_blocks() -> None:
     facts = CpuTarget(512, 32, 2)
-    for shape, is_taken in ((Shape(8, 7, 7, 512, 512), True), (Shape(8, 56, 56, 64, 64), False)):
+    for shape, is_selected in ((Shape(8, 7, 7, 512, 512), True), (Shape(8, 56, 56, 64, 64), False)):
         cut = best_cut(shape, False, facts)
         assert cut is not None
-        assert bool(cut.block) == is_taken
+        assert bool(cut.block) == is_selected
     for case in BLOCKS.values():
         (images, height, width, channels), results, _padding, _dilation, groups, _window = of_all(case)
         cut = best_cut(Shape(images, height, width, channels // groups, results // groups, groups), False, facts)

@@ -50,7 +50,7 @@ def test_calls_of_unknown_dims_share_kernels(spec):
 
 
 @pytest.mark.parametrize(("pure", "left"), [(True, 1), (False, 2)])
-def test_kernels_called_for_their_effect_are_apart_from_those_called_for_a_result(pure, left):
+def test_kernels_with_effects_are_not_shared_with_those_that_return_results(pure, left):
     func = copy_of_one()
     names = [tvm.ir.GlobalVar(name) for name in "abc"]
     for name in names:

@@ -1,4 +1,4 @@
-"""Each rule of simplify by the module before and the module expected, and what it must leave alone."""
+"""The rules of simplify: modules before and after each, and modules that must not change."""
 
 import numpy as np
 import pytest

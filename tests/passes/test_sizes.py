@@ -1,4 +1,4 @@
-"""Sizes that no machine has end in numbers or errors of ours, never in a signal: nothing is computed for its shape alone."""
+"""Impossible sizes end in numbers or tvtf's errors, never in a signal; values used only for their shape aren't computed."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ PROGRAM = Path(size_programs.__file__)
 FEW = ("shape_zeros64", "softmax")
 
 
-def refusals_of(names):
+def errors_of(names):
     """What the programs print, in a process whose memory is bounded."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
@@ -31,15 +31,15 @@ def refusals_of(names):
 
 
 def test_sizes_that_overflow():
-    lines = refusals_of(FEW)
+    lines = errors_of(FEW)
     assert f"shape_zeros64 {1 << 61} [(2,)]" in lines
-    refused = [line for line in lines if f" {1 << 61} " in line and "Error" in line]
-    assert len(refused) == len(FEW) - 1
+    rejected = [line for line in lines if f" {1 << 61} " in line and "Error" in line]
+    assert len(rejected) == len(FEW) - 1
 
 
 @pytest.mark.sweep
 def test_sizes_that_overflow_in_every_program():
-    assert not [line for line in refusals_of([*size_programs.programs()]) if "InternalError" in line]
+    assert not [line for line in errors_of([*size_programs.programs()]) if "InternalError" in line]
 
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.int64)])
@@ -48,24 +48,24 @@ def shape_and_size(n):
     return tf.shape(x, tf.int64), tf.size(x, tf.int64)
 
 
-def test_a_shape_is_that_of_what_nobody_computes():
+def test_the_shape_of_a_value_that_is_not_computed():
     assert [t.numpy().tolist() for t in shape_and_size(tf.constant(1 << 40, tf.int64))] == [[1 << 40, 2], 1 << 41]
     with pytest.raises(tf.errors.InvalidArgumentError, match="more than int64 counts"):
         shape_and_size(tf.constant(1 << 62, tf.int64))
 
 
-@pytest.mark.parametrize("ask", [tf.shape, tf.size])
-def test_a_shape_that_int32_does_not_hold_is_refused(ask):
+@pytest.mark.parametrize("op", [tf.shape, tf.size])
+def test_a_shape_that_int32_does_not_hold_is_rejected(op):
     few, many = tf.constant(3, tf.int64), tf.constant(1 << 31, tf.int64)
-    run = tf.function(lambda n: ask(tf.zeros([n, 2])))
+    run = tf.function(lambda n: op(tf.zeros([n, 2])))
     assert run(few).numpy().max() >= 3
     with pytest.raises(tf.errors.InvalidArgumentError, match="more than int32 counts"):
         run(many)
     with pytest.raises(tf.errors.InvalidArgumentError, match="output type is 32-bit but dim 0 is"):
-        tf.function(lambda: ask(tf.zeros([1 << 32])))()
+        tf.function(lambda: op(tf.zeros([1 << 32])))()
 
 
-def test_a_tensor_of_computed_size_is_refused_though_nobody_stores_it():
+def test_an_unstored_tensor_of_computed_size_is_rejected():
     v = tf.Variable(1.0)
 
     @tf.function
@@ -81,12 +81,12 @@ def test_a_tensor_of_computed_size_is_refused_though_nobody_stores_it():
     assert run(tf.constant(4, tf.int64)).numpy() == 6
 
 
-def test_a_kernel_asks_for_its_workspace():
+def test_a_kernel_requests_its_workspace():
     """A kernel's own intermediate of a size that a call tells: the kernel fails, and the process goes on."""
     n = tirx.Var("n", "int64")
     x = te.placeholder((n,), "float32", "x")
-    apart = te.compute((n, n), lambda i, j: x[i] * x[j], "apart")
-    out = te.compute((n,), lambda i: apart[i, n - 1 - i] + apart[0, i], "out")
+    separate = te.compute((n, n), lambda i, j: x[i] * x[j], "apart")
+    out = te.compute((n,), lambda i: separate[i, n - 1 - i] + separate[0, i], "out")
     squares = compiled({"squares": te.create_prim_func([x, out]).with_attr("global_symbol", "squares")}, HOST)[
         "squares"
     ]

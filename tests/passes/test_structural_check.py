@@ -68,7 +68,7 @@ def module(func, **others):
     return ir.IRModule(found)
 
 
-def refusal(phase, mod):
+def error_text(phase, mod):
     """What the check says of a module that a phase left."""
     with pytest.raises(tf.errors.InternalError) as caught:
         StructuralCheck().after(phase, mod)
@@ -81,7 +81,7 @@ def test_the_check_is_on_in_all_tests():
 
 def test_a_variable_is_bound_before_its_use():
     x, y, z = map(var, "xyz")
-    text = refusal("simplify", module(function([x], [(y, tanh(z)), (z, tanh(x))], y)))
+    text = error_text("simplify", module(function([x], [(y, tanh(z)), (z, tanh(x))], y)))
     assert text.startswith("the phase 'simplify' left 'y' of 'main' wrong (")
     assert text.endswith("): 'z' is used, and not bound before")
 
@@ -92,40 +92,40 @@ def test_a_variable_of_a_branch_stays_in_it():
     other = relax.SeqExpr([], x)
     choice = relax.If(flag, inside, other)
     Bindings.typed(choice, ROW)
-    text = refusal("legalize", module(function([x, flag], [(z, choice)], y)))
+    text = error_text("legalize", module(function([x, flag], [(z, choice)], y)))
     assert text == "the phase 'legalize' left the function 'main' wrong: 'y' is used, and not bound before"
 
 
 def test_a_variable_is_bound_once():
     x, y = map(var, "xy")
-    text = refusal("simplify", module(function([x], [(y, tanh(x)), (y, tanh(x))], y)))
+    text = error_text("simplify", module(function([x], [(y, tanh(x)), (y, tanh(x))], y)))
     assert text.endswith("): this variable is bound already")
 
 
-def test_a_dead_binding_is_told_after_the_passes_that_remove_them():
+def test_dead_bindings_are_reported_after_the_passes_that_remove_them():
     x, y, z = map(var, "xyz")
     mod = module(function([x], [(y, tanh(x)), (z, tanh(x))], z))
-    assert refusal("simplify", mod).endswith("): nothing depends on it")
+    assert error_text("simplify", mod).endswith("): nothing depends on it")
     StructuralCheck().after("trim", mod)
 
 
-def test_other_ops_than_those_of_the_dialect_are_refused():
+def test_other_ops_than_those_of_the_dialect_are_rejected():
     x, y = map(var, "xy")
     call = Bindings.typed(relax.op.tanh(x), ROW)
-    text = refusal("simplify", module(function([x], [(y, call)], y)))
+    text = error_text("simplify", module(function([x], [(y, call)], y)))
     assert "relax.tanh may not stand here: until they are legalized, modules have the ops of tvtf alone" in text
 
 
-def test_an_op_that_was_not_lowered_is_told():
+def test_an_op_that_was_not_lowered_is_reported():
     x, y = map(var, "xy")
-    text = refusal("legalize", module(function([x], [(y, tanh(x))], y)))
+    text = error_text("legalize", module(function([x], [(y, tanh(x))], y)))
     assert "tvtf.tanh may not stand here: allowed are a function of the module" in text
 
 
-def test_a_function_that_is_not_there_is_told():
+def test_a_function_that_is_not_there_is_reported():
     x, y = map(var, "xy")
     call = relax.Call(ir.GlobalVar("absent"), [x], ret_ty=ROW)
-    text = refusal("legalize", module(function([x], [(y, call)], y)))
+    text = error_text("legalize", module(function([x], [(y, call)], y)))
     assert text.endswith("): it names the function 'absent', which the module doesn't have")
 
 
@@ -147,7 +147,7 @@ def test_a_kernel_takes_as_many_tensors_as_it_is_given():
         call = relax.Call(name("double"), [x], ret_ty=relax.TupleType([]))
         return function([x], [(var("_", relax.TupleType([])), call)], x)
 
-    text = refusal("destinations", with_main(build))
+    text = error_text("destinations", with_main(build))
     assert text.endswith("the kernel double takes 2 arguments, and is given 1")
 
 
@@ -157,7 +157,7 @@ def test_a_kernel_is_given_tensors_of_its_ranks():
         call = relax.Call(name("double"), [x, y], ret_ty=relax.TupleType([]))
         return function([x, y], [(var("_", relax.TupleType([])), call)], x)
 
-    text = refusal("destinations", with_main(build))
+    text = error_text("destinations", with_main(build))
     assert "the kernel double takes 'a' of rank 1, and is given R.Tensor((4, 4), dtype=\"float32\")" in text
 
 
@@ -169,16 +169,16 @@ def test_a_loop_hands_on_what_its_body_takes():
         call = while_loop(name("more"), name("step"), [x], [y])
         return function([x, y], [(z, Bindings.typed(call, ROW))], z)
 
-    text = refusal("legalize", with_main(build, more=part, step=part))
+    text = error_text("legalize", with_main(build, more=part, step=part))
     assert text.endswith("more takes 1 values, and the loop hands on 2")
 
 
-def test_a_dim_that_nothing_tells_is_refused():
+def test_an_undefined_dim_is_rejected():
     n = tirx.Var("n", "int64")
     x, y = var("x"), var("y", relax.TensorType((n,), "float32"))
     call = relax.Call(relax.ExternFunc("f"), [x], ret_ty=y.ty)
-    text = refusal("legalize", module(function([x], [(y, call)], y)))
-    assert text.endswith("left the function 'main' wrong: the dims 'n' are used, and nothing tells what they are")
+    text = error_text("legalize", module(function([x], [(y, call)], y)))
+    assert text.endswith("left the function 'main' wrong: the dims 'n' are used but not defined")
 
 
 # -- memory
@@ -189,7 +189,7 @@ def place(name, offset, ty=ROW):
     return made.var, relax.Call(ir.Op.get(PLACE), [ty.shape], attrs=made.value.attrs, ty_args=[ty], ret_ty=ty)
 
 
-def memory_refusal(offsets, steps, size=256):
+def memory_error_text(offsets, steps, size=256):
     """Of a function with tensors ``a``, ``b``, ... at offsets, doubled from one into another; ``x`` is the argument."""
 
     def build(name):
@@ -200,15 +200,15 @@ def memory_refusal(offsets, steps, size=256):
         calls = [(var("_", void), relax.Call(name("double"), [known[a], known[b]], ret_ty=void)) for a, b in steps]
         return function([x], [*made, *calls], x, {SIZE: size, PARTS: {}})
 
-    return refusal("arena", with_main(build))
+    return error_text("arena", with_main(build))
 
 
 def test_memory_is_not_read_after_something_else_was_written_there():
-    text = memory_refusal([0, 0], [("x", "a"), ("x", "b"), ("a", "b")])
+    text = memory_error_text([0, 0], [("x", "a"), ("x", "b"), ("a", "b")])
     assert text.endswith("it reads 'a', over which 'b' was written")
 
 
-def test_memory_that_overlaps_in_part_is_told():
+def test_memory_that_overlaps_in_part_is_reported():
     def build(name):
         x = var("x")
         (a, first), (b, second) = place("a", 0), place("b", 64, relax.TensorType((16,), "float32"))
@@ -219,13 +219,13 @@ def test_memory_that_overlaps_in_part_is_told():
         calls = [(var("_", void), step) for step in [*steps, relax.Call(name("double"), [b, a], ret_ty=void)]]
         return function([x, half], [(a, first), (b, second), (wide, third), *calls], x, {SIZE: 128, PARTS: {}})
 
-    text = refusal("arena", with_main(build, wider=wider))
+    text = error_text("arena", with_main(build, wider=wider))
     assert text.endswith("it reads 'b', over which 'wide' was written")
 
 
 def test_a_place_is_aligned_and_within_the_arena():
-    assert memory_refusal([16], [("x", "a")]).endswith("it begins at 16, which is not a multiple of 64")
-    assert memory_refusal([256], [("x", "a")]).endswith("it ends at 320, beyond the function's part of the arena")
+    assert memory_error_text([16], [("x", "a")]).endswith("it begins at 16, which is not a multiple of 64")
+    assert memory_error_text([256], [("x", "a")]).endswith("it ends at 320, beyond the function's part of the arena")
 
 
 def test_memory_used_one_after_the_other_is_right():

@@ -1,4 +1,4 @@
-"""Two sums of one pass: where gradients of norms make them, with the same values, and where they stay as they are."""
+"""Fusion of two sums into one pass: where gradients of norms have them, with the same values, and where it must not happen."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loops carry what is needed and no more."""
+"""Unused loop-carried values are removed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Records of tuning as files: what is read, joined and refused."""
+"""Tuning records in files: reading, merging and errors."""
 
 import json
 
@@ -92,12 +92,12 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("line", "reason"), HOSTILE, ids=range(len(HOSTILE)))
-def test_what_is_no_record_is_refused_and_the_others_count(home, line, reason):
+def test_what_is_no_record_is_rejected_and_the_others_count(home, line, reason):
     (home / "a.jsonl").write_text(f"{line}\n{line_of(MATMUL)}\n", encoding="latin-1")
     if reason is None:
         assert records(MATMUL.target) == {MATMUL.key: MATMUL}
         return
-    with pytest.warns(UserWarning, match=rf"^refused 1 records of tuning in {home}/a.jsonl: line 1: {reason}"):
+    with pytest.warns(UserWarning, match=rf"^rejected 1 tuning records in {home}/a.jsonl: line 1: {reason}"):
         assert records(MATMUL.target) == {MATMUL.key: MATMUL}
     assert records(MATMUL.target), "told once"
 
@@ -117,9 +117,9 @@ def test_a_file_that_is_too_large_is_not_read(home, monkeypatch):
         assert records(MATMUL.target) == {}
 
 
-def test_a_file_that_cannot_be_read_is_told(home):
+def test_a_file_that_cannot_be_read_is_reported(home):
     (home / "a.jsonl").mkdir()
-    with pytest.warns(UserWarning, match=r"refused 1 records of tuning in .*a\.jsonl"):
+    with pytest.warns(UserWarning, match=r"rejected 1 tuning records in .*a\.jsonl"):
         assert records("llvm") == {}
 
 
@@ -127,7 +127,7 @@ def test_a_record_is_what_its_line_was():
     assert record_of(line_of(MATMUL)) == MATMUL
 
 
-def test_a_place_that_cannot_be_looked_at_is_told(monkeypatch):
+def test_a_place_that_cannot_be_looked_at_is_reported(monkeypatch):
     monkeypatch.setenv("TVTF_TUNED", "x" * 1000)
     with pytest.warns(UserWarning, match="^no records of tuning are used: .*name too long"):
         assert records("llvm") == {}

@@ -1,4 +1,4 @@
-"""An optimizer's update is one kernel with its gradient, reads what it should, and comes as soon as it can."""
+"""Optimizer updates are fused with the gradient's kernel, read the right values, and run as early as possible."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def kernels_called(mod):
     return [call.name_hint for call in calls if isinstance(call, ir.GlobalVar)]
 
 
-def test_a_step_of_adam_is_one_kernel_a_variable_and_those_alike_are_one_function():
+def test_a_step_of_adam_is_one_kernel_per_variable_shared_by_equal_ones():
     made = updated(adam(weights(3), tf.constant(X)))
     called = [name for name in kernels_called(made) if name.endswith("_update")]
     assert len(called) == 3 and len(set(called)) == 1
@@ -153,7 +153,7 @@ def test_the_machine_leaves_new_values_where_variables_lie():
     assert call.moving[None] == []
 
 
-def test_a_gradient_over_sizes_that_nobody_has_alone():
+def test_a_gradient_over_sizes_that_no_value_has_alone():
     """Its operands have 3 rows for each of a batch, whose size only the dataset tells."""
     inputs = np.sin(np.arange(5 * 3 * 4, dtype=np.float32)).reshape(5, 3, 4)
     pipeline_of = tf.TensorSpec([None, 3, 4])

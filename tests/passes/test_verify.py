@@ -1,4 +1,4 @@
-"""Compilation that checks itself: a wrong pass and a wrong schedule are named; spans; what the dials print."""
+"""Self-checks of the compiler: wrong passes and schedules are named; spans; output of the debug settings."""
 
 import pytest
 import tvm

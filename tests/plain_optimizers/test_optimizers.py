@@ -139,7 +139,7 @@ def test_weight_decay_leaves_excluded_variables_alone(space):
     assert [float(u) for u in (v, w, x)] == pytest.approx([0.95, 1.0, 1.0])
 
 
-def test_weight_decay_is_told_of_exclusions_before_the_first_step():
+def test_weight_decay_exclusions_are_set_before_the_first_step():
     optimizer = optimizers.AdamW(0.1)
     optimizer.build([tf.Variable(1.0)])
     with pytest.raises(ValueError) as caught:
@@ -255,7 +255,7 @@ def unknown_variable():
         ),
     ],
 )
-def test_bad_arguments_are_refused(call, message):
+def test_bad_arguments_are_rejected(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""Eager steps of an optimizer, done again and again: compiled from the third on, and that nobody can tell."""
+"""Repeated eager steps of an optimizer are compiled from the third on, with the same results."""
 
 import numpy as np
 import optimizer_programs
@@ -62,7 +62,7 @@ def test_a_users_update_runs_in_every_step():
     assert len(calls) == 10
 
 
-def test_a_users_learning_rate_is_asked_in_every_step():
+def test_a_users_learning_rate_is_called_in_every_step():
     rates = []
     steps(optimizers.SGD(lambda: rates.append(0.1) or 0.1))
     assert len(rates) >= 5

@@ -73,14 +73,14 @@ def test_layers_are_those_written_out(mode, direction, layers):
 
 
 @pytest.mark.parametrize(
-    "refused", [{"rnn_mode": "elman"}, {"direction": "up"}, {"input_mode": "skip_input"}, {"dropout": 0.5}]
+    "rejected", [{"rnn_mode": "elman"}, {"direction": "up"}, {"input_mode": "skip_input"}, {"dropout": 0.5}]
 )
-def test_what_it_has_not_is_refused(refused):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"CudnnRNN: {next(iter(refused))} must be one of"):
+def test_what_it_has_not_is_rejected(rejected):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"CudnnRNN: {next(iter(rejected))} must be one of"):
         tf.raw_ops.CudnnRNN(
             input=tf.ones([1, 1, 1]),
             input_h=tf.ones([1, 1, 1]),
             input_c=tf.ones([1, 1, 1]),
             params=tf.ones([16]),
-            **refused,
+            **rejected,
         )

@@ -100,13 +100,13 @@ def test_inside_a_function_they_initialize_variables():
         (lambda: initializers.get(3), "Could not interpret initializer identifier: 3"),
     ],
 )
-def test_bad_arguments_are_refused(call, message):
+def test_bad_arguments_are_rejected(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
 
 
-def test_unknown_names_are_refused():
+def test_unknown_names_are_rejected():
     with pytest.raises(ValueError, match="Unknown initializer 'nobody': expected one of"):
         initializers.get("nobody")
     with pytest.raises(NotImplementedError, match="must implement the `__call__\\(\\)` method."):

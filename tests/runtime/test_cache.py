@@ -78,7 +78,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_library_is_built_anew(fresh, nothing_loaded, damage):
+def test_a_damaged_library_is_built_again(fresh, nothing_loaded, damage):
     affine()(tf.ones([2]))
     (library,) = libraries(fresh)
     good = library.read_bytes()
@@ -294,7 +294,7 @@ def test_sizes_are_numbers_with_units(monkeypatch, text, size):
 
 
 @pytest.mark.parametrize("text", ["many", "-1", "1e9", "2 XB", "GB"])
-def test_other_sizes_are_refused(monkeypatch, text):
+def test_other_sizes_are_rejected(monkeypatch, text):
     monkeypatch.setenv("TVTF_CACHE_SIZE", text)
     with pytest.raises(ValueError, match="TVTF_CACHE_SIZE must be a number of bytes"):
         cache_eviction.max_cache_bytes()

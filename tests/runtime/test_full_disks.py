@@ -1,4 +1,4 @@
-"""Compiling where nothing can be written: an exception or a result, never the end of the process."""
+"""Compilation without writable folders: an exception or a result, never a crash."""
 
 import subprocess
 import sys

@@ -48,10 +48,10 @@ def launch(library, run, tasks=0):
     return library.tvtf_pool_launch(KERNEL(kernel), None, tasks)
 
 
-@pytest.mark.parametrize("asked, count", [(0, THREADS), (1, 1), (3, 3), (1000, 1000), (70_000, 70_000)])
-def test_every_task_runs_once(library, asked, count):
+@pytest.mark.parametrize("requested, count", [(0, THREADS), (1, 1), (3, 3), (1000, 1000), (70_000, 70_000)])
+def test_every_task_runs_once(library, requested, count):
     seen = []
-    assert launch(library, lambda task, n: seen.append((task, n)), asked) == 0
+    assert launch(library, lambda task, n: seen.append((task, n)), requested) == 0
     assert sorted(seen) == [(task, count) for task in range(count)]
 
 
@@ -61,7 +61,7 @@ def test_tasks_run_at_the_same_time(library):
     assert not together.broken
 
 
-def test_a_thread_that_is_kept_delays_nobody(library):
+def test_a_blocked_thread_does_not_delay_others(library):
     """The caller begins what others have not; one task is kept back by another thread until all others are done."""
     rest = threading.Event()
     done, here = [], threading.get_ident()

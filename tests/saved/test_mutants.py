@@ -5,11 +5,11 @@ import pytest
 from mutants import in_child
 
 
-def test_damaged_files_are_refused_by_name():
+def test_damaged_files_are_rejected_by_name():
     assert in_child([], 10) == {}
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", file_formats.FORMATS)
-def test_many_damaged_files_are_refused_by_name(name):
+def test_many_damaged_files_are_rejected_by_name(name):
     assert in_child([name], 250, seed=1) == {}

@@ -1,4 +1,4 @@
-"""Saved functions: what comes back, what a damaged folder or library says, and running without the compiler."""
+"""Saved functions: loading, errors for damaged folders and libraries, and running without the compiler."""
 
 import gc
 import hashlib
@@ -48,7 +48,7 @@ def compiled(tmp_path_factory):
     return place / "lib.so"
 
 
-def refusal(action):
+def error_message(action):
     with pytest.raises(saved.SavedModuleError) as caught:
         action()
     return str(caught.value)
@@ -85,7 +85,7 @@ def test_large_constants_are_kept_beside_the_program(tmp_path):
     np.testing.assert_array_equal(loaded(table).numpy(), 2 * table)
 
 
-def test_variables_of_one_name_stay_apart(tmp_path):
+def test_variables_of_one_name_stay_distinct(tmp_path):
     pair = [tf.Variable([1.0], name="w"), tf.Variable([10.0], name="w")]
     loaded = saved.load(saved.save(tmp_path, lambda x: x * pair[0] + pair[1], tf.TensorSpec([1], tf.float32)))
     assert loaded(np.array([2.0], np.float32)).numpy().tolist() == [12.0]
@@ -99,7 +99,7 @@ def test_saving_again_replaces_the_values_and_leaves_no_others(folder):
     np.testing.assert_array_equal(saved.load(folder)(ROWS * 0).numpy(), np.full((4, 2), 5.0))
 
 
-def test_a_function_that_updates_is_refused(tmp_path):
+def test_a_function_that_updates_is_rejected(tmp_path):
     count = tf.Variable(0.0, name="count")
     with pytest.raises(ValueError) as caught:
         saved.save(tmp_path / "m", tf.function(lambda: count.assign_add(1.0)))
@@ -120,17 +120,17 @@ def test_a_function_that_updates_is_refused(tmp_path):
         (ROWS[0], "input 'rows' must have shape (batch, 3), but got (3,)"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(folder, compiled, array, message):
-    assert refusal(lambda: saved.load(folder)(array)) == message
-    assert refusal(lambda: library.Library(compiled).run([array])) == message
+def test_arrays_that_do_not_fit_are_rejected(folder, compiled, array, message):
+    assert error_message(lambda: saved.load(folder)(array)) == message
+    assert error_message(lambda: library.Library(compiled).run([array])) == message
 
 
 def test_named_dims_must_agree(tmp_path):
     specs = [tf.TensorSpec(["n"], tf.float32), tf.TensorSpec(["n"], tf.float32)]
     loaded = saved.load(saved.save(tmp_path, tf.function(lambda a, b: a + b, input_signature=specs)))
     one, two = np.zeros(2, np.float32), np.zeros(3, np.float32)
-    assert refusal(lambda: loaded(one, two)) == "input 'b' must have shape (n=2,), but got (3,)"
-    assert refusal(lambda: loaded(one)) == "<lambda> takes 2 inputs (a, b), but got 1"
+    assert error_message(lambda: loaded(one, two)) == "input 'b' must have shape (n=2,), but got (3,)"
+    assert error_message(lambda: loaded(one)) == "<lambda> takes 2 inputs (a, b), but got 1"
 
 
 NAMED_ARGUMENTS = {
@@ -176,7 +176,7 @@ def test_a_library_gives_the_same(compiled):
     np.testing.assert_allclose(library.Library(compiled).run([ROWS])[0], expected(ROWS), rtol=1e-6)
 
 
-def test_a_library_that_was_compiled_anew_is_the_new_one(tmp_path):
+def test_a_recompiled_library_is_the_new_one(tmp_path):
     """Although the first is in use, by the same path."""
     opened = []
     for factor in (2.0, 3.0):
@@ -263,21 +263,21 @@ def test_a_library_runs_from_cpp_without_python(compiled, tmp_path):
 
 
 def test_other_files_are_no_libraries(tmp_path, compiled):
-    assert refusal(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so does not exist"
+    assert error_message(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so does not exist"
     cut = tmp_path / "cut.so"
     cut.write_bytes(compiled.read_bytes()[:-1])
-    told = f"{cut} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
-    assert refusal(lambda: library.Library(cut)) == told
+    reported = f"{cut} is not a library made by `tvtf compile` of this version, or is truncated; compile it again"
+    assert error_message(lambda: library.Library(cut)) == reported
     cut.write_bytes(library.MARK)
-    assert refusal(lambda: library.Library(cut)) == f"{cut} is truncated; compile it again"
+    assert error_message(lambda: library.Library(cut)) == f"{cut} is truncated; compile it again"
     length = b"\xff" * 8
     cut.write_bytes(length + hashlib.blake2b(length, digest_size=library.DIGEST_BYTES).digest() + library.MARK)
-    told = f"{cut} is damaged: its description has an impossible length; compile it again"
-    assert refusal(lambda: library.Library(cut)) == told
+    reported = f"{cut} is damaged: its description has an impossible length; compile it again"
+    assert error_message(lambda: library.Library(cut)) == reported
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_damaged_library_is_refused_before_it_is_loaded(compiled, tmp_path, seed):
+def test_a_damaged_library_is_rejected_before_it_is_loaded(compiled, tmp_path, seed):
     """Flipped bits anywhere, and bytes that are missing or too many in the middle; a loader would die of many of them."""
     random = np.random.default_rng(seed)
     good, mutant = compiled.read_bytes(), tmp_path / "mutant.so"
@@ -290,7 +290,7 @@ def test_a_damaged_library_is_refused_before_it_is_loaded(compiled, tmp_path, se
             3: good[:at],
         }[int(random.integers(4))]
         mutant.write_bytes(changed)
-        assert f"{mutant} is " in refusal(lambda: library.Library(mutant))
+        assert f"{mutant} is " in error_message(lambda: library.Library(mutant))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc/self/maps")
@@ -338,16 +338,16 @@ def test_no_rows_give_no_rows(folder):
 def test_a_fixed_batch_takes_whole_batches(tmp_path):
     loaded = saved.load(saved.save(tmp_path, tf.function(lambda x: x + 1.0), tf.TensorSpec([2, 3], tf.float32)))
     np.testing.assert_array_equal(run_batched(loaded, [ROWS], 2)[0], ROWS + 1)
-    told = "<lambda> takes 2 rows at a time, but got 3 rows, which is not a multiple of 2"
-    assert refusal(lambda: run_batched(loaded, [ROWS[:3]], 2)) == told
+    reported = "<lambda> takes 2 rows at a time, but got 3 rows, which is not a multiple of 2"
+    assert error_message(lambda: run_batched(loaded, [ROWS[:3]], 2)) == reported
 
 
-def test_what_has_no_first_axis_in_common_runs_whole_or_is_refused(tmp_path):
+def test_what_has_no_first_axis_in_common_runs_whole_or_is_rejected(tmp_path):
     mean = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(["n"], tf.float32)])
     loaded = saved.load(saved.save(tmp_path, mean))
     assert run_batched(loaded, [ROWS[0]], 2, require=False)[0] == ROWS[0].sum()
-    told = "<lambda> can't be run in batches: its values share no first axis"
-    assert refusal(lambda: run_batched(loaded, [ROWS[0]], 2)) == told
+    reported = "<lambda> can't be run in batches: its values share no first axis"
+    assert error_message(lambda: run_batched(loaded, [ROWS[0]], 2)) == reported
 
 
 def test_what_calls_python_is_not_saved(tmp_path):
@@ -357,7 +357,7 @@ def test_what_calls_python_is_not_saved(tmp_path):
     assert not (tmp_path / "m").exists()
 
 
-def test_what_only_running_tells_is_saved(tmp_path, capfd):
+def test_run_time_sizes_are_saved(tmp_path, capfd):
     def f(x):
         tf.print("dim:", x)
         return tf.where(x > 0.0)

@@ -1,4 +1,4 @@
-"""Saved models of strangers: what they may name, and damage of any kind, which ends in an error that names the file."""
+"""Untrusted saved models: the names they may contain, and damage of any kind, which raises an error that names the file."""
 
 import ast
 import contextlib
@@ -41,7 +41,7 @@ def edited(folder, change):
     (folder / "saved_model.json").write_text(json.dumps(data))
 
 
-def refusal(folder):
+def error_message(folder):
     with pytest.raises(tf.saved_model.SavedModuleError) as caught:
         tf.saved_model.load(folder)
     assert str(folder) in str(caught.value)
@@ -70,13 +70,13 @@ def refusal(folder):
         ["function", ["shape"]],
     ],
 )
-def test_a_deferred_call_of_anything_but_computation_is_refused_while_loading(folder, named):
+def test_a_deferred_call_of_anything_but_computation_is_rejected_while_loading(folder, named):
     def change(function):
         for call in function["waiting"].values():
             call["function"] = named
 
     edited(folder, change)
-    assert "is damaged: it " in refusal(folder)
+    assert "is damaged: it " in error_message(folder)
 
 
 def test_a_model_can_not_put_its_calls_in_the_place_of_anothers(folder, tmp_path):
@@ -91,7 +91,7 @@ def test_a_model_can_not_put_its_calls_in_the_place_of_anothers(folder, tmp_path
     edited(hostile, change)
     gc.collect()  # the model that was saved
     first = tf.saved_model.load(hostile)
-    assert "has another call by the key" in refusal(folder)
+    assert "has another call by the key" in error_message(folder)
     del first
     gc.collect()
     tf.saved_model.load(folder)
@@ -113,7 +113,7 @@ def plain(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "op, told",
+    "op, message",
     [
         ("tvtf.read_file", "it calls ReadFile ('read_file'), which no saved model may: it does more than compute"),
         ("tvtf.file_written", "which no saved model may"),
@@ -124,9 +124,9 @@ def plain(tmp_path):
         ("tvtf.waiting", "refers to a deferred call that the file doesn't have"),
     ],
 )
-def test_an_op_that_no_saved_model_may_call_is_refused_while_loading(plain, op, told):
+def test_an_op_that_no_saved_model_may_call_is_rejected_while_loading(plain, op, message):
     edited(plain, lambda function: renamed(function, "sin", op))
-    assert told in refusal(plain)
+    assert message in error_message(plain)
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_saved_model_prints_to_the_standard_streams_alone(tmp_path):
                 node["data"] = f"file://{tmp_path}/stolen"
 
     edited(tmp_path / "m", change)
-    assert "it prints to 'file://" in refusal(tmp_path / "m")
+    assert "it prints to 'file://" in error_message(tmp_path / "m")
 
 
 def test_a_function_that_reads_files_is_not_saved(tmp_path):
@@ -199,8 +199,8 @@ def test_nothing_with_effects_is_allowed():
     assert len(found) > 800
     primitives = [each for each in found.values() if isinstance(each, Primitive)]
     assert all(each.pure for each in primitives)
-    refused = {name for name, each in table.items() if not allowed_ops.is_allowed(each)}
-    assert {"call_python", "recall_python", "read_file", "file_written", "file_names"} <= refused
+    rejected = {name for name, each in table.items() if not allowed_ops.is_allowed(each)}
+    assert {"call_python", "recall_python", "read_file", "file_written", "file_names"} <= rejected
     outside = (
         "io.gfile.",
         "config.",
@@ -270,7 +270,7 @@ def deep(function):
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         (itself, "which is not one of the earlier nodes"),
         (without("relax.TensorType", "ndim"), "must have the fields span, shape, dtype, vdevice, ndim"),
@@ -292,9 +292,9 @@ def deep(function):
         (deep, "is nested more than 300 deep"),
     ],
 )
-def test_graphs_that_tvm_should_not_see_are_refused(plain, change, told):
+def test_graphs_that_tvm_should_not_see_are_rejected(plain, change, message):
     edited(plain, lambda function: change(function) if nodes_of(function, "ir.Call") else None)
-    assert told in refusal(plain)
+    assert message in error_message(plain)
 
 
 def test_all_programs_fit_the_schema(plain, folder):
@@ -310,12 +310,12 @@ def mutants(count, seed):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_damaged_models_load_or_are_refused():
+def test_damaged_models_load_or_are_rejected():
     mutants(60, 0)
 
 
 @pytest.mark.sweep
-def test_2000_damaged_models_load_or_are_refused():
+def test_2000_damaged_models_load_or_are_rejected():
     mutants(2000, 1)
 
 

@@ -1,4 +1,4 @@
-"""Saved models: what TensorFlow has no word for, damaged and hostile folders, saves that fail, and what is shown.
+"""Saved models: what TensorFlow's format can't express, damaged and hostile folders, failing saves, and `show`.
 
 What they share with TensorFlow's is in tests/parity/saved_model.py.
 """
@@ -38,7 +38,7 @@ def edited(folder, change):
     (folder / "saved_model.json").write_text(json.dumps(data))
 
 
-def refusal(folder):
+def error_message(folder):
     with pytest.raises(tf.saved_model.SavedModuleError) as caught:
         tf.saved_model.load(folder)
     return str(caught.value)
@@ -82,7 +82,7 @@ def test_assets_are_copied_and_found(tmp_path):
     assert {p.parent for p in paths} == {tmp_path / "moved" / "assets"}
 
 
-def test_code_is_compiled_for_the_targets_asked_for(tmp_path):
+def test_code_is_compiled_for_the_requested_targets(tmp_path):
     model = saved_model_programs.demo(tf)
     options = tf.saved_model.SaveOptions(targets=("cpu",))
     tf.saved_model.save(model, tmp_path / "m", signatures=model.scaled, options=options)
@@ -105,20 +105,20 @@ def test_every_changed_byte_of_a_file_is_noticed(folder):
         if path.name == "saved_model.json" or not whole:
             continue
         path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-        assert refusal(folder), path
+        assert error_message(folder), path
         path.write_bytes(whole[:-1])
-        assert refusal(folder), path
+        assert error_message(folder), path
         path.unlink()
-        assert refusal(folder), path
+        assert error_message(folder), path
         path.write_bytes(whole)
     tf.saved_model.load(folder)
 
 
-def test_folders_of_others_are_told_apart(tmp_path):
+def test_folders_of_others_are_distinguished(tmp_path):
     with pytest.raises(OSError, match="SavedModel file does not exist at: .*/saved_model.json"):
         tf.saved_model.load(tmp_path)
     (tmp_path / "saved_model.pb").touch()
-    assert refusal(tmp_path).startswith(
+    assert error_message(tmp_path).startswith(
         f"{tmp_path} was saved by TensorFlow, as a graph of TensorFlow's ops, which tvtf"
     )
     assert not tf.saved_model.contains_saved_model(tmp_path)
@@ -134,7 +134,7 @@ def at(*path, value):
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         (at("version", value=7), "has version 7 of the format, and tvtf"),
         (at("format", value="x"), "is not a description of a saved model"),
@@ -161,19 +161,19 @@ def at(*path, value):
         (at("functions", value=5), "it lists no functions"),
     ],
 )
-def test_descriptions_that_can_not_be_true_are_told(folder, change, told):
+def test_descriptions_that_can_not_be_true_are_reported(folder, change, message):
     edited(folder, change)
-    assert told in refusal(folder)
+    assert message in error_message(folder)
 
 
-def test_a_program_that_is_no_program_is_told(folder):
+def test_a_program_that_is_no_program_is_reported(folder):
     def change(data):
         data["functions"][0] |= {"program": {"nodes": []}, "sha256": checksum({"nodes": []})}
 
     edited(folder, change)
-    assert "the program of" in refusal(folder)
+    assert "the program of" in error_message(folder)
     (folder / "saved_model.json").write_text("[1")
-    assert "is damaged: it is not valid JSON" in refusal(folder)
+    assert "is damaged: it is not valid JSON" in error_message(folder)
 
 
 # -- saves
@@ -231,7 +231,7 @@ def test_run_prints_results_by_name(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, message",
     [
         (("show", "--tag_set", "no"), "MetaGraphDef associated with tag-set no could not be found in the SavedModel"),
         (
@@ -244,9 +244,9 @@ def test_run_prints_results_by_name(folder, tmp_path):
         (("run", "--inputs", "rows"), '--inputs "rows" format is incorrect.'),
     ],
 )
-def test_bad_requests_are_one_line(folder, options, told):
+def test_bad_requests_are_one_line(folder, options, message):
     result = CliRunner().invoke(main, ["saved-model", *options, "--dir", str(folder)])
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1) and told in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1) and message in result.stderr
 
 
 def test_functions_have_other_names(tmp_path):
@@ -255,8 +255,8 @@ def test_functions_have_other_names(tmp_path):
     options = tf.saved_model.SaveOptions(function_aliases={"twice": model.double, "of": model.double})
     tf.saved_model.save(model, str(tmp_path), options=options)
     assert not hasattr(tf.saved_model.load(str(tmp_path)), "function_aliases")
-    asked = tf.saved_model.LoadOptions(experimental_load_function_aliases=True)
-    loaded = tf.saved_model.load(str(tmp_path), options=asked)
+    requested = tf.saved_model.LoadOptions(experimental_load_function_aliases=True)
+    loaded = tf.saved_model.load(str(tmp_path), options=requested)
     assert sorted(loaded.function_aliases) == ["of", "twice"]
     assert (
         loaded.function_aliases["twice"](tf.constant([1.5])).numpy() == loaded.double(tf.constant([1.5])).numpy() == 3.0

@@ -1,4 +1,4 @@
-"""What sparse tensors do here and not in TensorFlow: gradients that it lacks, and functions of unknown sizes."""
+"""Sparse tensors beyond TensorFlow: gradients that it lacks, and functions of unknown sizes."""
 
 import tvtf as tf
 

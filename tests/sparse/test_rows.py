@@ -1,4 +1,4 @@
-"""Rows of sparse tensors in traced functions, and what is known of the shapes of sparse tensors there."""
+"""Rows and static shapes of sparse tensors in traced functions."""
 
 import numpy as np
 import pytest

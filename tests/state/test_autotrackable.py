@@ -33,10 +33,10 @@ def edges(trackable):
     return list(trackable._trackable_children())
 
 
-def refused(trackable):
-    with pytest.raises(ValueError) as refusal:
+def rejected(trackable):
+    with pytest.raises(ValueError) as caught:
         trackable._trackable_children()
-    return str(refusal.value)
+    return str(caught.value)
 
 
 class TestAttributes:
@@ -70,25 +70,25 @@ class TestAttributes:
         assert root._track(leaf, "leaf") is leaf
         assert root._lookup_dependency("leaf") is leaf
         assert root._lookup_dependency("other") is None
-        with pytest.raises(ValueError) as refusal:
+        with pytest.raises(ValueError) as caught:
             root._track(Leaf(), "leaf")
-        assert str(refusal.value) == (
+        assert str(caught.value) == (
             "AutoTrackable._track: 'leaf' already names another object; choose another name or pass overwrite=True."
         )
-        with pytest.raises(TypeError) as refusal:
+        with pytest.raises(TypeError) as caught:
             root._track(3, "number")
-        assert str(refusal.value) == "AutoTrackable._track: expected a Trackable for 'number', got int."
+        assert str(caught.value) == "AutoTrackable._track: expected a Trackable for 'number', got int."
 
     def test_restoring_what_cannot_be_restored(self, root):
-        with pytest.raises(NotImplementedError) as refusal:
+        with pytest.raises(NotImplementedError) as caught:
             root._restore_from_tensors({"a": np.zeros(1)})
-        assert str(refusal.value) == (
+        assert str(caught.value) == (
             "AutoTrackable received ['a'] from a checkpoint but has no _restore_from_tensors; implement it next to "
             "_serialize_to_tensors."
         )
 
 
-class TestWaitingRestores:
+class TestDeferredRestores:
     class Waiting:
         def __init__(self, uid, log):
             self.restore_uid, self.log = uid, log
@@ -160,7 +160,7 @@ class TestLists:
     def test_moving_a_tracked_element_makes_saving_fail(self, root, change):
         root.items = [Leaf(), Leaf()]
         change(root.items)
-        assert refused(root.items) == (
+        assert rejected(root.items) == (
             f"Unable to save the object {root.items!r} (a list wrapper constructed to track trackable objects). A list "
             "element was replaced, deleted or moved. In order to support restoration on object creation, tracking is "
             "exclusively for append-only data structures.\n\nIf you don't need this list checkpointed, wrap it in a "
@@ -182,7 +182,7 @@ class TestLists:
         mine = [1]
         root.items = mine
         mine.append(2)
-        assert refused(root.items) == (
+        assert rejected(root.items) == (
             "Unable to save the object ListWrapper([1, 2]) (a list wrapper constructed to track trackable objects). "
             "The wrapped list was modified outside the wrapper (its final value was [1, 2], its value when a "
             "checkpoint dependency was added was [1]), which breaks restoration on object creation."
@@ -231,7 +231,7 @@ class TestDicts:
         root.items = {1: "text", 2: NoDependency(Leaf())}
         assert edges(root.items) == []
         root.items[3] = Leaf()
-        assert refused(root.items) == (
+        assert rejected(root.items) == (
             f"Unable to save the object {root.items!r} (a dictionary wrapper constructed automatically on attribute "
             "assignment). The wrapped dictionary contains a non-string key which maps to a trackable object or mutable "
             "data structure.\n\nIf you don't need this dictionary checkpointed, wrap it in a NoDependency object; it "
@@ -242,7 +242,7 @@ class TestDicts:
         mine = {"a": 1}
         root.items = mine
         mine["b"] = 2
-        assert refused(root.items).startswith(
+        assert rejected(root.items).startswith(
             "Unable to save the object DictWrapper({'a': 1, 'b': 2}) (a dictionary wrapper constructed to track "
             "trackable objects). The wrapped dictionary was modified outside the wrapper (its final value was "
             "{'a': 1, 'b': 2}, its value when a checkpoint dependency was added was {'a': 1})"

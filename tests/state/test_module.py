@@ -47,7 +47,7 @@ def test_cycles_end():
     assert [path for path, _ in parent._flatten(predicate=lambda x: x is child, with_path=True)][0] == ("child",)
 
 
-def test_flatten_tells_paths():
+def test_flatten_says_paths():
     net = Net()
     found = {"/".join(map(str, path)) for path, _ in net._flatten(predicate=lambda x: x is net.z.w, with_path=True)}
     assert found == {"z/w", "same/w"}
@@ -64,9 +64,9 @@ def test_flatten_in_another_order():
 def test_keys_that_cannot_be_sorted():
     net = Module()
     net.table = {1: 2, "a": 3}
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as caught:
         _ = net.variables
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         "Error processing property 'table' of DictWrapper({1: 2, 'a': 3}): its keys can't be sorted; use keys of "
         "one type."
     )
@@ -83,9 +83,9 @@ def test_class_names_become_snakes(given, expected):
 
 @pytest.mark.parametrize("name", ["1x", "a-b", "", "a/b"])
 def test_names_are_identifiers(name):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as caught:
         Module(name=name)
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         f"{name!r} is not a valid module name. Module names must be valid Python identifiers (e.g. a valid class name)."
     )
 

@@ -1,4 +1,4 @@
-"""Variables: what was taken of them before an update stays, and updates take no memory they need not take."""
+"""Variables: values read before an update don't change, and updates allocate only if memory is shared."""
 
 import copy
 import threading
@@ -11,7 +11,7 @@ import tvtf as tf
 FOUR = np.arange(4, dtype=np.float32)
 
 
-def refused(error, program, *args, **kwargs):
+def rejected(error, program, *args, **kwargs):
     with pytest.raises(error) as caught:
         program(*args, **kwargs)
     return str(caught.value)
@@ -71,7 +71,7 @@ def test_bfloat16_keeps_its_value_too():
     assert (taken.numpy().tolist(), v.numpy().tolist()) == ([1.0] * 4, [3.0] * 4)
 
 
-def test_an_update_writes_in_place_when_nobody_looks():
+def test_an_unshared_variable_is_updated_in_place():
     v = tf.Variable(FOUR)
     step = tf.function(lambda: v.assign_add(tf.ones([4]), read_value=False))
     for update in lambda: v.assign_add(tf.ones([4]), read_value=False), step:
@@ -82,7 +82,7 @@ def test_an_update_writes_in_place_when_nobody_looks():
         assert v._array.ctypes.data == place
 
 
-def test_somebody_looking_costs_one_copy():
+def test_a_shared_variable_is_copied_once():
     v = tf.Variable(FOUR)
     step = tf.function(lambda: v.assign_add(tf.ones([4]), read_value=False))
     step()
@@ -114,28 +114,28 @@ def test_assigning_one_to_another_shares_nothing():
     assert b.numpy().tolist() == FOUR.tolist()
 
 
-def test_refusals_in_full():
+def test_error_messages():
     v = tf.Variable([1.0, 2.0], name="weights")
-    assert refused(ValueError, v.assign, [1.0, 2.0, 3.0]) == (
+    assert rejected(ValueError, v.assign, [1.0, 2.0, 3.0]) == (
         "Cannot assign value to variable 'weights:0': Shape mismatch. The variable shape (2,), and the assigned value shape "
         "(3,) are incompatible."
     )
-    assert refused(ValueError, v.assign, tf.constant([1, 2])) == (
+    assert rejected(ValueError, v.assign, tf.constant([1, 2])) == (
         "Tensor conversion requested dtype float32 for Tensor with dtype int32: "
         "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"
     )
-    assert refused(ValueError, tf.Variable, [1.0], shape=[2]) == (
+    assert rejected(ValueError, tf.Variable, [1.0], shape=[2]) == (
         "In this `tf.Variable` creation, the initial value's shape ((1,)) is not compatible with the explicitly supplied `shape` argument ([2])."
     )
     assert v.numpy().tolist() == [1.0, 2.0]
 
 
-def test_refused_while_traced():
+def test_rejected_while_traced():
     v = tf.Variable(1.0)
-    assert refused(NotImplementedError, tf.function(lambda: v.numpy(), autograph=False)) == (
+    assert rejected(NotImplementedError, tf.function(lambda: v.numpy(), autograph=False)) == (
         "numpy() is only available when eager execution is enabled."
     )
-    assert refused(TypeError, tf.function(lambda: bool(v), autograph=False)).startswith("Using a symbolic `tf.Tensor`")
+    assert rejected(TypeError, tf.function(lambda: bool(v), autograph=False)).startswith("Using a symbolic `tf.Tensor`")
     with pytest.raises(NotImplementedError):
         tf.function(lambda: np.asarray(v), autograph=False)()
 

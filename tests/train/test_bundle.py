@@ -33,7 +33,7 @@ def place(prefix, data=bytes(8), header=None, **entry):
         file.write(data)
 
 
-def refusal(kind, call, *args):
+def error_message(kind, call, *args):
     with pytest.raises(kind) as caught:
         call(*args)
     return caught.value.message
@@ -55,7 +55,7 @@ def test_what_is_written_is_tensorflows_bytes(prefix):
             assert file.read() == programs.golden("dtypes", suffix)
 
 
-def test_the_maps_tell_shapes_and_dtypes(prefix):
+def test_the_maps_have_shapes_and_dtypes(prefix):
     bundle.write(prefix, {"a": np.zeros((2, 3), ml_dtypes.bfloat16), "b": "text"})
     reader = bundle.Reader(prefix)
     assert reader.get_variable_to_shape_map() == {"a": [2, 3], "b": []}
@@ -91,24 +91,27 @@ def test_bytes_that_end_in_zero_stay_whole(prefix):
     assert list(reader.get_tensor("list")) == [b"\0", b"b\0"]
 
 
-def test_a_dtype_tensorflow_lacks_is_refused(prefix):
-    message = refusal(errors.InvalidArgumentError, bundle.write, prefix, {KEY: np.zeros(2, "datetime64[s]")})
+def test_a_dtype_tensorflow_lacks_is_rejected(prefix):
+    message = error_message(errors.InvalidArgumentError, bundle.write, prefix, {KEY: np.zeros(2, "datetime64[s]")})
     assert message == "Saving w: NumPy's dtype datetime64[s] has no TensorFlow counterpart; cast it first."
     assert os.listdir(os.path.dirname(prefix)) == []
 
 
-def test_objects_that_are_no_text_are_refused(prefix):
-    message = refusal(errors.InvalidArgumentError, bundle.write, prefix, {KEY: np.array([b"a", 3], object)})
+def test_objects_that_are_no_text_are_rejected(prefix):
+    message = error_message(errors.InvalidArgumentError, bundle.write, prefix, {KEY: np.array([b"a", 3], object)})
     assert message == "Saving w: expected bytes or str in an object array, got int."
 
 
 def test_a_key_that_is_not_there(prefix):
     bundle.write(prefix, {KEY: 1.0})
-    assert refusal(errors.NotFoundError, bundle.Reader(prefix).read, "v") == f"Key v not found in checkpoint {prefix}"
+    assert (
+        error_message(errors.NotFoundError, bundle.Reader(prefix).read, "v")
+        == f"Key v not found in checkpoint {prefix}"
+    )
 
 
 def test_no_checkpoint_at_all(prefix):
-    assert refusal(errors.NotFoundError, bundle.Reader, prefix) == (
+    assert error_message(errors.NotFoundError, bundle.Reader, prefix) == (
         f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
     )
 
@@ -116,7 +119,7 @@ def test_no_checkpoint_at_all(prefix):
 def test_the_data_file_is_missing(prefix):
     bundle.write(prefix, {KEY: 1.0})
     os.remove(bundle.data_name(prefix, 0, 1))
-    assert refusal(errors.NotFoundError, bundle.Reader, prefix) == (
+    assert error_message(errors.NotFoundError, bundle.Reader, prefix) == (
         f"{prefix}.data-00000-of-00001; No such file or directory"
     )
 
@@ -139,7 +142,7 @@ def test_a_reader_closes_its_files(prefix):
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "text"),
     [
         ({"shape": {"dim": [{"size": -2}]}}, "(-2,) is not a valid shape"),
         ({"shape": {"unknown_rank": True}}, "() is not a valid shape"),
@@ -159,49 +162,49 @@ def test_a_reader_closes_its_files(prefix):
         ({"size": -8}, "offset 0 and size -8 can't be negative"),
     ],
 )
-def test_hostile_entries_are_refused(prefix, entry, told):
+def test_hostile_entries_are_rejected(prefix, entry, text):
     place(prefix, **entry)
-    assert refusal(errors.DataLossError, bundle.Reader, prefix) == f"{prefix}.index, entry b'w': {told}. {ADVICE}"
+    assert error_message(errors.DataLossError, bundle.Reader, prefix) == f"{prefix}.index, entry b'w': {text}. {ADVICE}"
 
 
 @pytest.mark.parametrize(("offset", "end"), [(1, 9), (1 << 62, (1 << 62) + 8)])
-def test_an_offset_outside_the_data_is_refused(prefix, offset, end):
+def test_an_offset_outside_the_data_is_rejected(prefix, offset, end):
     place(prefix, offset=offset)
-    assert refusal(errors.DataLossError, bundle.Reader, prefix) == (
+    assert error_message(errors.DataLossError, bundle.Reader, prefix) == (
         f"{prefix}, tensor w: bytes {offset} to {end} lie outside its data file of 8 bytes: the file is truncated. "
         f"{ADVICE}"
     )
 
 
 @pytest.mark.parametrize("shards", [0, -3, 100_000])
-def test_an_impossible_number_of_shards_is_refused(prefix, shards):
+def test_an_impossible_number_of_shards_is_rejected(prefix, shards):
     place(prefix, header={"num_shards": shards})
-    assert refusal(errors.DataLossError, bundle.Reader, prefix) == (
+    assert error_message(errors.DataLossError, bundle.Reader, prefix) == (
         f"{prefix}.index: its header declares {shards} shards, expected 1 to 99999. {ADVICE}"
     )
 
 
 @pytest.mark.parametrize(
-    ("header", "told"),
+    ("header", "text"),
     [
         ({"endianness": 1}, "written big-endian; save it again on a little-endian machine."),
         ({"version": {"min_consumer": 2}}, "needs a reader of version 2, this one is 1."),
     ],
 )
-def test_what_is_valid_but_not_supported_is_told_so(prefix, header, told):
+def test_valid_but_unsupported_contents_are_reported(prefix, header, text):
     place(prefix, header=header)
-    assert refusal(errors.UnimplementedError, bundle.Reader, prefix) == f"{prefix}.index: {told}"
+    assert error_message(errors.UnimplementedError, bundle.Reader, prefix) == f"{prefix}.index: {text}"
 
 
-def test_a_partitioned_variable_is_told_so(prefix):
+def test_a_partitioned_variable_is_reported(prefix):
     place(prefix, slices=[{"extent": [{"start": 0, "length": 1}]}])
-    assert refusal(errors.UnimplementedError, bundle.Reader(prefix).read, KEY) == (
+    assert error_message(errors.UnimplementedError, bundle.Reader(prefix).read, KEY) == (
         f"{prefix}, tensor w: it is stored in slices (a TF1 partitioned variable); save it whole."
     )
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "text"),
     [
         ([(b"w", b"")], "{prefix}.index: it has no header entry"),
         ([(b"", b"\xff\xff")], "{prefix}.index, header: it is not a valid protocol buffer"),
@@ -209,14 +212,14 @@ def test_a_partitioned_variable_is_told_so(prefix):
         ([(b"", b"\x08\x01"), (b"\xff", b"")], "{prefix}.index, entry b'\\xff': its key is not UTF-8 text"),
     ],
 )
-def test_an_index_that_is_no_bundle_is_refused(prefix, entries, told):
+def test_an_index_that_is_no_bundle_is_rejected(prefix, entries, text):
     with open(bundle.index_name(prefix), "wb") as file:
         file.write(table.write(entries))
-    expected = f"{told.format(prefix=prefix)}. {ADVICE}"
-    assert refusal(errors.DataLossError, bundle.Reader, prefix) == expected
+    expected = f"{text.format(prefix=prefix)}. {ADVICE}"
+    assert error_message(errors.DataLossError, bundle.Reader, prefix) == expected
 
 
-def test_every_flipped_bit_in_the_data_is_refused(prefix, tmp_path):
+def test_every_flipped_bit_in_the_data_is_rejected(prefix, tmp_path):
     reader = bundle.Reader(programs.place_golden("dtypes", tmp_path))
     path = tmp_path / "dtypes.data-00000-of-00001"
     whole = path.read_bytes()
@@ -230,36 +233,36 @@ def test_every_flipped_bit_in_the_data_is_refused(prefix, tmp_path):
     reader.verify()
 
 
-def test_a_flipped_bit_is_told_with_its_tensor(prefix):
+def test_a_flipped_bit_is_reported_with_its_tensor(prefix):
     bundle.write(prefix, {KEY: np.float32([1, 2])})
     with open(bundle.data_name(prefix, 0, 1), "r+b") as file:
         file.write(b"\1")
-    assert refusal(errors.DataLossError, bundle.Reader(prefix).read, KEY) == (
+    assert error_message(errors.DataLossError, bundle.Reader(prefix).read, KEY) == (
         f"{prefix}, tensor w: checksum does not match: stored 0x35e53c59, computed 0x0bafaed1. "
         "The file is damaged; restore an older checkpoint."
     )
 
 
 @pytest.mark.parametrize("at", [0, 1, 5, 7])
-def test_damaged_strings_are_refused(prefix, at):
+def test_damaged_strings_are_rejected(prefix, at):
     bundle.write(prefix, {KEY: [b"ab", b"c"]})
     with open(bundle.data_name(prefix, 0, 1), "r+b") as file:
         octet = file.read()[at]
         file.seek(at)
         file.write(bytes([octet ^ 0x80]))
-    assert refusal(errors.DataLossError, bundle.Reader(prefix).read, KEY).startswith(f"{prefix}, tensor w")
+    assert error_message(errors.DataLossError, bundle.Reader(prefix).read, KEY).startswith(f"{prefix}, tensor w")
 
 
-def test_a_file_that_shrinks_after_opening_is_refused(prefix):
+def test_a_file_that_shrinks_after_opening_is_rejected(prefix):
     bundle.write(prefix, {KEY: np.float32([1, 2])})
     reader = bundle.Reader(prefix)
     os.truncate(bundle.data_name(prefix, 0, 1), 3)
-    assert refusal(errors.DataLossError, reader.read, KEY) == (
+    assert error_message(errors.DataLossError, reader.read, KEY) == (
         f"{prefix}.data-00000-of-00001: 3 bytes at 0, expected 8: the file is truncated. {ADVICE}"
     )
 
 
-def test_arrays_that_share_their_bytes_are_refused(tmp_path):
+def test_arrays_that_share_their_bytes_are_rejected(tmp_path):
     """A few bytes would stand for thousands of arrays, each read and checked by itself."""
     prefix = str(tmp_path / "c")
     bundle.write(prefix, {"a": np.zeros(100)})

@@ -110,7 +110,7 @@ def test_an_object_made_inside_a_trace_is_restored_at_once(prefix):
     status.assert_consumed()
 
 
-def test_of_two_waiting_restores_the_later_wins(tmp_path):
+def test_of_two_deferred_restores_the_later_wins(tmp_path):
     root = Module()
     checkpoint = train.Checkpoint(model=root)
     for value in (1, 2):
@@ -140,17 +140,17 @@ def test_a_root_object_and_others_beside_it(prefix):
     assert step.numpy() == 7
 
 
-def test_a_root_with_another_child_of_that_name_is_refused():
+def test_a_root_with_another_child_of_that_name_is_rejected():
     with pytest.raises(
         ValueError, match=r"^Cannot create a Checkpoint with keyword argument w if root\.w already exists\.$"
     ):
         train.Checkpoint(Dense([1]), w=Variable(1.0))
 
 
-def test_what_cannot_be_tracked_is_refused():
-    with pytest.raises(ValueError) as refusal:
+def test_what_cannot_be_tracked_is_rejected():
+    with pytest.raises(ValueError) as caught:
         train.Checkpoint(step=3)
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         "`Checkpoint` was expecting step to be a trackable object (an object derived from `Trackable`), got 3 of type "
         "int. Pass a Variable, Module, Optimizer, or a list or dict of them."
     )
@@ -200,9 +200,9 @@ class TestStatus:
         path, model, checkpoint = saved(prefix, 1, 2)
         model.extra = Variable(3.0, name="extra")
         status = checkpoint.restore(path)
-        with pytest.raises(AssertionError) as refusal:
+        with pytest.raises(AssertionError) as caught:
             status.assert_existing_objects_matched()
-        assert str(refusal.value) == (
+        assert str(caught.value) == (
             "Found 1 Python objects that were not bound to checkpointed values, likely due to changes in the Python "
             "program. Showing 1 of 1 unmatched objects: [<tf.Variable 'extra:0' shape=() dtype=float32, numpy=3.0>]"
         )
@@ -230,7 +230,7 @@ class TestStatus:
                 assertion()
 
     @pytest.mark.parametrize("silent", [False, True])
-    def test_values_nobody_asked_for_are_logged_at_the_end(self, prefix, caplog, silent):
+    def test_values_that_are_not_restored_are_logged_at_the_end(self, prefix, caplog, silent):
         path, _, _ = saved(prefix, 1, 2)
         status = train.Checkpoint().restore(path)
         if silent:
@@ -244,7 +244,7 @@ class TestStatus:
         assert [record.message for record in caplog.records] == ([] if silent else expected)
 
 
-class TestRefusals:
+class TestErrors:
     """Nothing is assigned when anything doesn't fit."""
 
     def two(self, prefix, second):
@@ -254,22 +254,22 @@ class TestRefusals:
         return path, first, train.Checkpoint(a=first, b=second)
 
     @staticmethod
-    def refused(kind, checkpoint, path, first):
-        with pytest.raises(kind) as refusal:
+    def rejected(kind, checkpoint, path, first):
+        with pytest.raises(kind) as caught:
             checkpoint.restore(path)
         np.testing.assert_array_equal(first.numpy(), ZEROS)
-        return str(refusal.value)
+        return str(caught.value)
 
     def test_a_shape_differs(self, prefix):
         path, first, checkpoint = self.two(prefix, Variable([0.0, 0.0, 0.0], name="b"))
-        assert self.refused(ValueError, checkpoint, path, first) == (
+        assert self.rejected(ValueError, checkpoint, path, first) == (
             "Received incompatible tensor with shape (2,) when attempting to restore variable with shape (3,) and name "
             f"b:0. Nothing was restored from {path}; make the variable with the shape it was saved with."
         )
 
     def test_a_dtype_differs(self, prefix):
         path, first, checkpoint = self.two(prefix, Variable([0, 0], name="b"))
-        assert self.refused(errors.InvalidArgumentError, checkpoint, path, first) == (
+        assert self.rejected(errors.InvalidArgumentError, checkpoint, path, first) == (
             "tensor_name = b/.ATTRIBUTES/VARIABLE_VALUE; expected dtype int32 does not equal original dtype float32. "
             f"Nothing was restored from {path}; make the variable with the dtype it was saved with."
         )
@@ -280,7 +280,7 @@ class TestRefusals:
                 return {"VARIABLE_VALUE": ZEROS, "keys": ZEROS}
 
         path, first, checkpoint = self.two(prefix, Table())
-        assert self.refused(errors.NotFoundError, checkpoint, path, first).startswith(
+        assert self.rejected(errors.NotFoundError, checkpoint, path, first).startswith(
             f"Error when restoring from checkpoint or SavedModel at {path}: Restoring Table from {path}: the "
             "checkpoint has no keys for it. Nothing was restored."
         )
@@ -291,23 +291,23 @@ class TestRefusals:
         with open(bundle.data_name(path, 0, 1), "r+b") as file:
             file.seek(offset)
             file.write(b"\1")
-        assert self.refused(errors.DataLossError, checkpoint, path, first).startswith(
+        assert self.rejected(errors.DataLossError, checkpoint, path, first).startswith(
             f"{path}, tensor b/.ATTRIBUTES/VARIABLE_VALUE: checksum does not match: stored 0x"
         )
 
-    def test_a_value_nobody_asks_for_is_damaged(self, prefix):
+    def test_a_damaged_value_that_is_not_restored(self, prefix):
         path, first, _ = self.two(prefix, Variable(ZEROS))
         with open(bundle.data_name(path, 0, 1), "r+b") as file:
             file.seek(bundle.Reader(path).entries["b/.ATTRIBUTES/VARIABLE_VALUE"].offset)
             file.write(b"\1")
-        self.refused(errors.DataLossError, train.Checkpoint(a=first), path, first)
+        self.rejected(errors.DataLossError, train.Checkpoint(a=first), path, first)
 
     def test_the_data_is_truncated(self, prefix):
         path, first, checkpoint = self.two(prefix, Variable(ZEROS, name="b"))
         data = bundle.data_name(path, 0, 1)
         with open(data, "r+b") as file:
             file.truncate(20)
-        assert self.refused(errors.DataLossError, checkpoint, path, first).endswith(
+        assert self.rejected(errors.DataLossError, checkpoint, path, first).endswith(
             "lie outside its data file of 20 bytes: the file is truncated. Restore an older checkpoint."
         )
 
@@ -315,15 +315,15 @@ class TestRefusals:
         path, first, checkpoint = self.two(prefix, Variable(ZEROS, name="b"))
         with open(bundle.index_name(path), "r+b") as file:
             file.truncate(100)
-        assert self.refused(errors.DataLossError, checkpoint, path, first) == (
+        assert self.rejected(errors.DataLossError, checkpoint, path, first) == (
             f"{path}.index: not an sstable (bad magic number) in its 100 bytes: the file is truncated or isn't a "
             "checkpoint index. Restore an older checkpoint."
         )
 
     def test_there_is_no_such_checkpoint(self, prefix):
-        with pytest.raises(errors.NotFoundError) as refusal:
+        with pytest.raises(errors.NotFoundError) as caught:
             train.Checkpoint().restore(prefix)
-        assert refusal.value.message == (
+        assert caught.value.message == (
             f"Error when restoring from checkpoint or SavedModel at {prefix}: Unsuccessful TensorSliceReader "
             f"constructor: Failed to find any matching files for {prefix}\nPlease double-check that the path is "
             "correct. You may be missing the checkpoint suffix (e.g. the '-1' in 'path/to/ckpt-1')."
@@ -337,7 +337,7 @@ class TestRefusals:
         assert w.numpy().min() == v.numpy().min() == 1
 
     @pytest.mark.parametrize(
-        ("graph", "told"),
+        ("graph", "text"),
         [
             (b"\xff\xff", "it is not a valid protocol buffer"),
             (b"", "it has no node"),
@@ -350,12 +350,12 @@ class TestRefusals:
             ),
         ],
     )
-    def test_a_hostile_object_graph(self, prefix, graph, told):
+    def test_a_hostile_object_graph(self, prefix, graph, text):
         serialized = graph if isinstance(graph, bytes) else TrackableObjectGraph(**graph).SerializeToString()
         bundle.write(prefix, {"_CHECKPOINTABLE_OBJECT_GRAPH": serialized})
-        with pytest.raises(errors.DataLossError) as refusal:
+        with pytest.raises(errors.DataLossError) as caught:
             train.Checkpoint().read(prefix)
-        assert refusal.value.message == f"{prefix}, object graph: {told}. Restore an older checkpoint."
+        assert caught.value.message == f"{prefix}, object graph: {text}. Restore an older checkpoint."
 
     def test_a_graph_that_is_its_own_child_ends(self, prefix):
         node = {"children": [{"node_id": 0, "local_name": "me"}], "has_checkpoint_values": {"value": True}}

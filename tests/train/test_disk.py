@@ -1,4 +1,4 @@
-"""Full disks, kills and folders that can't be written: the former checkpoint stays, and no temporary file does."""
+"""Full disks, kills and unwritable folders: the former checkpoint remains, and temporary files don't."""
 
 import errno
 import os
@@ -53,9 +53,9 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_no_traces(former, tmp_path
     checkpoint, path, before = former
     with monkeypatch.context() as patch:
         full_after(patch, limit)
-        with pytest.raises(errors.ResourceExhaustedError) as refusal:
+        with pytest.raises(errors.ResourceExhaustedError) as caught:
             checkpoint.save(tmp_path / "ckpt")
-    assert refusal.value.message == (
+    assert caught.value.message == (
         f"Could not write {tmp_path / what}: No space left on device. Free some space and try again."
     )
     assert contents(tmp_path) == before
@@ -68,9 +68,9 @@ def test_a_disk_that_is_full_for_the_state_file_only(former, tmp_path, monkeypat
     checkpoint, path, before = former
     with monkeypatch.context() as patch:
         full_after(patch, 1300)
-        with pytest.raises(errors.ResourceExhaustedError) as refusal:
+        with pytest.raises(errors.ResourceExhaustedError) as caught:
             checkpoint.save(tmp_path / "ckpt")
-    assert refusal.value.message.startswith(f"Could not write {tmp_path}/checkpoint: No space left on device.")
+    assert caught.value.message.startswith(f"Could not write {tmp_path}/checkpoint: No space left on device.")
     assert before.items() <= contents(tmp_path).items()
     assert train.latest_checkpoint(tmp_path) == path
     assert checkpoint.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-2") == train.latest_checkpoint(tmp_path)
@@ -163,19 +163,19 @@ def test_a_relative_prefix_without_a_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "told"),
+    ("code", "kind", "expected"),
     [
         (errno.EACCES, errors.PermissionDeniedError, "Permission denied. Choose a folder you may write to."),
         (errno.EIO, errors.UnknownError, "Input/output error."),
     ],
 )
-def test_other_failures_of_the_system_are_told_with_the_path(former, tmp_path, monkeypatch, code, kind, told):
+def test_other_failures_of_the_system_are_reported_with_the_path(former, tmp_path, monkeypatch, code, kind, expected):
     checkpoint, _, before = former
     full_after(monkeypatch, 0, code)
-    with pytest.raises(kind) as refusal:
+    with pytest.raises(kind) as caught:
         checkpoint.save(tmp_path / "ckpt")
-    assert refusal.value.message == f"Could not write {tmp_path}/ckpt-2.data-00000-of-00001: {told}"
-    assert isinstance(refusal.value.__cause__, OSError)
+    assert caught.value.message == f"Could not write {tmp_path}/ckpt-2.data-00000-of-00001: {expected}"
+    assert isinstance(caught.value.__cause__, OSError)
     assert contents(tmp_path) == before
 
 

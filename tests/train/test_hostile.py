@@ -1,4 +1,4 @@
-"""Whatever stands in the files, with right checksums or wrong ones: refused in tvtf's words, or restored in full."""
+"""Files with arbitrary contents and right or wrong checksums: tvtf's error, or a complete restore."""
 
 import checkpoint_programs as programs
 import numpy as np
@@ -31,12 +31,12 @@ def mutated(content, changes):
     return bytes(damaged)
 
 
-def restore_or_refuse(net, prefix):
+def restore_or_raise(net, prefix):
     before = [variable.numpy() for variable in net.variables]
     try:
         train.Checkpoint(net=net).read(prefix).expect_partial()
-    except (OpError, ValueError) as refusal:
-        assert str(refusal)
+    except (OpError, ValueError) as caught:
+        assert str(caught)
         for variable, value in zip(net.variables, before):
             np.testing.assert_array_equal(variable.numpy(), value)
 
@@ -47,7 +47,7 @@ def test_any_damage(tmp_path, net, changes, suffix):
     prefix = programs.place_golden("net", tmp_path)
     with open(prefix + suffix, "wb") as file:
         file.write(mutated(programs.golden("net", suffix), changes))
-    restore_or_refuse(net, prefix)
+    restore_or_raise(net, prefix)
 
 
 @fast
@@ -59,7 +59,7 @@ def test_any_entry_with_right_checksums(tmp_path, net, changes, which):
     entries[key] = mutated(entries[key], changes)
     with open(bundle.index_name(prefix), "wb") as file:
         file.write(table.write(entries.items()))
-    restore_or_refuse(net, prefix)
+    restore_or_raise(net, prefix)
 
 
 @fast
@@ -71,7 +71,7 @@ def test_any_block_with_a_right_checksum(tmp_path, net, changes):
     contents = mutated(whole[:size], changes) + b"\0"
     with open(bundle.index_name(prefix), "wb") as file:
         file.write(contents + crc32c.masked(contents).to_bytes(4, "little") + whole[size + 5 :])
-    restore_or_refuse(net, prefix)
+    restore_or_raise(net, prefix)
 
 
 @fast
@@ -88,4 +88,4 @@ def test_any_object_graph_with_right_checksums(tmp_path, net, changes):
         file.write(table.write(entries.items()))
     with open(bundle.data_name(prefix, 0, 1), "wb") as file:
         file.write(programs.golden("net", programs.SUFFIXES[1])[: entry.offset] + chunks[0].tobytes())
-    restore_or_refuse(net, prefix)
+    restore_or_raise(net, prefix)

@@ -169,9 +169,9 @@ def test_when_all_are_damaged_the_newest_ones_error_is_raised(tmp_path, checkpoi
     checkpoint.v.assign(5.0)
     for path in paths:
         damage(path)
-    with pytest.raises(errors.DataLossError) as refusal:
+    with pytest.raises(errors.DataLossError) as caught:
         kept.restore_or_initialize()
-    assert refusal.value.message.startswith(paths[1])
+    assert caught.value.message.startswith(paths[1])
     assert checkpoint.v.numpy() == 5.0
 
 
@@ -183,7 +183,7 @@ def test_names_with_wildcards_delete_only_their_own(tmp_path, checkpoint):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ({"max_to_keep": 0}, "Expected a positive integer or `None` for `max_to_keep`, got 0."),
         (
@@ -192,10 +192,10 @@ def test_names_with_wildcards_delete_only_their_own(tmp_path, checkpoint):
         ),
     ],
 )
-def test_wrong_arguments(tmp_path, checkpoint, arguments, told):
-    with pytest.raises(ValueError) as refusal:
+def test_wrong_arguments(tmp_path, checkpoint, arguments, expected):
+    with pytest.raises(ValueError) as caught:
         train.CheckpointManager(checkpoint, tmp_path, **arguments)
-    assert str(refusal.value) == told
+    assert str(caught.value) == expected
 
 
 def test_checkpoints_are_given_as_they_arrive(tmp_path):
@@ -207,8 +207,8 @@ def test_checkpoints_are_given_as_they_arrive(tmp_path):
     assert list(arriving) == [str(second)]
 
 
-def test_waiting_for_checkpoints_ends_when_told(tmp_path):
-    asked = []
-    stop = lambda: len(asked) >= 1 or asked.append(1)  # noqa: E731 - the second question is answered with yes
+def test_the_checkpoints_iterator_ends_at_timeout_if_requested(tmp_path):
+    requested = []
+    stop = lambda: len(requested) >= 1 or requested.append(1)  # noqa: E731 - the second question is answered with yes
     assert list(train.checkpoints_iterator(tmp_path, timeout=0, timeout_fn=stop)) == []
-    assert asked == [1]
+    assert requested == [1]

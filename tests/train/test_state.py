@@ -42,9 +42,9 @@ def test_a_damaged_state_file_is_logged_and_counts_as_none(tmp_path, caplog, con
 
 def test_a_state_file_without_a_newest(tmp_path):
     (tmp_path / "checkpoint").write_text('all_model_checkpoint_paths: "a"\n')
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as caught:
         train.latest_checkpoint(tmp_path)
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         f"Invalid checkpoint state loaded from {tmp_path}: {tmp_path}/checkpoint names no model_checkpoint_path."
     )
 
@@ -62,18 +62,18 @@ def test_another_state_file(tmp_path):
 
 
 def test_numbers_of_paths_and_times_differ(tmp_path):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as caught:
         checkpoint_state.update_checkpoint_state(tmp_path, "b", ["a", "b"], [1.0])
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         "Checkpoint timestamps, if provided, must match checkpoint paths (got paths ['a', 'b'] and timestamps [1.0])"
     )
 
 
 def test_a_checkpoint_called_as_the_state_file(tmp_path):
     path = str(tmp_path / "checkpoint")
-    with pytest.raises(RuntimeError) as refusal:
+    with pytest.raises(RuntimeError) as caught:
         checkpoint_state.update_checkpoint_state(tmp_path, path)
-    assert str(refusal.value) == (
+    assert str(caught.value) == (
         f"Save path '{path}' conflicts with path used for checkpoint state. Please use a different save path."
     )
 
@@ -87,13 +87,13 @@ class TestReaders:
         assert train.load_checkpoint(tmp_path / "ckpt-1").get_tensor("a") == 3
 
     def test_a_folder_without_one(self, tmp_path):
-        with pytest.raises(ValueError) as refusal:
+        with pytest.raises(ValueError) as caught:
             train.load_checkpoint(tmp_path)
-        assert str(refusal.value) == (f"Couldn't find 'checkpoint' file or checkpoints in given directory {tmp_path}")
+        assert str(caught.value) == (f"Couldn't find 'checkpoint' file or checkpoints in given directory {tmp_path}")
 
     def test_no_such_checkpoint(self, tmp_path):
-        with pytest.raises(errors.NotFoundError) as refusal:
+        with pytest.raises(errors.NotFoundError) as caught:
             train.list_variables(tmp_path / "none")
-        assert refusal.value.message == (
+        assert caught.value.message == (
             f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {tmp_path}/none"
         )

@@ -9,9 +9,9 @@ from tvtf.train import table
 
 
 def message_of(damaged: bytes) -> str:
-    with pytest.raises(DataLossError) as refusal:
+    with pytest.raises(DataLossError) as caught:
         table.read(damaged, "x.index")
-    return refusal.value.message
+    return caught.value.message
 
 
 def block(contents: bytes, kind: bytes = b"\0") -> bytes:
@@ -49,12 +49,12 @@ def test_tensorflows_tables_are_written_byte_for_byte(name):
     assert table.write(table.read(theirs, name).items()) == theirs
 
 
-def test_keys_that_do_not_ascend_are_refused_in_writing():
+def test_keys_that_do_not_ascend_are_rejected_in_writing():
     with pytest.raises(ValueError, match=r"^table\.write: keys must ascend, got b'a' after b'b'\.$"):
         table.write([(b"b", b""), (b"a", b"")])
 
 
-def test_every_truncation_is_refused():
+def test_every_truncation_is_rejected():
     theirs = programs.golden("net", ".index")
     for size in range(0, len(theirs), 7):
         assert message_of(theirs[:size]) == (
@@ -63,7 +63,7 @@ def test_every_truncation_is_refused():
         )
 
 
-def test_every_flipped_bit_is_refused():
+def test_every_flipped_bit_is_rejected():
     theirs = programs.golden("net", ".index")
     for at in range(len(theirs)):
         damaged = bytearray(theirs)
@@ -72,7 +72,7 @@ def test_every_flipped_bit_is_refused():
             table.read(bytes(damaged), "x.index")
 
 
-def test_a_flipped_bit_is_told_with_its_block():
+def test_a_flipped_bit_is_reported_with_its_block():
     damaged = bytearray(programs.golden("net", ".index"))
     damaged[20] ^= 1
     assert message_of(bytes(damaged)) == (
@@ -82,7 +82,7 @@ def test_a_flipped_bit_is_told_with_its_block():
 
 
 @pytest.mark.parametrize(
-    ("contents", "told"),
+    ("contents", "text"),
     [
         (b"\5\1\1ab" + NO_RESTARTS, "a key shares 5 bytes with one of 0"),
         (b"\0\xff\xff\xff\xff\x0f\1ab" + NO_RESTARTS, "4294967295 bytes at 7 reach over the end at 9"),
@@ -92,13 +92,13 @@ def test_a_flipped_bit_is_told_with_its_block():
         (b"", "0 restart points don't fit into 0 bytes"),
     ],
 )
-def test_hostile_blocks_with_right_checksums_are_refused(contents, told):
-    source = "x.index" if told.startswith("keys") else "x.index, block 0"
-    expected = f"{source}: {told}. The file is damaged; restore an older checkpoint."
+def test_hostile_blocks_with_right_checksums_are_rejected(contents, text):
+    source = "x.index" if text.startswith("keys") else "x.index, block 0"
+    expected = f"{source}: {text}. The file is damaged; restore an older checkpoint."
     assert message_of(whole_table(contents)) == expected
 
 
-def test_a_block_outside_the_file_is_refused():
+def test_a_block_outside_the_file_is_rejected():
     handle = table.varint(1 << 60) + table.varint(8)
     assert message_of(whole_table(NO_RESTARTS, handle=handle)) == (
         "x.index, block 0: bytes 1152921504606846976 to 1152921504606846989 reach over the end at 101. "
@@ -106,10 +106,10 @@ def test_a_block_outside_the_file_is_refused():
     )
 
 
-def test_unknown_compression_is_refused_by_name():
-    with pytest.raises(UnimplementedError) as refusal:
+def test_unknown_compression_is_rejected_by_name():
+    with pytest.raises(UnimplementedError) as caught:
         table.read(whole_table(NO_RESTARTS, kind=b"\2"), "x.index")
-    assert refusal.value.message == (
+    assert caught.value.message == (
         "x.index, block 0: compression type 2 is not supported, expected 0 (none), which is what TensorFlow writes, "
         "or 1 (Snappy). Save the checkpoint again with TensorFlow."
     )
@@ -143,15 +143,15 @@ def test_blocks_compressed_by_snappy_are_read(packed):
 
 
 @pytest.mark.parametrize(
-    ("packed", "told"),
+    ("packed", "text"),
     [
         (bytes([4, 0, 65, 1, 9]), "a copy from 9 bytes back, but only 1 precede it"),
         (bytes([9, 0, 65]), "1 bytes were decompressed, but 9 are declared"),
         (bytes([4, 12, 65]), "4 bytes at 2 reach over the end at 3"),
     ],
 )
-def test_blocks_that_snappy_did_not_make_are_refused(packed, told):
-    expected = f"x.index, block 0: {told}. The file is damaged; restore an older checkpoint."
+def test_blocks_that_snappy_did_not_make_are_rejected(packed, text):
+    expected = f"x.index, block 0: {text}. The file is damaged; restore an older checkpoint."
     assert message_of(whole_table(packed, kind=b"\1")) == expected
 
 

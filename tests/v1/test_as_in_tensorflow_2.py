@@ -90,7 +90,7 @@ def test_a_default_is_no_known_value():
         assert session.run(found).shape == (1, 4) and session.run(found, {shape: [2, 2]}).shape == (2, 2)
 
 
-def test_known_numbers_are_reshaped_to_sizes_that_only_running_tells():
+def test_known_numbers_are_reshaped_to_run_time_sizes():
     fn = tf.function(lambda x: tf.reshape(tf.range(4), tf.shape(x)), input_signature=[tf.TensorSpec([None, None])])
     assert fn(tf.ones([2, 2])).numpy().tolist() == [[0, 1], [2, 3]]
 

@@ -1,4 +1,4 @@
-"""Graphs of TensorFlow 1 beyond what TensorFlow's answers (tests/parity/v1.py) tell."""
+"""Graphs of TensorFlow 1: what TensorFlow's answers (tests/parity/v1.py) don't cover."""
 
 import threading
 from operator import attrgetter
@@ -23,7 +23,7 @@ def test_each_session_has_its_own_values():
     assert (first.run(v), second.run(v)) == (2.0, 1.0)
 
 
-def test_graphs_by_default_until_told_otherwise():
+def test_graphs_are_the_default_until_disabled():
     """A thread's own choice, as sessions and traces are: other tests go on eagerly."""
     found = []
 
@@ -47,18 +47,18 @@ def test_graphs_by_default_until_told_otherwise():
     assert tf.executing_eagerly()
 
 
-def test_what_only_tensorflow_can_run_is_refused_with_the_reason(tmp_path):
+def test_what_only_tensorflow_can_run_is_rejected_with_the_reason(tmp_path):
     with tf1.Graph().as_default(), tf1.Session() as session:
-        for refused in (
+        for rejected in (
             lambda: tf1.saved_model.simple_save(session, str(tmp_path), {}, {}),
             lambda: tf1.import_graph_def(None),
             lambda: tf1.graph_util.convert_variables_to_constants(session, None, []),
         ):
             with pytest.raises(NotImplementedError, match="tvtf does not"):
-                refused()
+                rejected()
 
 
-def test_constants_that_an_op_refuses_are_refused_when_it_runs():
+def test_constants_that_an_op_rejects_are_rejected_when_it_runs():
     checked = tf.function(lambda: tf.debugging.check_numerics(tf.math.log(tf.constant([-1.0])), "bad"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="bad : Tensor had NaN values"):
         checked()
@@ -73,8 +73,8 @@ def test_an_interactive_session_may_be_closed_twice():
 
 
 def test_control_inputs_are_nodes_in_a_graph_too():
-    refused = pytest.raises(TypeError, match="must be an Operation, Tensor or Variable")
-    with tf1.Graph().as_default(), refused, tf.control_dependencies(["x"]):
+    rejected = pytest.raises(TypeError, match="must be an Operation, Tensor or Variable")
+    with tf1.Graph().as_default(), rejected, tf.control_dependencies(["x"]):
         pass
 
 

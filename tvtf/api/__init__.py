@@ -1,1 +1,1 @@
-"""What public names are: namespaces made of what ops declare, names that are refused, modules under former names."""
+"""Public names: namespaces built from the declarations of ops, unsupported names, aliases of moved modules."""

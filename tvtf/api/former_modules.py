@@ -11,6 +11,7 @@ from importlib import import_module
 from tvtf.api.module_aliases import ModuleAliases
 
 FOLDERS = {
+    "arrays": "arrays.chance=random_functions",
     "composites": "extension linear",
     "composites.extension": "extension.declared extension.dispatch extension.specs extension.types",
     "composites.linear": (
@@ -29,7 +30,6 @@ FOLDERS = {
         "callables=function_types composite context=thread_state device_spec dimension=v1_dimension "
         "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
     ),
-    "arrays": "arrays.chance=random_functions",
     "data": "data.choice=choose_datasets data.lookups=lookup_tables data.tables=csv_and_sql",
     "fileio": "records=tfrecord",
     "frontend.configuration": "frontend.config frontend.device frontend.settings",
@@ -47,7 +47,7 @@ FOLDERS = {
     "ir": "emit=trace interpret=interpreter",
     "ops": (
         "ops.arrange=concat_split ops.bands=matrix_diag ops.convolution=conv_api ops.draws=random_distributions ops.frames=stft "
-        "ops.sound=wav ops.tapers=window_functions"
+        "ops.shown=tensor_text ops.sound=wav ops.tapers=window_functions"
     ),
     "public": "exchange=interop frontend.xla func_graph internal raw=raw_ops recurrent=cudnn_rnn testing=test",
     "rng": (

@@ -210,9 +210,9 @@ LATE = {
     "v1.graph": {"": "Graph"},
 }
 """Lazily imported module -> the public names that it declares, by namespace."""
-ROOMS = {
-    f"{space}.{name}" if space else name: room
-    for room, spaces in LATE.items()
+LATE_MODULES = {
+    f"{space}.{name}" if space else name: module_name
+    for module_name, spaces in LATE.items()
     for space, names in spaces.items()
     for name in names.split()
 }
@@ -243,7 +243,7 @@ def install() -> None:
     add_pending_handlers()
     for space in _LATE_SPACES:
         if not _is_to_come(space):
-            refusing(_module(root, space.split(".")), space)
+            make_lazy(_module(root, space.split(".")), space)
     added = []
     for path, value in public_names().items():
         head = path.partition(".")[0]
@@ -256,7 +256,7 @@ def install() -> None:
         setattr(module, name, value)
         _make_picklable(value, module, name)
         if module is not root:
-            refusing(module, ".".join(folders))
+            make_lazy(module, ".".join(folders))
     for receive in on_install:
         receive(added)
 
@@ -286,7 +286,7 @@ def _make_picklable(value: Any, module: ModuleType, name: str) -> None:
         value.__module__, value.__qualname__ = module.__name__, name
 
 
-def refusing(module: ModuleType, path: str) -> ModuleType:
+def make_lazy(module: ModuleType, path: str) -> ModuleType:
     """Gives module ``tf.path`` a ``__getattr__``, which imports names lazily and explains which ones tvtf does not have."""
 
     def find(name: str) -> Any:
@@ -298,9 +298,9 @@ def refusing(module: ModuleType, path: str) -> ModuleType:
     return module
 
 
-def _import(room: str) -> ModuleType:
+def _import(module_name: str) -> ModuleType:
     """Imports a module by its dotted name in the package."""
-    return import_module(f"tvtf.{room}")
+    return import_module(f"tvtf.{module_name}")
 
 
 def late(module: ModuleType, path: str) -> Any:
@@ -314,9 +314,9 @@ def late(module: ModuleType, path: str) -> Any:
     if _is_keras_own(path):
         return getattr(_import("keras"), path)
     space, _, name = path.rpartition(".")
-    room = ROOMS.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
-    if room:
-        _import(room)
+    module_name = LATE_MODULES.get(path) or SPACES.get(space) or WITHOUT_KERAS.get(path)
+    if module_name:
+        _import(module_name)
         install()
     if name in vars(module):
         return vars(module)[name]
@@ -324,7 +324,7 @@ def late(module: ModuleType, path: str) -> Any:
         return sys.modules["tvtf.compat.v1"].__getattr__(path.removeprefix(FIRST))
     if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
-    unsupported_class = unsupported.refused_class(path)
+    unsupported_class = unsupported.class_of_unsupported(path)
     if unsupported_class:
         return unsupported_class
     raise unsupported.error(module.__name__, path)
@@ -336,7 +336,7 @@ def _is_late_namespace(name: str) -> bool:
     if root != "tvtf" or not path:
         return False
     heads = [".".join(path[: end + 1]) for end in range(len(path))]
-    return path[0] in OF_KERAS or any(ROOMS.get(head, head) != head for head in heads)
+    return path[0] in OF_KERAS or any(LATE_MODULES.get(head, head) != head for head in heads)
 
 
 def _late_namespace(name: str) -> ModuleType:
@@ -372,8 +372,8 @@ def import_late(path: str | None = None) -> None:
     Raises:
       KeyError: no module declares it.
     """
-    for room in sorted(set(ROOMS.values())) if path is None else [ROOMS[path]]:
-        _import(room)
+    for module_name in sorted(set(LATE_MODULES.values())) if path is None else [LATE_MODULES[path]]:
+        _import(module_name)
 
 
 hooks.import_late = import_late
@@ -394,4 +394,4 @@ def _new_module(parent: ModuleType, name: str) -> ModuleType:
     module.__path__ = []
     sys.modules[full] = module
     setattr(parent, name, module)
-    return refusing(module, full.partition(".")[2])
+    return make_lazy(module, full.partition(".")[2])

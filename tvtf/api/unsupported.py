@@ -152,7 +152,7 @@ SPACES = frozenset(
 """Namespaces without any, or with few, supported names. They exist so that ``hasattr`` works on them."""
 
 
-class Absent(NotImplementedError, AttributeError):
+class UnsupportedNameError(NotImplementedError, AttributeError):
     """A name that TensorFlow has and tvtf doesn't; also an AttributeError, so that ``hasattr`` returns False."""
 
 
@@ -166,9 +166,9 @@ def error(module: str, path: str) -> AttributeError:
     """
     reason = _reason(path)
     if reason:
-        return Absent(f"tvtf has no tf.{path}: {reason}")
+        return UnsupportedNameError(f"tvtf has no tf.{path}: {reason}")
     if path in tensorflow_names():
-        return Absent(f"tvtf has no tf.{path} yet; docs/symbols.md lists what it has")
+        return UnsupportedNameError(f"tvtf has no tf.{path} yet; docs/symbols.md lists what it has")
     return AttributeError(f"module {module!r} has no attribute {path.rpartition('.')[2]!r}")
 
 
@@ -192,12 +192,12 @@ class UnsupportedClass(ABCMeta):
 
 
 @cache
-def refused_class(path: str) -> UnsupportedClass | None:
+def class_of_unsupported(path: str) -> UnsupportedClass | None:
     """Returns a placeholder class for an unsupported ``tf.path``; None if its name is not that of a class.
 
-    >>> isinstance(1, refused_class("distribute.TPUStrategy"))
+    >>> isinstance(1, class_of_unsupported("distribute.TPUStrategy"))
     False
-    >>> refused_class("raw_ops.AddV2"), refused_class("test.is_cpu_target_available")
+    >>> class_of_unsupported("raw_ops.AddV2"), class_of_unsupported("test.is_cpu_target_available")
     (None, None)
     """
     name = path.rpartition(".")[2]

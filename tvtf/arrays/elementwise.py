@@ -43,10 +43,10 @@ def _unary(function: Function, convert: Callable[[Any], Tensor] = in_floats) -> 
 
 def _declare_unary() -> None:
     """Exports the elementwise functions of one argument."""
-    for name, ours in IN_FLOATS.items():
-        numpy_like(name, shows="[0.25, 0.5]")(_unary(getattr(tf.math, ours)))
+    for name, math_name in IN_FLOATS.items():
+        numpy_like(name, shows="[0.25, 0.5]")(_unary(getattr(tf.math, math_name)))
     numpy_like("arccosh", shows="[1.25, 1.5]")(_unary(tf.math.acosh))
-    for names, ours in (
+    for names, math_name in (
         (("abs", "absolute", "fabs"), tf.abs),
         (("conj", "conjugate"), tf.math.conj),
         (("negative",), tf.negative),
@@ -54,7 +54,7 @@ def _declare_unary() -> None:
         (("positive",), tf.identity),
         (("reciprocal",), tf.math.reciprocal),
     ):
-        numpy_like(*names, shows="[-1.5, 2.]")(_unary(ours, to_tensor))
+        numpy_like(*names, shows="[-1.5, 2.]")(_unary(math_name, to_tensor))
 
 
 def _pairs(function: Function, convert: Function = together) -> Function:

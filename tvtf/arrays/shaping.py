@@ -281,8 +281,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), shapes))
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
     size = tf.shape(arr, indices.dtype)[-1]
-    taken = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
-    return moveaxis(taken, -1, axis)
+    selected = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
+    return moveaxis(selected, -1, axis)
 
 
 def _quicksort_only(kinds: tuple[str, ...], kind: str, order: Any) -> None:

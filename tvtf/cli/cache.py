@@ -10,7 +10,7 @@ import click
 from tvtf.cli.failures import report_failures
 from tvtf.core.thread_state import cache_folder
 from tvtf.runtime import cache_eviction, store
-from tvtf.runtime.cache_folder import refusal
+from tvtf.runtime.cache_folder import unsafe_reason
 
 
 @click.command()
@@ -30,7 +30,7 @@ def cache(show: bool, clear: bool) -> None:
         files = cache_eviction.files_of(home / "code", home)
         size, most = sum(file.size for file in files), cache_eviction.max_cache_bytes()
         click.echo(f"{home}: {_counted(len(files))}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
-        reason = refusal(home) if home.is_dir() else None
+        reason = unsafe_reason(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")
 

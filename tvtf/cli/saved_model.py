@@ -32,23 +32,24 @@ def saved_model() -> None:
 def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
     from tvtf.saved.layout import damage_named
-    from tvtf.saved.show_cli import Shown
+    from tvtf.saved.show_cli import ModelPrinter
 
     with damage_named(folder):
-        shown = Shown(folder)
+        printer = ModelPrinter(folder)
     if everything:
-        lines = list(shown.everything())
+        lines = list(printer.everything())
     elif tag_set is None:
         hint = ["--list_ops must be paired with a tag-set or with --all."] if list_ops else []
-        lines = hint + list(shown.tag_sets())
+        lines = hint + list(printer.tag_sets())
     else:
         _check_tags(tag_set)
-        chosen = shown.keys() if signature_def is None else shown.signature(signature_def).lines()
-        lines = ([shown.ops()] if list_ops else []) + list(chosen)
+        chosen = printer.keys() if signature_def is None else printer.signature(signature_def).lines()
+        lines = ([printer.ops()] if list_ops else []) + list(chosen)
     click.echo("\n".join(lines))
 
 
 def _check_tags(tag_set: str) -> None:
+    """Raises ValueError unless the tag set is the one that tvtf writes."""
     from tvtf.saved.layout import TAGS
 
     if {tag.strip() for tag in tag_set.split(",")} != set(TAGS):
@@ -143,6 +144,7 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
 
 
 def _write(path: Path, array: Any, overwrite: bool) -> None:
+    """Writes an array as an ``.npy`` file. Raises ValueError if the file exists and may not be overwritten."""
     if path.exists() and not overwrite:
         raise ValueError(
             f'Output file {path} already exists. Add "--overwrite" to overwrite the existing output files.'

@@ -55,7 +55,7 @@ def digits(seeds: int, out: Path | None, **plan: Any) -> None:
 def text(seed: int, out: Path | None, **plan: Any) -> None:
     """A character-level transformer on Python's own standard library.
 
-    Every tenth source file, told by its path, is held out. Reports bits per character there, and prints a sample.
+    Every tenth source file, selected by its path, is held out. Reports bits per character there, and prints a sample.
     """
     from tvtf.models.text_run import run
 

@@ -133,7 +133,7 @@ def _decode_type(content: Any, leaf: Any) -> Any:
     name, serialization = content
     kind = registered.get(name) or all_names().get(name) or _anonymous(name)
     if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
-        raise ValueError(f"{name!r} is no type of tensors")
+        raise ValueError(f"{name!r} is not a type of tensors")
     return kind._deserialize(decode(serialization, leaf))
 
 

@@ -29,7 +29,7 @@ class ArgumentError(Exception):
         self.graph = graph
         self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
-    def told_by(self, op: str) -> BaseException:
+    def for_op(self, op: str) -> BaseException:
         """Returns the exception to raise, in the name of ``op``; with symbolic sizes it may be the signal UnknownSize."""
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
@@ -93,7 +93,9 @@ _TOO_LARGE = re.compile("array is too big|aximum (allowed|supported) (dimension|
 """NumPy's messages for arrays of more bytes than it can address."""
 _OF_A_CALL = re.compile(r"\S+\(\) (missing|got|takes) ")
 """Python's messages for a call that doesn't fit the function's signature: clear enough for the user as they are."""
-OURS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {"__main__"}
+LIBRARY_ROOTS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {
+    "__main__"
+}
 
 
 def instead(
@@ -122,9 +124,7 @@ def _in_name_of(error: Exception, op: str, arguments: Iterable[Any], kind: type[
     if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
         return TypeError(message)
     return (
-        kind(message)
-        if kind is not None and isinstance(error, ValueError)
-        else ArgumentError("{op}" + text).told_by(op)
+        kind(message) if kind is not None and isinstance(error, ValueError) else ArgumentError("{op}" + text).for_op(op)
     )
 
 
@@ -139,7 +139,7 @@ def _is_deliberate(error: Exception) -> bool:
         return True
     frames = list(traceback.walk_tb(error.__traceback__))
     roots = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
-    if any(root not in OURS for root in roots):
+    if any(root not in LIBRARY_ROOTS for root in roots):
         return True
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

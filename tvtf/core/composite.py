@@ -62,7 +62,7 @@ class TypeSpec(abc.ABC):
         """Returns the constructor's arguments: a nest of shapes, dtypes, specs and plain values."""
 
     def _component_names(self) -> Sequence[str]:
-        """What people call the components, in the order of their flat list; none where they have numbers only."""
+        """Returns the components' names in the order of their flat list; empty if they have numbers only."""
         return ()
 
     @classmethod
@@ -216,6 +216,7 @@ class _NoCommonType(Exception):
 
 
 def _compatible(a: Any, b: Any) -> bool:
+    """Returns whether two parts of specs are compatible: specs and shapes may be more general, other parts are equal."""
     if isinstance(a, TypeSpec):
         return a.is_compatible_with(b)
     if type(a) is not type(b):

@@ -68,8 +68,8 @@ class DeviceSpec:
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
         """Returns this spec updated with the parts of ``dev`` that are not None."""
-        ours, others = self._parts(), dev._parts()
-        return DeviceSpec(**{p: others[p] if others[p] is not None else ours[p] for p in _PARTS})
+        own, others = self._parts(), dev._parts()
+        return DeviceSpec(**{p: others[p] if others[p] is not None else own[p] for p in _PARTS})
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
         """Returns a copy with some parts replaced."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-COLUMNS_APART = "  "
+COLUMN_GAP = "  "
 
 
 def on_terminal(renderable: RenderableType) -> str | None:
-    """What a rich renderable looks like on the terminal of this process; None where its output is none.
+    """Renders a rich object for the terminal of this process; None if its output is not a terminal.
 
     Rich follows ``NO_COLOR``, ``FORCE_COLOR`` and ``TERM``.
     """
@@ -28,7 +28,7 @@ def on_terminal(renderable: RenderableType) -> str | None:
 
 
 def as_printed(text: str, renderable: RenderableType) -> str:
-    """What ``print`` shows of something: as rich draws it on a terminal, its plain text elsewhere."""
+    """Returns the text that ``print`` writes: as rich draws it on a terminal, plain text elsewhere."""
     coloured = on_terminal(renderable)
     return text if coloured is None else coloured
 
@@ -79,10 +79,10 @@ class Table:
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
         padded = [c.rjust(w) if k.is_number else c.ljust(w) for c, w, k in zip(cells, widths, self.columns)]
-        return COLUMNS_APART.join(padded).rstrip()
+        return COLUMN_GAP.join(padded).rstrip()
 
     def rich(self) -> RenderableType:
-        """The table as rich draws it."""
+        """Returns the table as rich draws it."""
         from rich import box, table
         from rich.console import Group
         from rich.text import Text
@@ -95,7 +95,7 @@ class Table:
         return Group(Text(self.caption, "bold"), *([drawn] if self.rows else []))
 
     def html(self) -> str:
-        """The table in HTML; everything in it is escaped."""
+        """Returns the table in HTML; everything in it is escaped."""
         head = "".join(_cell("th", c.title, c) for c in self.columns)
         rows = ["".join(_cell("td", cell, c) for cell, c in zip(row, self.columns)) for row in self.rows]
         body = "".join(f"<tr>{row}</tr>" for row in rows)

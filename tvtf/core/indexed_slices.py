@@ -74,6 +74,7 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> IndexedSlicesSpec:
+        """Returns the spec; shapes of values and indices complete each other."""
         rows = as_shape(self._values.shape)  # values may be NumPy arrays, whose shape is a tuple
         count = as_shape(self._indices.shape).merge_with(rows[:1])
         shape = TensorShape([None]).concatenate(rows[1:])

@@ -214,6 +214,7 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
 
 
 def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bool]) -> Any:
+    """Rebuilds a structure with other leaves, in the order of `flatten`."""
     if not branches(structure):
         return next(leaves)
     if is_composite(structure):

@@ -126,7 +126,7 @@ class Primitive(Generic[P]):
         except NoRank as error:
             return _defer_or_raise(self, args, kwargs, error)
         except ArgumentError as error:
-            raise error.told_by(self.tf_name) from None
+            raise error.for_op(self.tf_name) from None
         except MISTAKES as error:
             # Composite tensors come last, so that plain tensors, the usual case, pay nothing for them.
             result = overridden(self.composites, args, kwargs)
@@ -157,7 +157,7 @@ class Primitive(Generic[P]):
         try:
             results = quietly(self.numpy, arrays, attrs)
         except ArgumentError as error:
-            raise error.told_by(self.tf_name) from None
+            raise error.for_op(self.tf_name) from None
         except MISTAKES as error:
             raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
         if type(results) is bytes:  # NumPy turns an object array without dims into its element
@@ -179,10 +179,10 @@ class Primitive(Generic[P]):
         try:
             return self.type(*types, **attrs)
         except ArgumentError as error:
-            raise error.told_by(self.tf_name) from None
+            raise error.for_op(self.tf_name) from None
         except IndexError:
             shapes = ", ".join(show_shape(t.shape) for t in types)
-            raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(
+            raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").for_op(
                 self.tf_name
             ) from None
 
@@ -335,10 +335,10 @@ def export(*paths: str, waits: bool = True) -> Exporter:
     ``waits=False`` forbids deferring its calls. A function that depends on where it is called, not only on its arguments,
     needs that: run later, it would see another context.
     """
-    wrap = defer_unknown_rank if waits else refusing
+    wrap = defer_unknown_rank if waits else name_errors
 
     def record(function: Callable[..., Any]) -> Any:
-        public = wrap(function) if isfunction(function) else refusing_methods(function)
+        public = wrap(function) if isfunction(function) else name_method_errors(function)
         for path in paths:
             if path in exports:
                 raise ValueError(f"{path} is declared already, by {exports[path].__module__}")
@@ -350,7 +350,7 @@ def export(*paths: str, waits: bool = True) -> Exporter:
 
 def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
     """Wraps a function so that a call which needs an unknown rank or size is deferred (see ``core/deferred_shape.py``)."""
-    refusing_function = refusing(function)
+    with_named_errors = name_errors(function)
 
     overrides: list[Rule] = []
 
@@ -361,7 +361,7 @@ def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
         if overrides and (result := overridden(overrides, args, kwargs)) is not NotImplemented:
             return result  # type: ignore[no-any-return]
         try:
-            return refusing_function(*args, **kwargs)
+            return with_named_errors(*args, **kwargs)
         except Unspecialized as needed:
             return hooks.defer_call(function, args, kwargs, needed)
         except NoRank as error:
@@ -413,7 +413,7 @@ def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
     return NotImplemented
 
 
-def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
+def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
     """Wraps a function so that errors caused by its arguments name it, as TensorFlow's errors name the op.
 
     ``op`` names a method's errors; without it the name is the function's, in CamelCase.
@@ -430,7 +430,7 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
         except (Unspecialized, NoRank):
             raise
         except ArgumentError as error:
-            raise error.told_by(name) from None
+            raise error.for_op(name) from None
         except MISTAKES as error:
             result = _from_fallbacks(run, args, kwargs) if fallbacks and op is None else NotImplemented
             if result is not NotImplemented:
@@ -441,11 +441,13 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
     return run
 
 
-def refusing_methods(owner: Any) -> Any:
-    """Applies :func:`refusing` to the public methods that a class defines; returns the class."""
+def name_method_errors(owner: Any) -> Any:
+    """Applies :func:`name_errors` to the public methods that a class defines; returns the class."""
     for name, method in list(vars(owner).items()) if isinstance(owner, type) else ():
         if isfunction(method) and (not name.startswith("_") or name in ("__init__", "__getitem__", "__next__")):
-            setattr(owner, name, refusing(method, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"))
+            setattr(
+                owner, name, name_errors(method, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}")
+            )
     return owner
 
 

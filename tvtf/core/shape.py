@@ -160,7 +160,7 @@ def size_of(shape: Iterable[Dim]) -> Dim:
 
 
 def fresh_dim(name: str) -> Dim:
-    """A new symbolic dim."""
+    """Returns a new symbolic dim."""
     from tvm import tirx
 
     return tirx.Var(name, "int64")
@@ -255,10 +255,12 @@ class TensorShape:
         return math.prod(self._dims) if self.is_fully_defined() else None  # type: ignore[arg-type]
 
     def is_compatible_with(self, other: Any) -> bool:
-        mine, yours = self._dims, as_shape(other)._dims
-        if mine is None or yours is None:
+        own_dims, other_dims = self._dims, as_shape(other)._dims
+        if own_dims is None or other_dims is None:
             return True
-        return len(mine) == len(yours) and all(a is None or b is None or a == b for a, b in zip(mine, yours))
+        return len(own_dims) == len(other_dims) and all(
+            a is None or b is None or a == b for a, b in zip(own_dims, other_dims)
+        )
 
     def assert_is_compatible_with(self, other: Any) -> None:
         if not self.is_compatible_with(other):
@@ -292,6 +294,7 @@ class TensorShape:
         return self
 
     def merge_with(self, other: Any) -> TensorShape:
+        """Returns the shape with the known dims of both. Raises ValueError if a dim differs."""
         other = as_shape(other)
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are not compatible")

@@ -23,7 +23,7 @@ _calls = _Calls()
 
 
 @contextmanager
-def kept() -> Iterator[None]:
+def string_table() -> Iterator[None]:
     """Opens a table of strings for a call; its handles are valid inside the block."""
     _calls.tables.append([b""])
     try:
@@ -35,7 +35,7 @@ def kept() -> Iterator[None]:
 def numbers_of(array: np.ndarray) -> np.ndarray:
     """Enters an array of strings into the call's table; returns an int64 array of handles.
 
-    >>> with kept():
+    >>> with string_table():
     ...     texts_of(numbers_of(np.array([b"a", b"b"], object)))
     array([b'a', b'b'], dtype=object)
     """

@@ -175,7 +175,7 @@ class Tensor(AnyTensor):
         raise NotImplementedError
 
     def __bool__(self) -> bool:
-        """The truth of a convertible object; tensors override it. For other classes that borrow this method."""
+        """Returns the truth of a convertible object; tensors override it. For other classes that borrow this method."""
         return bool(convert_to_tensor(self))
 
     def __nonzero__(self) -> bool:
@@ -313,23 +313,23 @@ def _numpy_text(array: np.ndarray, is_repr: bool) -> str:
 def _of_graphs(name: str) -> property:
     """Returns a property that raises as TensorFlow does: only tensors of a graph have it."""
 
-    def refuse(self: EagerTensor) -> Any:
+    def raise_graph_only(self: EagerTensor) -> Any:
         raise AttributeError(f"Tensor.{name} is undefined when eager execution is enabled.")
 
-    return property(refuse)
+    return property(raise_graph_only)
 
 
 for _name in ("name", "graph", "op", "value_index"):
     setattr(EagerTensor, _name, _of_graphs(_name))
 
 
-def _merged(mine: TensorShape, yours: TensorShape) -> TensorShape:
-    if mine.rank == yours.rank:
-        for i, (a, b) in enumerate(zip(mine, yours)):
+def _merged(static: TensorShape, claimed: TensorShape) -> TensorShape:
+    if static.rank == claimed.rank:
+        for i, (a, b) in enumerate(zip(static, claimed)):
             if None not in (a, b) and a != b:
                 text = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
-                raise ValueError(f"{text} Shapes are {brackets(mine)} and {brackets(yours)}.")
-    return mine.merge_with(yours)
+                raise ValueError(f"{text} Shapes are {brackets(static)} and {brackets(claimed)}.")
+    return static.merge_with(claimed)
 
 
 class SymbolicTensor(Tensor):
@@ -547,6 +547,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 
 
 def _of_shape(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
+    """Converts a fully defined shape to a vector, int32 by default."""
     if not shape.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {shape} to a Tensor.")
     if dtype not in (None, dtypes.int32, dtypes.int64):
@@ -569,9 +570,9 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
 
 def _expected(tensor: Tensor, dtype: Any) -> Tensor:
     if dtype is not None and tensor.dtype is not dtypes.as_dtype(dtype):
-        shown = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
+        value_text = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
         expected = dtypes.as_dtype(dtype)
-        raise TypeError(f"Expected tensor {shown} with dtype {expected!r}, but got dtype {tensor.dtype!r}.")
+        raise TypeError(f"Expected tensor {value_text} with dtype {expected!r}, but got dtype {tensor.dtype!r}.")
     return tensor
 
 
@@ -609,6 +610,7 @@ def _converted(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.n
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
+    """Converts a NumPy array to a dtype, by default that of TensorFlow with the same name, in aligned memory."""
     if array.dtype.kind == "O" and dtype not in (None, dtypes.string):
         return array.astype(dtype.np, order="C")
     if array.dtype.kind in "SUO":
@@ -636,6 +638,7 @@ def _check_texts(array: np.ndarray) -> None:
 
 
 def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
+    """Converts Python numbers, texts and nested lists; without a dtype, it is inferred from the kinds of leaves."""
     kinds = _kinds(value)
     if kinds & {str, bytes}:
         if kinds - {str, bytes}:
@@ -686,6 +689,7 @@ _NUMPY_KINDS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": by
 
 
 def _python_kind(value: Any) -> type:
+    """Returns the Python type that determines a leaf's dtype. Raises ValueError for other types."""
     for kind in (bool, int, float, complex, str, bytes):
         if isinstance(value, kind):
             return kind
@@ -719,7 +723,7 @@ def _unconvertible(value: Any, eagerly: str) -> Exception:
     if state.trace is None:
         return ValueError(eagerly)
     return TypeError(
-        f"Failed to convert elements of {_shown(value)} to Tensor. Consider casting elements to a supported type. "
+        f"Failed to convert elements of {_value_text(value)} to Tensor. Consider casting elements to a supported type. "
         "See https://www.tensorflow.org/api_docs/python/tf/dtypes for supported TF dtypes."
     )
 
@@ -763,22 +767,23 @@ def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
         _fitted(value, None)  # a ragged list raises its own error first
         if complex in kinds and len(kinds) > 1:
             raise _unconvertible(value, MSG_MIXED)
-        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {type_name(target)}")
+        raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(target)}")
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 100 else text[:97] + "..."
 
 
 def _fitted(value: Any, target: DType | None) -> np.ndarray:
+    """Converts to an array of the dtype. Raises TensorFlow's errors for large ints and uneven lists."""
     try:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=None if target is None else target.np)
     except OverflowError as error:
-        reason = f"{_shown(value)} does not fit {target and target.name}."
+        reason = f"{_value_text(value)} does not fit {target and target.name}."
         if state.trace is not None:
-            text = f"Failed to convert elements of {_shown(value)} to Tensor: {reason}"
+            text = f"Failed to convert elements of {_value_text(value)} to Tensor: {reason}"
             raise TracedOutOfRangeInteger(text) from error
         text = f"Can't convert Python sequence with out-of-range integer to Tensor: {reason}"
         raise OutOfRangeInteger(text) from error
@@ -806,8 +811,9 @@ def _leads_with_scalar(value: Any) -> bool:
 
 
 def _strings(value: Any, dtype: DType | None) -> np.ndarray:
+    """Converts nested lists of texts to an array of bytes objects."""
     if dtype not in (None, dtypes.string):
-        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
+        raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
     try:
         texts = np.array(value, dtype=object)
     except ValueError as error:
@@ -850,11 +856,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
 
 def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
+    """Reshapes an array; a single element fills the shape. Raises TypeError for another number of elements."""
     if array.size == int(np.prod(shape)):
         return array.reshape(shape)
     if array.size == 1:
         return np.full(shape, array.reshape(())[()], array.dtype)
     raise TypeError(
-        f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from {_shown(value)}) has "
+        f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from {_value_text(value)}) has "
         f"{array.size} elements, but got `shape` {shape} with {int(np.prod(shape))} elements)."
     )

@@ -39,8 +39,8 @@ def summarized(array: np.ndarray, limit: int) -> str:
     """
     if not array.size:
         return ""
-    text, shown = _rows(array, limit)
-    return text + ("..." if array.size > shown else "")
+    text, printed = _rows(array, limit)
+    return text + ("..." if array.size > printed else "")
 
 
 def _rows(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
@@ -49,14 +49,14 @@ def _rows(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
         elements = array.reshape(-1)
         cut = depth and limit < len(elements)
         return " ".join(map(_element, elements[:limit])) + ("..." if cut else ""), min(limit, len(elements))
-    parts, shown = [], 0
+    parts, printed = [], 0
     for row in array:
-        if shown >= limit:
+        if printed >= limit:
             break
-        text, count = _rows(row, limit - shown, depth + 1)
+        text, count = _rows(row, limit - printed, depth + 1)
         parts.append(f"[{text}]")
-        shown += count
-    return "".join(parts), shown
+        printed += count
+    return "".join(parts), printed
 
 
 def _element(value: Any) -> str:

@@ -20,12 +20,12 @@ Value = TypeVar("Value")
 class Lock:
     """A reentrant lock that can be joined with others: a thread that holds one of them holds all."""
 
-    __slots__ = ("_own", "_joined", "_held", "_depth", "__weakref__")
+    __slots__ = ("_own", "_joined", "_acquired", "_depth", "__weakref__")
 
     def __init__(self) -> None:
         self._own = threading.RLock()
         self._joined: Lock | None = None
-        self._held: list[Lock] = []
+        self._acquired: list[Lock] = []
         self._depth = 0
         _made.add(self)
 
@@ -43,15 +43,15 @@ class Lock:
                 break
             root._own.release()
         root._depth += 1
-        self._held.append(root)
+        self._acquired.append(root)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        root = self._held.pop()
+        root = self._acquired.pop()
         root._depth -= 1
         root._own.release()
 
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Returns whether any thread, this one included, holds the lock at the moment."""
         root = self if self._joined is None else self._root()
         return root._depth > 0
@@ -59,7 +59,7 @@ class Lock:
     def release_if_abandoned(self) -> None:
         """Releases the lock in a forked child if another thread held it."""
         if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition uses it, too
-            self._own, self._held, self._depth = threading.RLock(), [], 0
+            self._own, self._acquired, self._depth = threading.RLock(), [], 0
 
 
 class Condition(threading.Condition):

@@ -213,7 +213,7 @@ def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transfo
 
 @export("data.experimental.get_single_element")
 def get_single_element(dataset: Any) -> Element:
-    """As ``dataset.get_single_element()``.
+    """Works as ``dataset.get_single_element()``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.get_single_element(tf.data.Dataset.from_tensors(3)))
@@ -226,7 +226,7 @@ def get_single_element(dataset: Any) -> Element:
 
 @export("data.experimental.save")
 def save(dataset: Any, path: str, compression: str | None = None, shard_func: Any = None, **kwargs: Any) -> None:
-    """As ``dataset.save(path)``.
+    """Works as ``dataset.save(path)``.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -242,7 +242,7 @@ def save(dataset: Any, path: str, compression: str | None = None, shard_func: An
 
 @export("data.experimental.load")
 def load(path: str, element_spec: Any = None, compression: str | None = None, reader_func: Any = None) -> Dataset:
-    """As ``tf.data.Dataset.load``; see :func:`save`.
+    """Works as ``tf.data.Dataset.load``; see :func:`save`.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.load("/no/such/folder")
@@ -327,6 +327,7 @@ def pad_to_cardinality(cardinality: int, mask_key: str = "valid") -> Transformat
     """
 
     def padded(dataset: Dataset) -> Dataset:
+        """Appends zero elements up to the cardinality, and a component that marks the valid ones."""
         if dataset.size < 0:
             raise ValueError(
                 f"The dataset passed into `pad_to_cardinality` must have a known cardinalty, but has cardinality {dataset.size}"

@@ -21,7 +21,7 @@ def number(value: Any, what: str = "count") -> int:
         return value
     tensor = convert_to_tensor(value, int64, name=what)
     if tensor.ndim:
-        raise ArgumentError(f"{what} must be a scalar").told_by("Dataset")
+        raise ArgumentError(f"{what} must be a scalar").for_op("Dataset")
     return static_int(tensor, what)
 
 

@@ -29,7 +29,7 @@ UNKNOWN: Final = -2
 
 @export("data.Dataset")
 class Dataset(NumberedObject, abc.ABC):
-    """A sequence of elements, each a nest of tensors; every iteration computes them anew.
+    """A sequence of elements, each a nest of tensors; every iteration computes them again.
 
     Subclasses define ``handles``, and ``value`` if a handle is not the element itself. Handles are cheap to move: shuffling
     and batching work on row numbers, and ``batch_value`` gathers a whole batch in one step.
@@ -214,7 +214,7 @@ class OwnedIterator(NumberedObject, Trackable):
         try:
             element = next(self._elements)
         except OpError as error:
-            # TensorFlow's errors name the op that asked for the element.
+            # TensorFlow's errors name the op that requested the element.
             raise type(error)(error.node_def, error.op, f"{error.message} [Op:IteratorGetNext] name: ") from None
         self.position += 1
         return element

@@ -285,13 +285,14 @@ class Window(Dataset):
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         for what, count in (("size", size), ("shift", shift), ("stride", stride)):
             if count < 1:
-                raise ArgumentError(f"Window {what} must be greater than zero.").told_by("WindowDataset")
+                raise ArgumentError(f"Window {what} must be greater than zero.").for_op("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         reach = (size - 1) * stride + 1 if drop_remainder else 1
         super().__init__(spec, scaled(source.size, lambda n: max(0, -(-(n - reach + 1) // shift))))
 
     def handles(self) -> Iterator[Any]:
+        """Yields windows of elements: ``length`` elements, every ``stride``-th one, starting every ``shift`` elements."""
         source, buffered = self.source.elements(), list[Element]()
         reach = (self.length - 1) * self.stride + 1
         while True:
@@ -355,6 +356,7 @@ class GroupByWindow(Dataset):
         super().__init__(probe.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Collects elements by key, and yields each group's reduction once the group is full, or at the end."""
         open_groups: dict[int, list[Element]] = {}
         for element in self.source.elements():
             key = int(self.key(element).numpy())
@@ -442,6 +444,7 @@ def bucket_by_sequence_length(
         return PaddedBatch(group, size, bucket_shapes(int(key.numpy())), padding_values, drop_remainder)
 
     def bucket_shapes(key: int) -> Any:
+        """Returns the padded shapes of a bucket's batches."""
         if not pad_to_bucket_boundary:
             return padded_shapes
         if key == len(boundaries):

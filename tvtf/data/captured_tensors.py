@@ -12,7 +12,7 @@ from tvtf.frontend.function.polymorphic_function import Function
 
 
 def is_function(value: Any) -> bool:
-    """Whether a value is a kind of function whose captures are searched."""
+    """Returns whether a value is a kind of function whose captures are searched."""
     return isinstance(value, (FunctionType, Function, partial, MethodType))
 
 
@@ -51,7 +51,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_filled(cell: CellType) -> bool:
-    """Whether a closure's cell has a value; reading an empty one raises ValueError."""
+    """Returns whether a closure's cell has a value; reading an empty one raises ValueError."""
     try:
         return cell.cell_contents is cell.cell_contents
     except ValueError:
@@ -74,6 +74,7 @@ class _CaptureReplacer:
         self.copies: dict[int, FunctionType] = {}
 
     def replaced(self, value: Any) -> Any:
+        """Returns ``value`` with the captured tensors in it, also in closures, replaced by their values."""
         if isinstance(value, SymbolicTensor):
             return self.values[id(value)]
         if not captured_tensors(value):

@@ -33,6 +33,7 @@ class Choose(Dataset):
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields from the dataset that each choice selects; exhausted ones are skipped, or end the iteration."""
         open_iterators: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
         for choice in (int(c.numpy()) for c in self.choices.elements()):
             if not 0 <= choice < len(self.datasets):
@@ -113,13 +114,14 @@ class Resampled(Dataset):
         super().__init__((self.class_of.spec, source.element_spec), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields elements of classes with the target frequencies, by rejection sampling."""
         seen = np.ones_like(self.target)
         for element, draw in zip(self.source.elements(), self.draws.elements()):
             place = int(kind := self.class_of(element))
             seen[place] += 1
             share = seen / seen.sum() if self.initial is None else self.initial
-            chance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
-            if int(draw) < (1 << 32) * chance[place] / chance.max():
+            acceptance = np.divide(self.target, share, out=np.zeros_like(share), where=share > 0)
+            if int(draw) < (1 << 32) * acceptance[place] / acceptance.max():
                 yield kind, element
 
 
@@ -218,12 +220,12 @@ def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Ten
 
 
 def _logits(weights: Any) -> Tensor:
-    chances = convert_to_tensor(weights)
-    if chances.dtype not in (float32, float64):
+    probabilities = convert_to_tensor(weights)
+    if probabilities.dtype not in (float32, float64):
         raise TypeError(
-            f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {chances.dtype}."
+            f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {probabilities.dtype}."
         )
-    return bind.reshape(bind.log(chances), shape=(1, *chances.shape))
+    return bind.reshape(bind.log(probabilities), shape=(1, *probabilities.shape))
 
 
 def _draw(logits: Tensor, seeds: Tensor) -> Tensor:

@@ -77,6 +77,7 @@ class SparseBatch(Batch):
         return SparseTensorSpec(TensorShape([None]).concatenate(self.row_shape), self.source.element_spec.dtype)
 
     def value(self, handle: list[Any]) -> SparseTensor:
+        """Stacks elements to a sparse tensor; unknown dims are those of the largest element."""
         arrays = [self.source.value(h).eager_array() for h in handle]
         for row in arrays:
             self._require_room(row.shape)

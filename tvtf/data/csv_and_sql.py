@@ -189,7 +189,7 @@ def _wider(before: DType | None, text: str) -> DType:
 
 
 def _fits(kind: DType, text: str) -> bool:
-    """Whether a field is a value of a dtype."""
+    """Returns whether a field is a value of a dtype."""
     if kind is string:
         return True
     try:
@@ -270,6 +270,7 @@ class Sql(Dataset):
         super().__init__(tuple(TensorSpec([], kind) for kind in self.kinds), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields the rows of a query's result; SQLite's errors become TensorFlow's."""
         base = None
         try:
             base = sqlite3.connect(self.path)

@@ -31,9 +31,9 @@ class InTraces:
     steps: Callable[[Any], Any]
     """Starts the iteration of a traced loop over a dataset or iterator."""
     begin: Callable[[Any], Any]
-    """Returns a symbolic iterator of a dataset that starts anew in each run."""
+    """Returns a symbolic iterator of a dataset that restarts in each run."""
     next: Callable[[Any], Any]
-    """Returns the next element of an iterator, which each run asks for."""
+    """Returns the next element of an iterator, computed in each run."""
 
 
 in_traces = InTraces()
@@ -45,7 +45,7 @@ class NumberedObject:
     number_kind: ClassVar[str]
     element_spec: Any
 
-    def held_as(self) -> tuple[Tensor, Any]:
+    def as_argument(self) -> tuple[Tensor, Any]:
         """Returns the object's number, and what a trace depends on: its kind and element spec."""
         return EagerTensor(np.array(number_of(self), int64.np)), self._number_type()
 
@@ -60,7 +60,7 @@ class NumberedObject:
             )
         return cached[1]
 
-    def held_by(self, number: Tensor) -> Any:
+    def from_argument(self, number: Tensor) -> Any:
         """Returns the object of a number; during tracing, a symbolic object that stands for all of this type."""
         if isinstance(number, EagerTensor):
             return object_of(number.eager_array())
@@ -74,7 +74,7 @@ class NumberedObject:
     def _type_spec(self) -> Any:
         return self.argument_spec()
 
-    def needs_itself(self) -> None:
+    def require_value(self) -> None:
         """Raises UnknownDataset if the object is symbolic and stands for many."""
 
 

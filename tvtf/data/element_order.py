@@ -109,6 +109,7 @@ class Repeat(PassThrough):
             self.size = 0
 
     def handles(self) -> Iterator[Any]:
+        """Yields the source's elements ``count`` times, or without end if it is negative."""
         for _ in itertools.count() if self.count < 0 else range(self.count):
             empty = True
             for handle in self.source.handles():
@@ -147,6 +148,7 @@ class Shuffle(PassThrough):
         super().__init__(source, source.size)
 
     def handles(self) -> Iterator[Any]:
+        """Yields random elements of a buffer, which is refilled from the source."""
         random = words(self.seeds.next_pair())
         source = self.source.handles()
         buffer: deque[Any] = deque()
@@ -337,10 +339,11 @@ class Unique(Dataset):
                     "`tf.string` are supported."
                 )
         if len(nest.flatten(source.element_spec)) != 1:
-            raise ArgumentError("UniqueDataset only supports inputs with a single component.").told_by("UniqueDataset")
+            raise ArgumentError("UniqueDataset only supports inputs with a single component.").for_op("UniqueDataset")
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields each distinct element once."""
         seen = set()
         for element in self.source.elements():
             key = tuple(

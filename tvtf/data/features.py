@@ -41,6 +41,7 @@ def parse_example_dataset(
         raise ValueError("Argument `features` is required, but not specified.")
 
     def apply(dataset: Any) -> Dataset:
+        """Parses batches of serialized examples."""
         if not TensorSpec([None], string).is_compatible_with(dataset.element_spec):
             raise TypeError(
                 f"Input dataset should be a dataset of vectors of strings. Instead it is `{dataset.element_spec}`."

@@ -130,7 +130,7 @@ def _spec(leaf: Any) -> Any:
 
 
 def _needs_values(specs: Any) -> bool:
-    """Whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
+    """Returns whether an element holds something other than tensors, such as datasets, so that its function can't be traced."""
     return not all(isinstance(s, TypeSpec) and not isinstance(s, NumberedSpec) for s in nest.flatten(specs))
 
 
@@ -141,7 +141,7 @@ class Map(Dataset):
         self.source = source
         self.function = Traced(user, source)
         if isinstance(self.function.spec, NoneTensorSpec):
-            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
+            raise ArgumentError("Length for attr 'output_types' of 0 must be at least minimum 1").for_op("MapDataset")
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -283,6 +283,7 @@ class Interleave(Dataset):
         return dataset
 
     def handles(self) -> Iterator[Any]:
+        """Yields blocks of elements from ``cycle`` open iterators in turn; an exhausted one is replaced by the next."""
         source = self.source.elements()
         open_iterators = self._initial_iterators(source)
         exhausted, at = False, 0
@@ -301,6 +302,7 @@ class Interleave(Dataset):
         return self._inner(element).elements()
 
     def _block(self, open_iterators: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
+        """Yields up to ``block`` elements of the iterator at ``at``, and closes it at its end."""
         current = open_iterators[at]
         if current is None:
             return
@@ -362,7 +364,7 @@ def interleave(
     block = 1 if block_length is None else number(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
-            raise ArgumentError(f"{what} must be greater than zero.").told_by("InterleaveDataset")
+            raise ArgumentError(f"{what} must be greater than zero.").for_op("InterleaveDataset")
     cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
@@ -465,7 +467,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _traced_reduce(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    """Reduces a dataset in a traced function: a while loop that asks the host for each element when it runs."""
+    """Reduces a dataset in a traced function: a while loop that calls the host for each element when it runs."""
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _trace_with_stable_state(reduce_func, source, spec_of(start), lambda result: result)
 
@@ -500,6 +502,7 @@ class IgnoreErrors(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields the elements that can be computed; errors are logged if requested."""
         source = self.source.elements()
         while True:
             try:
@@ -539,6 +542,7 @@ class Cache(Dataset):
         return self._compute_and_store() if self.cached is None else iter(self.cached)
 
     def _compute_and_store(self) -> Iterator[Any]:
+        """Yields the source's elements, and stores them once all were computed."""
         seen = []
         for element in self.source.elements():
             seen.append(element)

@@ -66,7 +66,7 @@ class OptionalSpec(TypeSpec):
 
 @export("experimental.Optional", "data.experimental.Optional")
 class Optional(CompositeTensor):
-    """An element or nothing: a bool tensor that tells which, and the element or a placeholder of its type.
+    """An optional element: a bool tensor for whether there is one, and the element or a placeholder of its type.
 
     >>> import tvtf as tf
     >>> three = tf.experimental.Optional.from_value(3)
@@ -187,7 +187,7 @@ def get_next_as_optional(self: OwnedIterator) -> Optional:
 
 @export("data.experimental.get_next_as_optional")
 def next_as_optional(iterator: OwnedIterator) -> Optional:
-    """As ``iterator.get_next_as_optional()``.
+    """Works as ``iterator.get_next_as_optional()``.
 
     >>> import tvtf as tf
     >>> bool(tf.data.experimental.get_next_as_optional(iter(tf.data.Dataset.range(1))).has_value())

@@ -99,7 +99,7 @@ class Settings:
 
 @export("data.experimental.AutotuneOptions")
 class AutotuneOptions(Settings):
-    """Options of autotuning; without effect: pipelines use the threads and buffers that they ask for.
+    """Options of autotuning; without effect: pipelines use the threads and buffers that they request.
 
     >>> import tvtf as tf
     >>> options = tf.data.experimental.AutotuneOptions()

@@ -240,7 +240,7 @@ def _fill_queue(
 ) -> None:
     """Fills a queue from an iterator, until its end, ``stop``, or ``brief_limit`` brief elements in a row.
 
-    It goes on after an error, because the consumer may skip it (``ignore_errors``) and ask for the elements that follow.
+    It goes on after an error, because the consumer may skip it (``ignore_errors``) and request the elements that follow.
     """
     brief = 0
     while not brief_limit or brief < brief_limit:

@@ -66,7 +66,7 @@ def from_generator(
     output_signature: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """Makes a dataset of the elements that a Python generator yields; each iteration calls ``generator(*args)`` anew.
+    """Makes a dataset of the elements that a Python generator yields; each iteration calls ``generator(*args)`` again.
 
     Args:
       output_signature: the specs of an element; or pass its dtypes and shapes as ``output_types`` and ``output_shapes``.
@@ -264,7 +264,7 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
 
 @export("data.experimental.cardinality")
 def cardinality(dataset: Dataset) -> Any:
-    """As ``dataset.cardinality()``.
+    """Works as ``dataset.cardinality()``.
 
     >>> import tvtf as tf
     >>> int(tf.data.experimental.cardinality(tf.data.Dataset.range(3)))
@@ -293,6 +293,7 @@ class Counted(element_order.PassThrough):
     """A dataset whose number of elements is checked against ``size``."""
 
     def handles(self) -> Any:
+        """Yields the source's elements. Raises an error if their number is not the asserted one."""
         count = 0
         for handle in self.source.handles():
             count += 1

@@ -214,6 +214,7 @@ class FixedLengthRecord(_Files):
         super().__init__(filenames, compression_type)
 
     def parts(self, file: Any, name: str) -> Iterator[bytes]:
+        """Yields the records of a file; it is read in chunks, since the footer is known only at its end."""
         if not isinstance(file, Inflated):
             self._require_whole(os.fstat(file.fileno()).st_size, name)
         start = len(read_fully(file, self.header))
@@ -291,6 +292,7 @@ class Csv(Dataset):
         super().__init__(tuple(TensorSpec([], dtype) for dtype in self.dtypes), UNKNOWN)
 
     def handles(self) -> Iterator[tuple[Any, ...]]:
+        """Yields the rows of CSV files, without their headers."""
         for name in file_names(self.names):
             with opened(name, self.compression) as file, named_failures(name, "read"):
                 rows = rows_of(file, name, "utf-8", "surrogateescape", **self.format)
@@ -340,6 +342,7 @@ def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str
     """
 
     def value(field: str) -> Any:
+        """Converts a CSV field to the column's dtype; an empty one is the default."""
         if field in ("", na_value):
             if default is None:
                 raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")

@@ -117,6 +117,7 @@ class Generator(Dataset):
         super().__init__(spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
+        """Yields what the user's generator yields, checked against the signature; its exceptions become OpErrors."""
         with raises_op_errors("PyFunc"):
             values = iter(self.generator(*self.args))
         while True:

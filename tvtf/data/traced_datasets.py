@@ -40,7 +40,7 @@ class DeferredDataset(Dataset):
         self.tensors, self.build, self.examples = list(tensors), build, examples
         self._latest = threading.local()
 
-    def held_as(self) -> tuple[Tensor, Any]:
+    def as_argument(self) -> tuple[Tensor, Any]:
         (number,) = traced(self._number, self.tensors, [TensorSpec([], int64)])
         return number, self._number_type()
 

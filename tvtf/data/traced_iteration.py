@@ -1,4 +1,4 @@
-"""Iterates over datasets in traced functions: a loop asks the host whether there is another element, then for the element."""
+"""Iterates over datasets in traced functions: a loop calls the host to test for another element, then for the element."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tvtf.ops.host import on_failure
 
 
 class _PeekingIteration:
-    """An iteration that reads one element ahead, to tell whether there is another one."""
+    """An iteration that reads one element ahead, to know whether there is another one."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self.source = source
@@ -83,10 +83,10 @@ class SymbolicDataset(Dataset):
         self.number = number
         self._element_spec = element_spec
 
-    def held_as(self) -> tuple[Tensor, Any]:
+    def as_argument(self) -> tuple[Tensor, Any]:
         return self.number, self._number_type()
 
-    def needs_itself(self) -> None:
+    def require_value(self) -> None:
         raise UnknownDataset
 
     @property
@@ -104,8 +104,8 @@ class SymbolicIterator(OwnedIterator):
         self.number = number
         self._element_spec = element_spec
 
-    held_as = SymbolicDataset.held_as
-    needs_itself = SymbolicDataset.needs_itself
+    as_argument = SymbolicDataset.as_argument
+    require_value = SymbolicDataset.require_value
 
     @property
     def element_spec(self) -> Any:  # type: ignore[override]

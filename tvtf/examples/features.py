@@ -253,6 +253,7 @@ def _require(value: Any, attribute: str, key: str, feature: Any) -> None:
 
 
 def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
+    """Returns the columns that a SparseFeature is parsed from: the indices', by name, and the values'."""
     if not feature.index_key:
         raise ValueError(f"Missing index_key for SparseFeature {feature}.")
     if not feature.value_key:

@@ -48,9 +48,9 @@ _KINDS: Final[dict[type[OpError], tuple[int, ...]]] = {
 }
 """TensorFlow's error type -> the system's error numbers. Source: ``tsl/platform/error.cc``"""
 _FULL: Final = " Free some space and try again."
-_REFUSED: Final = " Choose a folder you may write to."
-_ADVICE: Final = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EPERM: _REFUSED, errno.EACCES: _REFUSED}
-_ADVICE[errno.EROFS] = _REFUSED
+_NOT_PERMITTED: Final = " Choose a folder you may write to."
+_ADVICE: Final = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EPERM: _NOT_PERMITTED, errno.EACCES: _NOT_PERMITTED}
+_ADVICE[errno.EROFS] = _NOT_PERMITTED
 
 Chunks = Iterable[Any]
 

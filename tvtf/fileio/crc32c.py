@@ -65,7 +65,7 @@ def mask(crc: int) -> int:
 
 
 def unmasked(stored: Words) -> Words:
-    """The checksums that were masked as ``stored``, uint32.
+    """Returns the checksums that were masked as ``stored``, uint32.
 
     >>> unmasked(np.array([2726488792], np.uint32))
     array([0], dtype=uint32)
@@ -80,7 +80,7 @@ def masked(data: Any) -> int:
 
 
 def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
-    """Whether the polynomial divides a message, as it does one after whose complemented first word comes its
+    """Returns whether the polynomial divides a message, as it does one after whose complemented first word comes its
     complemented checksum.
 
     >>> head, rest = np.frombuffer(b"1234", np.uint8), b"56789" + (0xE3069283 ^ 0xFFFFFFFF).to_bytes(4, "little")

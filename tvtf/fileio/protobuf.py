@@ -51,6 +51,7 @@ def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
 
 
 def _add_field(message: Any, package: str, number: str, kind: str, name: str, oneof: str = "") -> None:
+    """Adds a field to a message's descriptor; ``kind`` ends in ``*`` if it is repeated, or starts with ``map:``."""
     labels = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))
     if kind.startswith("map:"):

@@ -1,4 +1,4 @@
-"""Boxes in images: drawn, cut out and resized, drawn by chance."""
+"""Functions on boxes in images: drawing them, and cropping and resizing what they contain."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ COLOURS = np.array(
     ],
     np.float32,
 )
-"""Of boxes that were given none."""
+"""The colours of boxes if the caller passes none."""
 
 
 def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.ndarray:
+    """Draws boxes on a copy of the images; images of one channel get ones, as in TensorFlow."""
     found = images.copy()
     height, width, depth = images.shape[1:]
     for image, corners in zip(found, boxes):
@@ -43,7 +44,7 @@ def _drawn(images: np.ndarray, boxes: np.ndarray, colours: np.ndarray) -> np.nda
 
 
 def _frame(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: int, width: int) -> None:
-    """The four sides of a box that lies in the image, as far as they do."""
+    """Returns the index expressions of the four sides of a box, clipped to the image."""
     top, bottom = int(box[0] * (height - 1)), int(box[2] * (height - 1))
     left, right = int(box[1] * (width - 1)), int(box[3] * (width - 1))
     if top > bottom or left > right or top >= height or bottom < 0 or left >= width or right < 0:
@@ -59,6 +60,7 @@ def _frame(image: np.ndarray, box: Sequence[float], colour: np.ndarray, height: 
 
 
 def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> TensorType:
+    """Checks the ranks, batch sizes and channels of images, boxes and colours."""
     if len(images.shape) != 4:
         raise ArgumentError(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
@@ -76,18 +78,18 @@ def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> T
 
 @host_primitive(tf_name="DrawBoundingBoxesV2", type=_drawn_type, numpy=_drawn)
 def draw_boxes(images: Tensor, boxes: Tensor, colours: Tensor) -> Any:
-    """Images with the sides of boxes drawn."""
+    """Draws the sides of boxes on images."""
     return (images, boxes, colours), {}
 
 
 @export("image.draw_bounding_boxes")
 def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None = None) -> Tensor:
-    """A batch of images with boxes drawn on them.
+    """Draws boxes on a batch of images.
 
     Args:
       images: float32 or float16, shape (batch, height, width, channels).
-      boxes: float32, shape (batch, count, 4): top, left, bottom and right as parts of the sides.
-      colors: shape (n, channels), taken in turn; None for TensorFlow's own.
+      boxes: float32, shape (batch, count, 4): top, left, bottom and right as fractions of the image's sides.
+      colors: shape (n, channels), used in turn; None for TensorFlow's default colours.
 
     >>> import tvtf as tf
     >>> tf.image.draw_bounding_boxes(tf.zeros([1, 3, 3, 1]), [[[0., 0., 1., 1.]]], None).numpy()[0, ..., 0]
@@ -122,15 +124,15 @@ def crop_and_resize(
     extrapolation_value: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Boxes of images, each resized to one size.
+    """Crops boxes out of images and resizes them to one size.
 
     Args:
       image: shape (batch, height, width, channels).
-      boxes: shape (count, 4): top, left, bottom and right as parts of the sides; turned round where top exceeds bottom.
-      box_indices: which image each box is of.
+      boxes: shape (count, 4): top, left, bottom and right as fractions of the sides; flipped if top exceeds bottom.
+      box_indices: the index of the image of each box.
       crop_size: the height and width of the results.
       method: "bilinear" or "nearest".
-      extrapolation_value: what lies beyond the images.
+      extrapolation_value: the value of pixels outside the images.
 
     Returns:
       float32, shape (count, *crop_size, channels).
@@ -173,11 +175,11 @@ _NOT_FINITE = "Boxes contains at least one element that is not finite"
 
 def _check_finite(corners: np.ndarray) -> None:
     if not np.isfinite(corners).all():
-        raise ArgumentError(_NOT_FINITE).told_by("CropAndResize")
+        raise ArgumentError(_NOT_FINITE).for_op("CropAndResize")
 
 
 def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:
-    """Where samples lie along one side, shape (boxes, count); and whether inside."""
+    """Returns the positions of samples along one side, shape (boxes, count), and whether they are inside the image."""
     most = cast(_scalar(size), float32) - number(1, first)
     steps = cast(bind.range(size=count, start=0, delta=1, dtype=int64), float32)
     if count == 1:

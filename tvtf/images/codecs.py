@@ -1,4 +1,4 @@
-"""Image files as arrays and back, by Pillow where it is installed; BMP by NumPy, PNG in a file of its own.
+"""Decodes image files to arrays and encodes them, with Pillow if it is installed; BMP uses NumPy, PNG is in ``png.py``.
 
 Pillow would not do for BMP: TensorFlow gives 32 bits with their opacity, which Pillow drops, and 8 bits as they are stored,
 for which Pillow has the colours of a palette.
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def kind_of(data: bytes) -> str:
-    """Which kind of file the first bytes tell; empty where none that is known.
+    """Returns the image format that the first bytes indicate; empty if it is unknown.
 
     >>> kind_of(PNG), kind_of(b"GIF89a"), kind_of(b"?")
     ('png', 'gif', '')
@@ -50,7 +50,7 @@ def kind_of(data: bytes) -> str:
 
 
 def decode_bmp(data: bytes) -> np.ndarray:
-    """A BMP file of 8, 24 or 32 bits a pixel as an array of shape (height, width, channels).
+    """Decodes a BMP file of 8, 24 or 32 bits per pixel to an array of shape (height, width, channels).
 
     Raises:
       ArgumentError: no such file.
@@ -78,7 +78,7 @@ def decode_bmp(data: bytes) -> np.ndarray:
 
 
 def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
-    """A JPEG file as an array, grey for one channel; ``ratio`` makes it smaller.
+    """Decodes a JPEG file to an array, grey if one channel is requested, scaled down by ``ratio``.
 
     Raises:
       ArgumentError: no JPEG file, or no Pillow.
@@ -88,30 +88,31 @@ def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
         if ratio > 1:
             image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
         mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
-        require_decodable(image.width * image.height * len(mode), _shown("DecodeJpeg", image))
+        require_decodable(image.width * image.height * len(mode), _image_text("DecodeJpeg", image))
         found = np.asarray(image.convert(mode) if image.mode != mode else image)
         return found[..., None] if found.ndim == 2 else found
 
     return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
 
 
-def _shown(op: str, image: Any) -> str:
+def _image_text(op: str, image: Any) -> str:
     return f"{op}: an image of {image.width} x {image.height} pixels"
 
 
 def encode_jpeg(image: np.ndarray, **options: Any) -> bytes:
-    """An array of shape (height, width, 1 or 3) as a JPEG file."""
+    """Encodes an array of shape (height, width, 1 or 3) as a JPEG file."""
     module, file = pillow("JPEG"), io.BytesIO()
     module.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(file, "JPEG", **options)
     return file.getvalue()
 
 
 def decode_gif(data: bytes) -> np.ndarray:
-    """All frames of a GIF file, shape (frames, height, width, 3)."""
+    """Decodes all frames of a GIF file, shape (frames, height, width, 3)."""
 
     def read(image: Any) -> np.ndarray:
+        """Decodes all frames to RGB, after a check of their total size."""
         shape = image.n_frames, image.height, image.width, 3
-        require_decodable(math.prod(shape), f"{_shown('DecodeGif', image)} and {image.n_frames} frames")
+        require_decodable(math.prod(shape), f"{_image_text('DecodeGif', image)} and {image.n_frames} frames")
         frames = np.empty(shape, np.uint8)
         for number, frame in enumerate(frames):
             image.seek(number)
@@ -122,7 +123,7 @@ def decode_gif(data: bytes) -> np.ndarray:
 
 
 def decode_webp(data: bytes, channels: int) -> np.ndarray:
-    """A WebP file as an array of 3 or 4 channels."""
+    """Decodes a WebP file to an array of 3 or 4 channels."""
     pillow("WebP")
     width, height = _webp_size(data)
     require_decodable(width * height * (channels or 4), f"DecodeWebP: an image of {width} x {height} pixels")
@@ -134,7 +135,7 @@ def decode_webp(data: bytes, channels: int) -> np.ndarray:
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
-    """Width and height, which opening the file would take memory for.
+    """Returns width and height from the header, because opening the file already allocates memory for the image.
 
     Source: https://developers.google.com/speed/webp/docs/riff_container
     """

@@ -1,4 +1,4 @@
-"""Colours as hue, saturation and value."""
+"""Conversions between RGB and HSV colours, and changes of hue and saturation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Splits images into three channels. Raises FailedPreconditionError for another number of channels."""
     x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim:
-        raise ArgumentError("input must be at least 1D[]").told_by(what)
+        raise ArgumentError("input must be at least 1D[]").for_op(what)
     if x.shape[-1] not in (3, None):
         raise FailedPreconditionError(
             None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"
@@ -31,7 +32,7 @@ def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
 
 @export("image.rgb_to_hsv")
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
-    """Red, green and blue as hue, saturation and value, all in [0, 1].
+    """Converts red, green and blue to hue, saturation and value, all in [0, 1].
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_hsv([[[0.0, 1.0, 0.0]]]).numpy().round(3).tolist()
@@ -64,7 +65,7 @@ def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.hsv_to_rgb")
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Hue, saturation and value as red, green and blue.
+    """Converts hue, saturation and value to red, green and blue.
 
     >>> import tvtf as tf
     >>> tf.image.hsv_to_rgb([[[0.5, 1.0, 1.0]]]).numpy().tolist()
@@ -92,7 +93,7 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
 
 
 def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """``change`` of the image in float32, given back in its own dtype."""
+    """Applies ``change`` to the image in float32, and returns the result in the image's dtype."""
     x = convert_to_tensor(image)
     if x.ndim < 3:
         raise ArgumentError(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
@@ -103,7 +104,7 @@ def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _of_sector(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Tensor:
-    """The colour in one of the circle's six sectors whose channels have these values."""
+    """Returns the colour in one of the six sectors of the hue circle whose channels have these values."""
 
     def channel(*by_sector: Tensor) -> Tensor:
         found = by_sector[-1]
@@ -140,7 +141,7 @@ def _turned(x: Tensor, turn: Tensor) -> Tensor:
 
 
 def _mirrored(sector: Tensor, place: Tensor) -> Tensor:
-    """The place in a sector; in every other one colours fall where they rise in the rest."""
+    """Returns the position in a sector; in odd sectors the middle channel falls instead of rising."""
     odd = bind.equal(sector - number(2, sector) * bind.floor(sector / number(2, sector)), number(1, sector))
     return bind.select(odd, number(1, place) - place, place)  # type: ignore[no-any-return]
 
@@ -165,7 +166,7 @@ def _scalar(value: Any, what: str) -> Tensor:
 
 @export("image.adjust_hue")
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
-    """Hues turned by ``delta``, a part of the circle in [-1, 1].
+    """Rotates hues by ``delta``, a fraction of the circle in [-1, 1].
 
     >>> import tvtf as tf
     >>> tf.image.adjust_hue([[[1., 0., 0.]]], 0.5).numpy().tolist()
@@ -185,7 +186,7 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
 
 @export("image.adjust_saturation")
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
-    """Saturations times ``saturation_factor``, clipped to [0, 1].
+    """Multiplies saturations by ``saturation_factor``, clipped to [0, 1].
 
     >>> import tvtf as tf
     >>> tf.image.adjust_saturation([[[1., 0.5, 0.5]]], 2.0).numpy().tolist()

@@ -1,4 +1,4 @@
-"""``tf.io.decode_png`` and its like: files' contents as images, and back."""
+"""``tf.io.decode_png`` and similar functions: decoding and encoding of image files."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: A
 def _read(
     contents: np.ndarray, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int
 ) -> np.ndarray:
+    """Decodes one file, and adds or removes the axis of frames as the result's rank requires."""
     data = contents.item()
     found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
     if len(sizes) == 2 and found.ndim == 4:
@@ -47,7 +48,7 @@ def _read(
 
 
 def _converted(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
-    """An image with other channels and samples, a few rows at once: what is computed on the way takes much memory."""
+    """Converts an image's channels and sample type, a few rows at a time because intermediate results are large."""
     if channels == image.shape[-1] and dtype.np == image.dtype:
         return image
     size = image.size // image.shape[-1] * channels * dtype.np.itemsize
@@ -62,7 +63,7 @@ def _converted(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
 
 
 _AT_ONCE = 1 << 22
-"""Bytes of an image that are converted at once."""
+"""The number of bytes of an image that are converted at a time."""
 
 
 ALSO_TAKE = {
@@ -70,10 +71,11 @@ ALSO_TAKE = {
     "gif": ("png", "jpeg", "webp"),
     "webp": ("png", "jpeg"),
 }
-"""What the decoders of a kind of file take beside it, as TensorFlow's do."""
+"""The further arguments of the decoder of each format, as in TensorFlow."""
 
 
 def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
+    """Decodes data in the format that its first bytes indicate, if the requested decoder accepts that."""
     content = codecs.kind_of(data)
     kind = content if content in ALSO_TAKE.get(kind, ()) else kind
     if kind == "png":
@@ -90,7 +92,7 @@ def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
 
 
 def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
-    """The image with 1, 2, 3 or 4 channels: grey or in colours, with opacity or without."""
+    """Converts an image to 1, 2, 3 or 4 channels: grey or RGB, with or without alpha."""
     own = image.shape[-1]
     colours, opacity = (image[..., : own - 1], image[..., own - 1 :]) if own in (2, 4) else (image, None)
     if channels in (3, 4) and colours.shape[-1] == 1:
@@ -105,7 +107,7 @@ def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
 
 
 def as_samples(image: np.ndarray, dtype: DType) -> np.ndarray:
-    """Samples of 8 bits as ones of 16, or the other way round; floats in [0, 1]."""
+    """Converts samples between 8 and 16 bits, or to floats in [0, 1]."""
     if dtype.is_floating:
         return (image / np.float32(OPAQUE[image.dtype])).astype(dtype.np)
     if dtype is uint16 and image.dtype == np.uint8:
@@ -117,12 +119,13 @@ def as_samples(image: np.ndarray, dtype: DType) -> np.ndarray:
 
 @text_op(tf_name="DecodeImage", type=_type, numpy=_read)
 def image_of_file(contents: Tensor, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int) -> Any:
-    """What a file's contents show."""
+    """Decodes the contents of image files."""
     attrs = {"kind": kind, "dtype": dtype, "channels": channels, "sizes": sizes, "wanted": wanted, "ratio": ratio}
     return (contents,), attrs
 
 
 def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1) -> Tensor:
+    """Binds ``image_of_file``; sizes that only the file determines become unknown dims."""
     wanted = int(channels or 0)
     sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
     depth = wanted or unknown_dim()
@@ -146,19 +149,19 @@ def _dct_method(value: Any, what: str) -> str:
 
 def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
     if int(channels or 0) not in allowed:
-        told = ", ".join(map(str, allowed[:-1]))
-        message = f"channels must be {told} or {allowed[-1]}, got {channels} [Op:DecodeImage]"
+        numbers = ", ".join(map(str, allowed[:-1]))
+        message = f"channels must be {numbers} or {allowed[-1]}, got {channels} [Op:DecodeImage]"
         raise InvalidArgumentError(None, "DecodeImage", message)
 
 
 @export("io.decode_png", "image.decode_png")
 @attributes(channels=int, dtype=one_of(uint8, uint16))
 def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
-    """A PNG file's contents as an image; needs Pillow (``pip install tvtf[image]``).
+    """Decodes a PNG file's contents; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
-      channels: 0 for those of the file, 1 for grey, 3 for colours, 4 for colours and opacity.
+      channels: 0 for those of the file, 1 for grey, 3 for RGB, 4 for RGB and alpha.
       dtype: uint8 or uint16.
 
     Returns:
@@ -180,7 +183,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
 @export("io.decode_bmp", "image.decode_bmp")
 @attributes(channels=int)
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
-    """A BMP file's contents as an image.
+    """Decodes a BMP file's contents.
 
     >>> import struct
     >>> import tvtf as tf
@@ -220,12 +223,12 @@ def decode_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A JPEG file's contents as an image; needs Pillow (``pip install tvtf[image]``).
+    """Decodes a JPEG file's contents; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
       channels: 0 for those of the file, 1 for grey, 3 for colours.
-      ratio: 1, 2, 4 or 8: how many times smaller the image is to be.
+      ratio: 1, 2, 4 or 8: the factor by which the image is scaled down.
       fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method: accepted; Pillow's decoder decides.
 
     >>> import tvtf as tf
@@ -254,7 +257,7 @@ def decode_and_crop_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """A part of a JPEG file's image; needs Pillow (``pip install tvtf[image]``).
+    """Decodes a part of a JPEG file's image; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       crop_window: top, left, height and width.
@@ -275,7 +278,7 @@ def decode_and_crop_jpeg(
 
 @export("io.decode_gif", "image.decode_gif")
 def decode_gif(contents: Any, name: str | None = None) -> Tensor:
-    """All frames of a GIF file, shape (frames, height, width, 3); needs Pillow (``pip install tvtf[image]``).
+    """Decodes all frames of a GIF file, shape (frames, height, width, 3); needs Pillow (``pip install tvtf[image]``).
 
     >>> import io
     >>> import tvtf as tf
@@ -292,7 +295,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
 @export("io.decode_webp", "image.decode_webp")
 @attributes(channels=int, dtype=one_of(uint8))
 def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
-    """A WebP file's contents as an image; needs Pillow (``pip install tvtf[image]``).
+    """Decodes a WebP file's contents; needs Pillow (``pip install tvtf[image]``).
 
     >>> import io
     >>> import tvtf as tf
@@ -316,14 +319,14 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """The image of a BMP, GIF, JPEG or PNG file; all but BMP need Pillow (``pip install tvtf[image]``).
+    """Decodes a BMP, GIF, JPEG or PNG file; all but BMP need Pillow (``pip install tvtf[image]``).
 
     Args:
       contents: a string.
       channels: 0 or None for those of the file, or 1, 3, 4.
       dtype: uint8, uint16 or a floating one, whose values are in [0, 1].
       expand_animations: give all frames of a GIF file, with one dim more. In a traced function only False is possible,
-        for nobody knows the rank otherwise.
+        because the rank is unknown otherwise.
 
     >>> import tvtf as tf
     >>> tf.io.decode_image(tf.io.encode_png(tf.zeros([2, 3, 1], tf.uint8))).shape
@@ -364,14 +367,14 @@ def _each(image: np.ndarray, encode: Any) -> np.ndarray:
     numpy=lambda image, compression: _each(image, lambda one: codecs.encode_png(one, compression)),
 )
 def png_of_image(image: Tensor, compression: int) -> Any:
-    """The contents of PNG files of images."""
+    """Encodes images as PNG files."""
     return (image,), {"compression": compression}
 
 
 @export("io.encode_png", "image.encode_png")
 @attributes(compression=int)
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
-    """An image, or each of a batch, as the contents of a PNG file.
+    """Encodes an image, or each image of a batch, as a PNG file.
 
     Args:
       image: uint8 or uint16, shape (..., height, width, channels), 1 to 4 channels.
@@ -389,8 +392,8 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     x = convert_to_tensor(image)
     require_dtype(x._type, (uint8, uint16), "image")
     if x.ndim >= 3 and x.shape[-1] not in (1, 2, 3, 4, None):
-        told = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
-        raise InvalidArgumentError(None, "EncodePng", told)
+        message = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
+        raise InvalidArgumentError(None, "EncodePng", message)
     return bind.png_of_image(x, compression=int(compression))  # type: ignore[no-any-return]
 
 
@@ -402,7 +405,7 @@ def _jpeg(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
 
 @text_op(tf_name="EncodeJpeg", type=_file_type, numpy=_jpeg)
 def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
-    """The contents of a JPEG file of an image."""
+    """Encodes an image as a JPEG file."""
     return (image, quality), {"options": options}
 
 
@@ -431,15 +434,15 @@ def encode_jpeg(
     xmp_metadata: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """An image as the contents of a JPEG file; needs Pillow (``pip install tvtf[image]``).
+    """Encodes an image as a JPEG file; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       image: uint8, shape (height, width, 1 or 3).
-      format: "", "grayscale" or "rgb"; the channels tell.
+      format: "", "grayscale" or "rgb", which must match the channels.
       quality: 0 to 100.
-      progressive, optimize_size, chroma_downsampling: how it is written.
-      density_unit, x_density, y_density: "in" or "cm", and the pixels in one.
-      xmp_metadata: text that goes along.
+      progressive, optimize_size, chroma_downsampling: settings of the encoder.
+      density_unit, x_density, y_density: "in" or "cm", and the number of pixels per unit.
+      xmp_metadata: text that the file contains.
 
     >>> import tvtf as tf
     >>> tf.io.is_jpeg(tf.io.encode_jpeg(tf.zeros([8, 8, 3], tf.uint8))).numpy()
@@ -463,20 +466,21 @@ def encode_jpeg(
 
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
+    """Checks the arguments of the JPEG encoder and binds it."""
     if x.ndim != 3:
-        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentError(f"image must be 3-dimensional{show_shape(x._type.shape)}").for_op("EncodeJpeg")
     if quality.ndim:
-        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
+        raise ArgumentValueError(f"quality must be scalar: {show_shape(quality._type.shape)}").for_op("EncodeJpeg")
     if x.shape[-1] not in (1, 3, None):
-        told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
-        raise InvalidArgumentError(None, "EncodeJpeg", told)
+        message = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
+        raise InvalidArgumentError(None, "EncodeJpeg", message)
     return bind.jpeg_of_image(x, quality, options=options)  # type: ignore[no-any-return]
 
 
 @export("image.adjust_jpeg_quality")
 @attributes(dct_method=_dct_method)
 def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
-    """The image as a JPEG file of a quality shows it; needs Pillow (``pip install tvtf[image]``).
+    """Encodes an image as JPEG of a quality and decodes it again; needs Pillow (``pip install tvtf[image]``).
 
     Args:
       image: shape (height, width, 1 or 3).
@@ -508,13 +512,13 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
     numpy=lambda array: np.array([codecs.kind_of(v) == "jpeg" for v in array.ravel()], bool).reshape(array.shape),
 )
 def starts_as_jpeg(x: Tensor) -> Any:
-    """Whether contents begin as a JPEG file's do."""
+    """Returns whether contents begin like those of a JPEG file."""
     return (x,), {}
 
 
 @export("io.is_jpeg", "image.is_jpeg")
 def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
-    """Whether a file's contents are JPEG's.
+    """Returns whether a file's contents are JPEG.
 
     >>> import tvtf as tf
     >>> tf.io.is_jpeg(b"GIF89a").numpy()
@@ -538,14 +542,14 @@ def _jpeg_sizes(contents: np.ndarray, output_type: DType) -> np.ndarray:
     numpy=_jpeg_sizes,
 )
 def jpeg_sizes(contents: Tensor, output_type: DType) -> Any:
-    """Height, width and channels of a JPEG file."""
+    """Returns height, width and channels of a JPEG file."""
     return (contents,), {"output_type": output_type}
 
 
 @export("io.extract_jpeg_shape", "image.extract_jpeg_shape")
 @attributes(output_type=one_of(int32, int64))
 def extract_jpeg_shape(contents: Any, output_type: Any = int32, name: str | None = None) -> Tensor:
-    """Height, width and channels of a JPEG file; needs Pillow (``pip install tvtf[image]``).
+    """Returns height, width and channels of a JPEG file; needs Pillow (``pip install tvtf[image]``).
 
     >>> import tvtf as tf
     >>> tf.io.extract_jpeg_shape(tf.io.encode_jpeg(tf.zeros([2, 3, 1], tf.uint8))).numpy()

@@ -1,4 +1,4 @@
-"""Windows of images that may reach beyond their borders.
+"""Windows of images that may extend beyond the borders.
 
 Source: ``tensorflow/core/kernels/eigen_attention.h``, version 2
 """
@@ -34,7 +34,7 @@ def extract_glimpse(
     noise: str = "uniform",
     name: str | None = None,
 ) -> Tensor:
-    """A window of each image, noise where it reaches beyond the image.
+    """Extracts a window of each image; parts outside the image are noise.
 
     Args:
       input: float32 images, shape (batch, height, width, channels).
@@ -61,7 +61,7 @@ def extract_glimpse(
 def glimpse(
     input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
 ) -> Tensor:
-    """As ``extract_glimpse``; where it leads ``to_middle``, the offsets are always those of the window's middle."""
+    """Works as ``extract_glimpse``; with ``to_middle`` the offsets are always those of the window's center."""
     x, at, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check(x, at, window, noise)
     rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
@@ -72,23 +72,24 @@ def glimpse(
 
 
 def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
+    """Checks the kind of noise, and the shapes of images, size and offsets."""
     if noise not in NOISES:
         raise ArgumentValueError(f"The noise could only be uniform, gaussian, or zero, got {noise}")
-    told = None
+    message = None
     if x.ndim != 4:
-        told = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
+        message = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
     elif len(window) != 2:
-        told = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
+        message = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
     elif at.ndim != 2 or at._type.shape != (x._type.shape[0], 2):
-        told = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
-    if told:
-        raise ArgumentError(told).told_by("ExtractGlimpseV2")
+        message = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
+    if message:
+        raise ArgumentError(message).for_op("ExtractGlimpseV2")
 
 
 def _places(
     at: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
 ) -> tuple[Tensor, Tensor]:
-    """The rows (or columns) of each image's window, inside the image, and whether they were inside."""
+    """Returns the rows (or columns) of each image's window, clipped to the image, and whether they were inside."""
     if normalized:
         at = at * float(size)
     if to_middle:
@@ -101,6 +102,7 @@ def _places(
 
 
 def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
+    """Returns noise for the parts of windows outside the images: zeros, or in the range of each image's values."""
     if noise == "zero":
         return convert_to_tensor(0.0)
     axes = (1, 2, 3) if noise == "uniform" else (1, 2)

@@ -1,4 +1,4 @@
-"""How images differ from one another, and pixels from their neighbours."""
+"""Measures of the difference between images, and between neighbouring pixels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tvtf.ops.reduce import reduce_mean, reduce_sum
 from tvtf.ops.rules import bind, number, zeros_like
 
 SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-"""How much each scale weighs, by Wang et al."""
+"""The weights of the scales in Wang et al."""
 
 
 @export("image.total_variation")
 def total_variation(images: Any, name: str | None = None) -> Tensor:
-    """The sum of the differences of neighbouring pixels, of an image or of each of a batch.
+    """Returns the sum of the differences of neighbouring pixels, for an image or each image of a batch.
 
     >>> import tvtf as tf
     >>> tf.image.total_variation(tf.constant([[[0.], [3.]], [[1.], [1.]]])).numpy()
@@ -50,7 +50,7 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.image_gradients")
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
-    """The differences to the next pixel below, and to the right; zeros at the ends.
+    """Returns the differences to the next pixel below, and to the right; zeros at the ends.
 
     >>> import tvtf as tf
     >>> dy, dx = tf.image.image_gradients(tf.reshape(tf.range(4.), [1, 2, 2, 1]))
@@ -71,7 +71,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
 @export("image.sobel_edges")
 def sobel_edges(image: Any) -> Tensor:
-    """Sobel's filters of each channel: shape (batch, height, width, channels, 2), vertical and horizontal.
+    """Applies Sobel's filters to each channel; returns shape (batch, height, width, channels, 2), vertical and horizontal.
 
     >>> import tvtf as tf
     >>> tf.image.sobel_edges(tf.reshape(tf.range(9.), [1, 3, 3, 1]))[0, 1, 1, 0].numpy()
@@ -89,6 +89,7 @@ def sobel_edges(image: Any) -> Tensor:
 
 
 def _pair(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Converts two images to tensors. Raises ValueError if their shapes can't be compared."""
     x, y = convert_to_tensor(a), convert_to_tensor(b)
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
@@ -106,7 +107,7 @@ def _in_floats(x: Tensor, y: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tens
 
 @export("image.psnr")
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
-    """The peak signal-to-noise ratio of two images, or of each pair of two batches, in decibels.
+    """Returns the peak signal-to-noise ratio of two images, or of each pair of two batches, in decibels.
 
     Args:
       a, b: shapes (..., height, width, channels).
@@ -134,11 +135,11 @@ def _gaussian(size: int, sigma: float) -> np.ndarray:
 def _similarity(
     x: Tensor, y: Tensor, max_val: Tensor, size: int, sigma: float, k1: float, k2: float
 ) -> tuple[Tensor, Tensor]:
-    """Luminance and contrast-structure by pixel and channel."""
+    """Returns luminance and contrast-structure for each pixel and channel."""
     for image in (x, y):
         if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
-            told = f"the images of shape {image.shape} are smaller than the filter, {size}"
-            raise InvalidArgumentError(None, None, told)
+            message = f"the images of shape {image.shape} are smaller than the filter, {size}"
+            raise InvalidArgumentError(None, None, message)
     depth = x._type.shape[-1]
     window = bind.broadcast_to(EagerTensor(_gaussian(size, sigma)[:, :, None, None]), shape=(size, size, depth, 1))
 
@@ -152,8 +153,8 @@ def _similarity(
     mean_x, mean_y = local(x), local(y)
     product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
     luminance = (product + c1) / (squares + c1)
-    together, apart = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
-    return luminance, (together - product + c2) / (apart - squares + c2)
+    product_sum, squares_sum = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
+    return luminance, (product_sum - product + c2) / (squares_sum - squares + c2)
 
 
 @export("image.ssim")
@@ -167,14 +168,14 @@ def ssim(
     k2: float = 0.03,
     return_index_map: bool = False,
 ) -> Tensor:
-    """The structural similarity of two images, or of each pair of two batches.
+    """Returns the structural similarity of two images, or of each pair of two batches.
 
     Args:
       img1, img2: shapes (..., height, width, channels).
       max_val: the difference between the largest and the least value that there can be.
       filter_size, filter_sigma: of the Gaussian window.
       k1, k2: as in the paper.
-      return_index_map: give the similarity around each pixel, not its mean.
+      return_index_map: returns the similarity around each pixel, not its mean.
 
     >>> import tvtf as tf
     >>> tf.image.ssim(tf.ones([11, 11, 1]), tf.ones([11, 11, 1]), 1.0).numpy().round(3)
@@ -202,7 +203,7 @@ def ssim_multiscale(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity of images at several scales, each half of the one before.
+    """Returns the structural similarity of images at several scales, each half of the one before.
 
     Args:
       img1, img2: shapes (..., height, width, channels).
@@ -232,6 +233,7 @@ def ssim_multiscale(
 
 
 def _halved(image: Tensor) -> Tensor:
+    """Halves images by 2x2 means; odd sides are extended by mirroring, as in TensorFlow."""
     shape = image._type.shape
     flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
     odd = [d % 2 if isinstance(d, int) else 0 for d in shape[-3:-1]]

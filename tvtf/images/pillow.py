@@ -13,7 +13,7 @@ NEEDS_PILLOW: Final = "{} files are read and written by Pillow, which is not ins
 
 
 def pillow(kind: str) -> Any:
-    """Pillow's ``Image`` module.
+    """Returns Pillow's ``Image`` module.
 
     Raises:
       ArgumentError: it is not installed.
@@ -26,7 +26,7 @@ def pillow(kind: str) -> Any:
 
 
 def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
-    """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
+    """Calls ``read`` on a file that Pillow opened as this format only, without Pillow's own size limit.
 
     Raises:
       ArgumentError: it can't be read, or there is no Pillow.

@@ -1,7 +1,7 @@
 """Decodes PNG files of every depth by Pillow's zip decoder, and encodes images as PNG files.
 
 Opening a whole file with Pillow would not do, for it keeps 8 of 16 bits a channel. Its decoder of compressed rows, which
-also undoes filters and interlacing, is asked for the bytes of the pixels instead, and the chunks around them are read here.
+also undoes filters and interlacing, decodes the pixels' bytes instead, and this module reads the chunks around them.
 
 Source: https://www.w3.org/TR/png-3/
 """
@@ -20,21 +20,21 @@ from tvtf.images.pillow import pillow
 
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""By PNG's colour type."""
+"""The number of channels of each colour type of PNG."""
 DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-"""Bits of a sample, by the same."""
+"""The bits per sample that each colour type allows."""
 MOST_EXPANSION: Final = 1032
-"""How many bytes one byte of DEFLATE can stand for. Source: https://zlib.net/zlib_tech.html"""
+"""The largest ratio of uncompressed to compressed bytes of DEFLATE. Source: https://zlib.net/zlib_tech.html"""
 SLACK: Final = 1024
-"""Bytes of an image that are let pass whatever its file holds, since the last byte of DEFLATE is not used up."""
+"""Images of up to so many bytes pass the check of the ratio, because the last byte of DEFLATE is used only in part."""
 WIDEST: Final = 1_000_000
-"""Pixels of a row, by libpng's own limit: a row is decoded at once."""
+"""The maximum number of pixels in a row, as in libpng: a row is decoded at a time."""
 LAYOUTS: Final = {
     **{bits: ("P", [f"P;{bits}"]) for bits in (1, 2, 4)},
     **{8 * len(mode): (mode, [mode]) for mode in ("L", "LA", "RGB", "RGBA")},
     **{16 * len(mode): (mode, [f"{mode};16B", f"{mode};16L"]) for mode in ("RGB", "RGBA")},
 }
-"""Pillow's mode for the bits of a pixel, and the layouts to read them in; filters only ask how many bytes a pixel has, so
+"""Pillow's mode for the bits of a pixel, and the layouts to read them in; filters depend only on the bytes per pixel, so
 one channel of 16 bits is read as two of 8. Of 6 and 8 bytes Pillow keeps the first of each pair, which are the upper bits;
 read as if pairs were little-endian, it keeps the second."""
 
@@ -54,7 +54,7 @@ class _Head(NamedTuple):
 
 
 def decode_png(data: bytes) -> np.ndarray:
-    """A PNG file as an array of shape (height, width, channels), uint8 or uint16.
+    """Decodes a PNG file to an array of shape (height, width, channels), uint8 or uint16.
 
     Raises:
       ArgumentError: no PNG file, a damaged one, or no Pillow.
@@ -71,7 +71,7 @@ def decode_png(data: bytes) -> np.ndarray:
 
 
 def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
-    """The first chunk of each kind, and the image's, put together."""
+    """Returns the first chunk of each kind, and the concatenated image data."""
     found: dict[bytes, bytes] = {}
     parts, place = [], len(PNG)
     while place + 12 <= len(data) and b"IEND" not in found:
@@ -88,6 +88,7 @@ def _chunks(data: bytes) -> tuple[dict[bytes, bytes], bytes]:
 
 
 def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
+    """Returns the file's header, with its fields checked."""
     if len(chunks.get(b"IHDR", b"")) != 13:
         raise ArgumentError(f"Invalid PNG data, size {size}")
     head = _Head(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
@@ -100,15 +101,15 @@ def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
 
 def _check_size(head: _Head, channels: int, compressed: int) -> None:
     """Compares what the header claims with what the data can hold and with the limit, before memory is taken for it."""
-    told = f"{head.width} x {head.height} pixels"
+    size_text = f"{head.width} x {head.height} pixels"
     if head.width * head.height * head.pixel_bits // 8 > MOST_EXPANSION * compressed + SLACK:
-        raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {told}")
+        raise ArgumentError(f"Invalid PNG data: {compressed} compressed bytes can't hold {size_text}")
     size = head.width * head.height * channels * (2 if head.depth == 16 else 1)
-    require_decodable(size, f"DecodePng: an image of {told}")
+    require_decodable(size, f"DecodePng: an image of {size_text}")
 
 
 def _samples(head: _Head, body: bytes) -> np.ndarray:
-    """The numbers that the file stores, in its own depth: shape (height, width, channels), uint8 or uint16.
+    """Returns the samples in the file's own depth: shape (height, width, channels), uint8 or uint16.
 
     Pillow's image and its bytes lie beside the result: three to four times its memory, as for JPEG.
     """
@@ -125,7 +126,7 @@ def _samples(head: _Head, body: bytes) -> np.ndarray:
 
 
 def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
-    """The colours of all numbers of so many bits; those that the file has no colour for are black, as libpng has it."""
+    """Returns the colour of every index of so many bits; indices outside the palette are black, as in libpng."""
     given, opacity = chunks.get(b"PLTE", b""), chunks.get(b"tRNS")
     if not given or len(given) % 3 or len(given) > 3 << depth or len(opacity or b"") > len(given) // 3:
         raise ArgumentError(f"Invalid PNG data: a palette of {len(given)} bytes")
@@ -139,7 +140,7 @@ def _palette(chunks: dict[bytes, bytes], depth: int) -> np.ndarray:
 
 
 def encode_png(image: np.ndarray, compression: int) -> bytes:
-    """An array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
+    """Encodes an array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
     height, width, channels = image.shape
     colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     wide = image.astype(">u2") if image.dtype == np.uint16 else image
@@ -151,5 +152,5 @@ def encode_png(image: np.ndarray, compression: int) -> bytes:
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:
-    """A chunk of a PNG file, with its checksum."""
+    """Returns a chunk of a PNG file, with its checksum."""
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))

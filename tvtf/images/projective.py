@@ -1,4 +1,4 @@
-"""Images seen through projective transforms: rotated, sheared, in perspective."""
+"""Projective transforms of images: rotation, shear, perspective."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ImageProjectiveTransformV3(  # noqa: N802 - TensorFlow's name
     fill_mode: str = "CONSTANT",
     name: str | None = None,
 ) -> Tensor:
-    """Each image as it is seen through a projective transform of the output's points to the input's.
+    """Transforms each image by a projective map from the output's points to the input's.
 
     Args:
       images: tensor of shape (batch, height, width, channels), of numbers.
@@ -78,7 +78,7 @@ def tf(name: str) -> Callable[..., Any]:
 
 
 def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The row and column of the input for each point of the output, and whether there is one; (batch or 1, height, width)."""
+    """Returns the input row and column of each output point, and whether they exist; shape (batch or 1, height, width)."""
     y, x = (tf("cast")(tf("range")(size[axis]), float32) for axis in (0, 1))
     x, y = x[None, None, :], y[None, :, None]
     a0, a1, a2, b0, b1, b2, c0, c1 = (part[:, None, None] for part in tf("unstack")(transforms, 8, axis=1))
@@ -89,11 +89,12 @@ def _input_points(transforms: Tensor, size: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def _reader(images: Tensor, fill: Tensor, height: Tensor, width: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Values at whole rows and columns, given as floats; the fill value outside."""
+    """Returns a function that reads values at integral rows and columns, passed as floats; outside it returns the fill value."""
     flat = tf("reshape")(images, tf("stack")([tf("shape")(images)[0], height * width, tf("shape")(images)[3]]))
     batch = tf("shape")(images)[0]
 
     def read(rows: Tensor, columns: Tensor) -> Tensor:
+        """Gathers the pixels at these positions; positions outside the image get the fill value."""
         inside = tf("logical_and")(_is_below(rows, height), _is_below(columns, width))
         row, column = (tf("cast")(tf("where")(inside, p, 0.0), int32) for p in (rows, columns))
         place = row * width + column
@@ -120,13 +121,14 @@ def _nearest(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: 
 
 
 def _rounded(x: Tensor) -> Tensor:
-    """Halves away from zero, as C's round has it."""
+    """Rounds halves away from zero, as C's ``round``."""
     whole = tf("floor")(tf("abs")(x))
     up = tf("cast")(tf("abs")(x) - whole >= 0.5, float32)
     return tf("sign")(x) * (whole + up)  # type: ignore[no-any-return]
 
 
 def _bilinear(read: Callable[..., Tensor], rows: Tensor, columns: Tensor, dtype: Any) -> Tensor:
+    """Interpolates linearly between the four nearest pixels."""
     top, left = tf("floor")(rows), tf("floor")(columns)
     down, right = (part[..., None] for part in (rows - top, columns - left))
 
@@ -142,7 +144,7 @@ def _clamped(x: Tensor, size: Tensor) -> Tensor:
 
 
 def _reflected(x: Tensor, size: Tensor) -> Tensor:
-    """``dcba|abcd|dcba``, as TensorFlow finds a point there."""
+    """Maps positions outside the image as in ``dcba|abcd|dcba``, by TensorFlow's formula."""
     length = _float(size)
     period = 2.0 * length
     below = tf("where")(x < period, period * _towards_zero(-x / period) + x, x)
@@ -153,7 +155,7 @@ def _reflected(x: Tensor, size: Tensor) -> Tensor:
 
 
 def _wrapped(x: Tensor, size: Tensor) -> Tensor:
-    """``abcd|abcd|abcd``, as TensorFlow finds a point there: its period is one less than the size."""
+    """Maps positions outside the image as in ``abcd|abcd|abcd``; as in TensorFlow, the period is the size minus 1."""
     length = _float(size)
     period = tf("maximum")(length - 1.0, 1.0)
     below = x + length * (_towards_zero(-x / period) + 1.0)

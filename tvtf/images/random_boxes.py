@@ -1,4 +1,4 @@
-"""Rectangles of images by chance: those that TensorFlow draws of the same seed."""
+"""Random rectangles of images for training; the same as TensorFlow's for a seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORD = 1 << 32
 
 
 class _Words:
-    """The random words of a seed or a generator's state, one after the other."""
+    """An iterator over the random words of a seed or of a generator's state."""
 
     def __init__(self, seed: np.ndarray) -> None:
         state = philox.state_of(seed)
@@ -34,11 +34,11 @@ class _Words:
         self._words: Iterator[int] = (word for several in blocks for word in several.ravel().tolist())
 
     def part(self) -> np.float32:
-        """A float in [0, 1) of 23 bits."""
+        """Returns a float in [0, 1) from 23 random bits."""
         return np.float32((next(self._words) & 0x7FFFFF) / 0x800000)
 
     def below(self, count: int) -> int:
-        """An int in [0, count), each as likely as the others."""
+        """Returns a uniformly distributed int in [0, count)."""
         if count & (count - 1) == 0:
             return next(self._words) & (count - 1)
         uneven = (WORD - 1) % count + 1
@@ -50,7 +50,7 @@ def _rounded(value: Any) -> int:
 
 
 def _rectangle(words: _Words, height: int, width: int, ratios: Any, areas: Any) -> tuple[int, ...] | None:
-    """Top, left, height and width of an aspect ratio and an area that are drawn; None where there is none of them."""
+    """Returns top, left, height and width for a random aspect ratio and area; None if no rectangle has them."""
     ratio = words.part() * (ratios[1] - ratios[0]) + ratios[0]
     least, most = (area * np.float32(width) * np.float32(height) for area in areas)
     if least > most or not width or not height:
@@ -71,7 +71,7 @@ def _rectangle(words: _Words, height: int, width: int, ratios: Any, areas: Any) 
 
 
 def _tallest(most: np.float32, ratio: np.float32, width: int) -> int:
-    """The height of the largest rectangle that is no wider than the image."""
+    """Returns the height of the largest rectangle that is no wider than the image."""
     tallest = _rounded(np.sqrt(most / ratio))
     if _rounded(tallest * ratio) <= width:
         return tallest
@@ -80,7 +80,7 @@ def _tallest(most: np.float32, ratio: np.float32, width: int) -> int:
 
 
 def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> bool:
-    """Whether a rectangle covers enough of one box at least, of those that have a pixel."""
+    """Returns whether a rectangle covers enough of at least one non-empty box."""
     top, left, tall, wide = found
     height = np.minimum(corners[:, 2], top + tall) - np.maximum(corners[:, 0], top)
     width = np.minimum(corners[:, 3], left + wide) - np.maximum(corners[:, 1], left)
@@ -90,6 +90,7 @@ def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> b
 
 
 def _checked_sides(size: np.ndarray) -> tuple[int, int]:
+    """Returns height and width. Raises an error unless there are three sides that fit int32."""
     if len(size) != 3:
         raise ArgumentError(f"image_size must contain 3 elements[{len(size)}]")
     height, width = (int(d) for d in size[:2])
@@ -100,7 +101,7 @@ def _checked_sides(size: np.ndarray) -> tuple[int, int]:
 
 
 def _checked_corners(boxes: np.ndarray, height: int, width: int, whole: bool) -> np.ndarray:
-    """The boxes in pixels."""
+    """Converts boxes to pixels."""
     corners = boxes.reshape(-1, 4)
     outside = corners[~((corners >= 0) & (corners <= 1))]
     if outside.size:
@@ -118,6 +119,7 @@ def _drawn(
     size: np.ndarray, boxes: np.ndarray, least: np.ndarray, seed: np.ndarray, *,
     ratios: Any, areas: Any, attempts: int, whole: bool,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Draws rectangles until one covers enough of a box; after all attempts returns the whole image."""
     height, width = _checked_sides(size)
     corners = _checked_corners(boxes, height, width, whole)
     if least < 0:
@@ -144,13 +146,14 @@ def _type(size: TensorType, boxes: TensorType, least: TensorType, *_: TensorType
 def distorted_box(
     size: Tensor, boxes: Tensor, least: Tensor, seed: Tensor, ratios: Any, areas: Any, attempts: int, whole: bool
 ) -> Any:
-    """A rectangle of an image that covers enough of one of the boxes: begin, size and box."""
+    """Samples a rectangle that covers enough of one of the boxes; returns its begin, size and box."""
     return (size, boxes, least, seed), {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": whole}
 
 
 def _sample(
     image_size: Any, bounding_boxes: Any, seed: Any, least: Any, ratios: Any, areas: Any, attempts: Any, whole: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Checks the arguments and binds ``distorted_box``."""
     size, boxes, covered = (
         convert_to_tensor(image_size),
         operand(bounding_boxes, float32, 1),
@@ -200,17 +203,17 @@ def stateless_sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
 ) -> StatelessSampleDistortedBoundingBox:
-    """A rectangle of an image, drawn by a pair of seeds, that covers enough of one of the boxes.
+    """Samples a rectangle of an image that covers enough of one of the boxes, from a pair of seeds.
 
     Args:
       image_size: height, width and channels.
-      bounding_boxes: shape (batch, count, 4), as parts of the sides.
+      bounding_boxes: shape (batch, count, 4), as fractions of the sides.
       seed: a pair of ints.
-      min_object_covered: how much of a box at least.
+      min_object_covered: the minimum fraction of a box that the rectangle covers.
       aspect_ratio_range: of width by height, by default (0.75, 1.33).
-      area_range: as parts of the image, by default (0.05, 1).
-      max_attempts: after how many the whole image is given, by default 100.
-      use_image_if_no_bounding_boxes: take the whole image for a box where there is none.
+      area_range: as fractions of the image, by default (0.05, 1).
+      max_attempts: the number of attempts after which the whole image is returned, by default 100.
+      use_image_if_no_bounding_boxes: uses the whole image as the box if there is none.
 
     Returns:
       begin and size for ``tf.slice``, and the box for ``tf.image.draw_bounding_boxes``.
@@ -221,7 +224,7 @@ def stateless_sample_distorted_bounding_box(
     (TensorShape([1, 1, 4]), True)
 
     Raises:
-      InvalidArgumentError: no boxes, or ranges in which nothing lies.
+      InvalidArgumentError: no boxes, or empty ranges.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_sample_distorted_bounding_box
     """
@@ -250,7 +253,7 @@ def sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
 ) -> SampleDistortedBoundingBoxV2:
-    """As ``tf.image.stateless_sample_distorted_bounding_box``, of other numbers at each call.
+    """Works as ``tf.image.stateless_sample_distorted_bounding_box``, with other random numbers in each call.
 
     >>> import tvtf as tf
     >>> tf.image.sample_distorted_bounding_box([8, 8, 3], [[[0., 0., 1., 1.]]])[2].shape

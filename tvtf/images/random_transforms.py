@@ -1,4 +1,4 @@
-"""Images changed by chance: stateful draws by an op's seed, stateless ones by a pair of seeds."""
+"""Random changes of images: stateful functions use an op's seed, stateless ones a pair of seeds."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def _stateless(seed: Any) -> Draw:
 
 
 def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
+    """Mirrors an image, or each of a batch, along an axis with probability 1/2."""
     x = checked_image(image)
     if x.ndim == 3:
         turn = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
@@ -53,7 +54,7 @@ def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
 
 @export("image.random_flip_left_right")
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """The image, or each of a batch, mirrored along its width half of the times.
+    """Mirrors an image, or each of a batch, along its width with probability 1/2.
 
     >>> import tvtf as tf
     >>> tf.image.random_flip_left_right(tf.ones([2, 2, 1]), 1).shape
@@ -66,7 +67,7 @@ def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
 
 @export("image.random_flip_up_down")
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """The image, or each of a batch, mirrored along its height half of the times.
+    """Mirrors an image, or each of a batch, along its height with probability 1/2.
 
     >>> import tvtf as tf
     >>> tf.image.random_flip_up_down(tf.ones([2, 2, 1]), 1).shape
@@ -79,7 +80,7 @@ def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
 
 @export("image.stateless_random_flip_left_right")
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
-    """The image, or each of a batch, mirrored along its width or not, as a pair of seeds tells.
+    """Mirrors an image, or each of a batch, along its width with probability 1/2, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_flip_left_right(tf.constant([[[1], [2]]]), (2, 3)).numpy().ravel()
@@ -92,7 +93,7 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
 
 @export("image.stateless_random_flip_up_down")
 def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
-    """The image, or each of a batch, mirrored along its height or not, as a pair of seeds tells.
+    """Mirrors an image, or each of a batch, along its height with probability 1/2, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_flip_up_down(tf.constant([[[1]], [[2]]]), (2, 3)).numpy().ravel()
@@ -115,12 +116,13 @@ def _check_size(wanted: np.ndarray, shape: np.ndarray) -> None:
 
 
 def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
+    """Returns a part of ``size`` from a random position; checks the size at run time."""
     x = convert_to_tensor(value)
     wanted = convert_to_tensor(size, int32)
     shape = bind.shape(x, dtype=int32)
     if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
-        told = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
-        raise ArgumentError(told, ValueError)
+        message = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
+        raise ArgumentError(message, ValueError)
     wanted = required(wanted, _check_size, bind.less_equal, _TOO_SMALL, shape)
     limit = shape - wanted + number(1, wanted)
     drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)
@@ -129,7 +131,7 @@ def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
 
 @export("image.random_crop")
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """A part of ``size`` from anywhere in ``value``.
+    """Returns a part of ``size`` from a random position in ``value``.
 
     >>> import tvtf as tf
     >>> tf.image.random_crop(tf.ones([4, 4, 3]), [2, 2, 3], seed=1).shape
@@ -145,7 +147,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
 @export("image.stateless_random_crop")
 def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Tensor:
-    """A part of ``size`` from where in ``value`` a pair of seeds tells.
+    """Returns a part of ``size`` from a random position in ``value``, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_crop(tf.reshape(tf.range(9), [3, 3, 1]), [1, 2, 1], (1, 2)).shape
@@ -170,7 +172,7 @@ def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
 
 @export("image.random_brightness")
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """The image with a number from ``[-max_delta, max_delta)`` added.
+    """Adds a random number in ``[-max_delta, max_delta)`` to an image.
 
     >>> import tvtf as tf
     >>> tf.image.random_brightness(tf.zeros([1, 1, 1]), 0.0).numpy().ravel()
@@ -186,7 +188,7 @@ def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> 
 
 @export("image.stateless_random_brightness")
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """The image with a number from ``[-max_delta, max_delta)`` added, as a pair of seeds tells.
+    """Adds a random number in ``[-max_delta, max_delta)`` to an image, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_brightness(tf.zeros([1, 1, 1]), 0.2, (1, 2)).numpy().ravel()
@@ -210,7 +212,7 @@ def _between(lower: float, upper: float, draw: Draw) -> Tensor:
 
 @export("image.random_contrast")
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """The image with its contrast times a number from ``[lower, upper)``.
+    """Multiplies an image's contrast by a random number in ``[lower, upper)``.
 
     >>> import tvtf as tf
     >>> tf.image.random_contrast(tf.ones([2, 2, 1]), 0.5, 2.0).numpy().ravel()
@@ -226,7 +228,7 @@ def random_contrast(image: Any, lower: float, upper: float, seed: int | None = N
 
 @export("image.stateless_random_contrast")
 def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
-    """The image with its contrast times a number from ``[lower, upper)``, as a pair of seeds tells.
+    """Multiplies an image's contrast by a random number in ``[lower, upper)``, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_contrast(tf.ones([2, 2, 1]), 0.5, 2.0, (1, 2)).numpy().ravel()
@@ -250,7 +252,7 @@ def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
 
 @export("image.random_hue")
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """The image with hues turned by a number from ``[-max_delta, max_delta)``.
+    """Rotates an image's hues by a random number in ``[-max_delta, max_delta)``.
 
     >>> import tvtf as tf
     >>> tf.image.random_hue(tf.ones([1, 1, 3]), 0.2).numpy().ravel()
@@ -266,7 +268,7 @@ def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
 
 @export("image.stateless_random_hue")
 def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """The image with hues turned by a number from ``[-max_delta, max_delta)``, as a pair of seeds tells.
+    """Rotates an image's hues by a random number in ``[-max_delta, max_delta)``, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_hue(tf.ones([1, 1, 3]), 0.2, (1, 2)).numpy().ravel()
@@ -282,7 +284,7 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
 
 @export("image.random_saturation")
 def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """The image with saturations times a number from ``[lower, upper)``.
+    """Multiplies an image's saturations by a random number in ``[lower, upper)``.
 
     >>> import tvtf as tf
     >>> tf.image.random_saturation(tf.ones([1, 1, 3]), 0.5, 2.0).numpy().ravel()
@@ -298,7 +300,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
 
 @export("image.stateless_random_saturation")
 def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
-    """The image with saturations times a number from ``[lower, upper)``, as a pair of seeds tells.
+    """Multiplies an image's saturations by a random number in ``[lower, upper)``, by a pair of seeds.
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_saturation(tf.ones([1, 1, 3]), 0.5, 2.0, (1, 2)).numpy().ravel()
@@ -322,7 +324,7 @@ def _quality(image: Any, least: int, most: int, draw: Draw) -> Tensor:
 
 @export("image.random_jpeg_quality")
 def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Tensor:
-    """The image as JPEG of a quality drawn from an interval shows it; needs Pillow (``pip install tvtf[image]``).
+    """Applies JPEG compression of a random quality in an interval; needs Pillow (``pip install tvtf[image]``).
 
     >>> import tvtf as tf
     >>> tf.image.random_jpeg_quality(tf.zeros([8, 8, 3], tf.uint8), 75, 95).numpy().max()
@@ -338,7 +340,7 @@ def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int
 
 @export("image.stateless_random_jpeg_quality")
 def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Tensor:
-    """The image as JPEG of a quality that a pair of seeds tells shows it; needs Pillow (``pip install tvtf[image]``).
+    """Applies JPEG compression of a quality drawn by a pair of seeds; needs Pillow (``pip install tvtf[image]``).
 
     >>> import tvtf as tf
     >>> tf.image.stateless_random_jpeg_quality(tf.zeros([8, 8, 3], tf.uint8), 75, 95, (1, 2)).numpy().max()

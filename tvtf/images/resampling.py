@@ -1,4 +1,4 @@
-"""How much each pixel of one row weighs in those of another: resizing an axis as one matrix.
+"""Resizing of an axis as a product with a matrix of the weights of old pixels in new ones.
 
 Sources: ``tensorflow/core/kernels/image/{resize_bilinear,resize_bicubic,resize_area,scale_and_translate}_op.cc``
 """
@@ -19,16 +19,17 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
 
 TABLE = 1 << 10
-"""TensorFlow reads bicubic weights from a table of this many steps a pixel."""
+"""The number of steps per pixel of the table from which TensorFlow reads bicubic weights."""
 
 
 def _centres(size: int, to: int) -> np.ndarray:
-    """Where the centres of the new pixels lie among the old ones, in float32 as TensorFlow computes it."""
+    """Returns the positions of the new pixels' centres among the old pixels, in float32 as TensorFlow computes them."""
     scale = np.float32(size) / np.float32(to)
     return (np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
 
 
 def _bilinear(size: int, to: int) -> np.ndarray:
+    """Returns the weights of linear interpolation between the two nearest pixels."""
     places = _centres(size, to)
     lower = np.floor(places)
     share = places - lower
@@ -46,6 +47,7 @@ def _keys(x: np.ndarray) -> np.ndarray:
 
 
 def _bicubic(size: int, to: int) -> np.ndarray:
+    """Returns the weights of bicubic interpolation, rounded to TensorFlow's table."""
     places = _centres(size, to)
     lower = np.floor(places).astype(int)
     share = np.rint((places - lower) * TABLE) / TABLE
@@ -94,10 +96,11 @@ KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
     "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0, np.exp(-x * x / (2 * 0.5**2)))),
     "mitchellcubic": (2.0, _mitchell),
 }
-"""Radius and weight by distance."""
+"""Each method's kernel: its radius, and the weight as a function of the distance."""
 
 
 def _kernel(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
+    """Returns the weights of a kernel around each new pixel, widened when an image is scaled down with antialiasing."""
     radius, weight = KERNELS[name]
     step = np.float32(1) / (np.float32(to) / np.float32(size))
     wide = max(float(step), 1.0) if antialias else 1.0
@@ -111,7 +114,7 @@ def _kernel(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
-    """The weight of each of ``size`` pixels in each of ``to`` new ones, shape (to, size)."""
+    """Returns the weight of each of ``size`` pixels in each of ``to`` new ones, shape (to, size)."""
     simple = {"bilinear": _bilinear, "bicubic": _bicubic, "area": _area}
     if method == "area" or (method in simple and not antialias):
         return simple[method](size, to)
@@ -120,7 +123,7 @@ def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
 
 
 def nearest(size: int, to: int) -> np.ndarray:
-    """Which pixel is nearest to each new one."""
+    """Returns the index of the nearest pixel of each new one."""
     scale = np.float32(size) / np.float32(to)
     places = np.floor((np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale)
     return np.minimum(places.astype(np.int64), size - 1)
@@ -130,14 +133,14 @@ def nearest(size: int, to: int) -> np.ndarray:
 
 
 class Taps(NamedTuple):
-    """What weighs in each new row: which old ones, (to, count), and how much; the rest of a row's places have no share."""
+    """The old rows with a weight in each new row, and these weights, both (to, count); unused entries have weight 0."""
 
     places: np.ndarray
     shares: np.ndarray
 
     @classmethod
     def of(cls, matrix: np.ndarray) -> Taps:
-        """Those of a matrix of weights, (to, size)."""
+        """Returns the non-zero entries of a matrix of weights, (to, size)."""
         count = max(int((matrix != 0).sum(axis=1).max()), 1)
         places = np.sort(np.argsort(matrix == 0, axis=1, kind="stable")[:, :count], axis=1)
         return cls(places, np.take_along_axis(matrix, places, axis=1))
@@ -145,7 +148,7 @@ class Taps(NamedTuple):
 
 @lru_cache(maxsize=64)
 def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...] | None:
-    """`Taps` of `weights` and of the way back; None where so many rows weigh in each that a product is as good."""
+    """Returns the `Taps` of `weights` and of the gradient; None if so many rows have weights that a product is as fast."""
     matrix = weights(method, antialias, size, to)
     there, back = Taps.of(matrix), Taps.of(matrix.T)
     if there.places.size * DENSE > matrix.size:
@@ -154,7 +157,7 @@ def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...]
 
 
 DENSE = 4
-"""How many times as fast products are as gathering: for as many taps as a fourth of all pixels they are taken."""
+"""How many times faster a product is than a gather: it is used if a fourth of all pixels have weights."""
 
 
 def _blend_type(x: TensorType, places: TensorType, *others: TensorType) -> TensorType:
@@ -170,6 +173,7 @@ def _blend_array(x: np.ndarray, places: np.ndarray, shares: np.ndarray, *back: n
 
 
 def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    """Merges the batch dims into one, if all items have the same weights."""
     if any(batched[1:]):
         return _blend_each(*(stretch(size, x, b) for x, b in zip(inputs[:3], batched)))
     x, *others = inputs
@@ -180,22 +184,23 @@ def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -
 
 
 def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
-    """With places and shares of each batch item's own."""
+    """Works as `blend`, with other places and shares for each batch item."""
     batch, to, count = shares._type.shape
-    taken = bind.gather(x, places, axis=2, batch_dims=1)
-    weighed = bind.multiply(taken, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
+    gathered = bind.gather(x, places, axis=2, batch_dims=1)
+    weighed = bind.multiply(gathered, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
     return bind.reduce_sum(weighed, axis=(3,), keepdims=False)  # type: ignore[no-any-return]
 
 
 def _blend_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     x, places, shares, *_ = inputs
     axis = e.const(np.array([2]))
-    taken = e.computed("Gather", [x, places], axis=1)
-    weighed = e.computed("Mul", [taken, e.computed("Unsqueeze", [shares, axis])])
+    gathered = e.computed("Gather", [x, places], axis=1)
+    weighed = e.computed("Mul", [gathered, e.computed("Unsqueeze", [shares, axis])])
     e.node("ReduceSum", [weighed, axis], outputs, keepdims=0)
 
 
 def _blend_samples() -> list[Sample]:
+    """Returns cases that scale up and down."""
     made = []
     for i, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
         matrix = weights("bilinear", False, size, to)
@@ -217,14 +222,14 @@ def _blend_samples() -> list[Sample]:
     why_not={"guard": "its places are computed from the sizes of its operand"},
 )
 def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_shares: Tensor) -> Any:
-    """Each new row of (n, rows, length) as the sum of ``shares`` (to, taps) of the old ones at ``places``.
+    """Computes each new row of (n, rows, length) as the sum of the old rows at ``places``, weighted by ``shares``, both (to, taps).
 
-    ``back_places`` and ``back_shares`` say the same of the matrix turned: of the gradient.
+    ``back_places`` and ``back_shares`` are those of the transposed matrix, for the gradient.
     """
     return (x, places, shares, back_places, back_shares), {}
 
 
-# -- of dims that only a call tells
+# -- for dims known only at a call
 
 
 @host_primitive(
@@ -233,7 +238,7 @@ def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_s
     numpy=lambda pixels, to, method, antialias: weights(method, antialias, len(pixels), to).copy(),
 )
 def resize_weights(pixels: Tensor, to: Dim, method: str, antialias: bool) -> Any:
-    """See `weights`, for as many pixels as a vector has."""
+    """Returns `weights` for sizes that are computed at run time: the lengths of two vectors."""
     return (pixels,), {"to": to, "method": method, "antialias": antialias}
 
 
@@ -243,7 +248,7 @@ def resize_weights(pixels: Tensor, to: Dim, method: str, antialias: bool) -> Any
     numpy=lambda pixels, to: nearest(len(pixels), to),
 )
 def nearest_pixels(pixels: Tensor, to: Dim) -> Any:
-    """See `nearest`, for as many pixels as a vector has."""
+    """Returns `nearest` for sizes that are computed at run time: the lengths of two vectors."""
     return (pixels,), {"to": to}
 
 

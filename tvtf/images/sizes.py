@@ -1,4 +1,4 @@
-"""Images in other sizes: resized, cropped, padded, cut into patches."""
+"""Functions that change the size of images: resizing, cropping, padding, extraction of patches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, bind, 
 
 @export("image.ResizeMethod")
 class ResizeMethod:
-    """The names of the methods of ``tf.image.resize``.
+    """The methods of ``tf.image.resize``.
 
     >>> import tvtf as tf
     >>> tf.image.ResizeMethod.NEAREST_NEIGHBOR
@@ -52,8 +52,8 @@ UNLESS_SMOOTHED = (ResizeMethod.BILINEAR, ResizeMethod.BICUBIC)
 METHODS = tuple(value for name, value in vars(ResizeMethod).items() if name.isupper())
 
 
-def in_batch(image: Any, work: Callable[[Tensor], Tensor], told: str = "'image' (shape {}) must have") -> Tensor:
-    """``work`` of a batch of images, or of one image as a batch of one.
+def in_batch(image: Any, work: Callable[[Tensor], Tensor], expected: str = "'image' (shape {}) must have") -> Tensor:
+    """Applies ``work`` to a batch of images, or to one image as a batch of one.
 
     Raises:
       ValueError: neither 3 nor 4 dims.
@@ -62,7 +62,7 @@ def in_batch(image: Any, work: Callable[[Tensor], Tensor], told: str = "'image' 
     if x.ndim == 4:
         return work(x)
     if x.ndim != 3:
-        raise ValueError(f"{told.format(x.shape)} either 3 or 4 dimensions.")
+        raise ValueError(f"{expected.format(x.shape)} either 3 or 4 dimensions.")
     return work(x[None])[0]
 
 
@@ -75,14 +75,14 @@ def resize(
     antialias: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Images in another size.
+    """Resizes images.
 
     Args:
       images: shape (height, width, channels), or a batch of such.
       size: the new height and width.
       method: one of ``tf.image.ResizeMethod``.
-      preserve_aspect_ratio: as large as fits into ``size`` with both sides scaled by one number.
-      antialias: whether a smaller image is smoothed first ("area" and "nearest" ignore it).
+      preserve_aspect_ratio: scales both sides by one factor, to the largest image that fits into ``size``.
+      antialias: whether an image is smoothed before it is scaled down ("area" and "nearest" ignore it).
 
     Returns:
       float32; the dtype of ``images`` for "nearest".
@@ -108,13 +108,14 @@ def resize(
 
 
 def _smoothed(method: str, antialias: Any) -> bool:
-    """Whether a smaller image is smoothed: two methods are other ops of TensorFlow's where it is not."""
+    """Returns whether an image is smoothed; without smoothing, TensorFlow uses other ops for two methods."""
     if method == ResizeMethod.AREA or (method in UNLESS_SMOOTHED and not antialias):
         return False
     return antialias is None or attribute_bool(antialias, "antialias")
 
 
 def _size(size: Any) -> tuple[Dim, Dim]:
+    """Returns height and width. Raises an error for another form, or a size that is not positive."""
     try:
         found = static_dims(size, "size")
     except (TypeError, ValueError):
@@ -130,6 +131,7 @@ def _size(size: Any) -> tuple[Dim, Dim]:
 
 
 def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
+    """Returns the largest size with the image's aspect ratio that fits into ``size``, in TensorFlow's float32."""
     if not all(isinstance(d, int) for d in (*shape, *size)):
         raise unknown_size(
             ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
@@ -140,6 +142,7 @@ def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, in
 
 
 def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
+    """Resizes along both axes: by a gather for nearest neighbours, else by a matrix product for each axis."""
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
             x = gather(x, _nearest(x, axis, to), axis=axis)
@@ -153,7 +156,7 @@ def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> T
 
 
 def _along(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
-    """The middle one of three axes resized."""
+    """Resizes the middle one of three axes."""
     size = x._type.shape[1]
     if not (isinstance(size, int) and isinstance(to, int)):
         return _product(bind.resize_weights(_pixels(x, 1), to=to, method=method, antialias=antialias), x)
@@ -193,7 +196,7 @@ def resize_with_pad(
     method: str = ResizeMethod.BILINEAR,
     antialias: bool = False,
 ) -> Tensor:
-    """Images resized in proportion, with zeros around them.
+    """Resizes images with their aspect ratio, and pads them with zeros.
 
     >>> import tvtf as tf
     >>> tf.image.resize_with_pad(tf.ones([1, 2, 1]), 2, 2).numpy()[..., 0]
@@ -237,7 +240,7 @@ def _positive(target_height: int, target_width: int) -> None:
 @export("image.resize_with_crop_or_pad")
 @computed("target_height", "target_width", gives=resized_specs)
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
-    """The middle of an image, with zeros around it where it is too small.
+    """Crops an image around its center, or pads it with zeros if it is too small.
 
     >>> import tvtf as tf
     >>> tf.image.resize_with_crop_or_pad(tf.reshape(tf.range(9), [3, 3, 1]), 1, 5).numpy()[..., 0]
@@ -261,12 +264,13 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
 
 def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
+    """Crops one axis around its center, or pads it with zeros."""
     size = x._type.shape[axis]
-    first, kept = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
+    first, length = at_least_zero(simplify_dim((size - target) // 2)), dim_min(size, target)
     before = at_least_zero(simplify_dim((target - size) // 2))
-    middle = (slice(None),) * axis + (slice(first, simplify_dim(first + kept)),)
+    middle = (slice(None),) * axis + (slice(first, simplify_dim(first + length)),)
     around: list[Any] = [[0, 0]] * 4
-    around[axis] = [before, simplify_dim(target - before - kept)]
+    around[axis] = [before, simplify_dim(target - before - length)]
     found = pad(x[middle], around)
     shape = found._type.shape
     return bind.reshape(found, shape=(*shape[:axis], target, *shape[axis + 1 :]))  # type: ignore[no-any-return]
@@ -275,11 +279,11 @@ def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
 @export("image.central_crop")
 @computed("central_fraction", gives=resized_specs)
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle part of an image, or of each of a batch.
+    """Returns the central part of an image, or of each image of a batch.
 
     Args:
       image: shape (height, width, channels), or a batch of such.
-      central_fraction: in (0, 1]: how much of each side is kept.
+      central_fraction: in (0, 1]: the fraction of each side that remains.
 
     >>> import tvtf as tf
     >>> tf.image.central_crop(tf.reshape(tf.range(16), [4, 4, 1]), 0.5).numpy()[..., 0]
@@ -314,7 +318,7 @@ def extract_patches(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """Patches of a batch of images, each as a vector in the last axis.
+    """Extracts patches of a batch of images, each as a vector in the last axis.
 
     Args:
       images: shape (batch, height, width, channels).

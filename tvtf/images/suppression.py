@@ -1,4 +1,4 @@
-"""Boxes without those that overlap better ones.
+"""Non-maximum suppression: removes boxes that overlap boxes with higher scores.
 
 Source: ``tensorflow/core/kernels/image/non_max_suppression_op.cc``
 """
@@ -27,7 +27,7 @@ LOWEST = float("-inf")
 
 
 def overlap(boxes: np.ndarray, i: int, j: int) -> float:
-    """The intersection of two boxes by their union; corners in any order."""
+    """Returns the intersection of two boxes over their union; corners may be in any order."""
     a, b = boxes[i], boxes[j]
     top, left = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
     bottom, right = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
@@ -41,16 +41,16 @@ def overlap(boxes: np.ndarray, i: int, j: int) -> float:
 def suppressed(
     scores: np.ndarray, similar: Callable[[int, int], float], most: int, limit: float, least: float, sigma: float
 ) -> tuple[list[int], list[float]]:
-    """Which boxes are kept, the best first, and their scores as lowered by overlaps (``sigma`` > 0)."""
+    """Returns the indices of the selected boxes, best first, and their scores, which overlaps lower if ``sigma`` > 0."""
     scale = -0.5 / sigma if sigma > 0 else 0.0
     queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
     heapq.heapify(queue)
-    kept: list[int] = []
+    selected: list[int] = []
     found: list[float] = []
-    while queue and len(kept) < most:
+    while queue and len(selected) < most:
         score, box, seen = heapq.heappop(queue)
         now, dropped = -score, False
-        for other in reversed(kept[seen:]):
+        for other in reversed(selected[seen:]):
             close = similar(box, other)
             now *= np.exp(scale * close * close) if close <= limit or scale else 0.0
             if not scale and close > limit:
@@ -61,11 +61,11 @@ def suppressed(
         if dropped or now <= least:
             continue
         if now == -score:
-            kept.append(box)
+            selected.append(box)
             found.append(now)
         else:
-            heapq.heappush(queue, (-now, box, len(kept)))
-    return kept, found
+            heapq.heappush(queue, (-now, box, len(selected)))
+    return selected, found
 
 
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
@@ -76,7 +76,7 @@ def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
-def _kept(
+def _selected(
     boxes: np.ndarray,
     scores: np.ndarray,
     most: np.ndarray,
@@ -85,23 +85,24 @@ def _kept(
     sigma: np.ndarray,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Checks the arguments and selects boxes."""
     if len(boxes) != len(scores):
         raise ArgumentError(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= limit <= 1:
         raise ArgumentError("iou_threshold must be in [0, 1]")
     if most < 0:
         raise ArgumentError("output size must be non-negative")
-    kept, found = suppressed(
+    selected, found = suppressed(
         scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
     )
-    return np.array(kept, np.int32), np.array(found, scores.dtype)
+    return np.array(selected, np.int32), np.array(found, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_kept)
+@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_selected)
 def kept_boxes(
     boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, sigma: Tensor, count: Any
 ) -> Any:
-    """The numbers of the boxes that are kept, and their scores."""
+    """Returns the indices of the selected boxes, and their scores."""
     return (boxes, scores, most, limit, least, sigma), {"count": count}
 
 
@@ -138,14 +139,14 @@ def non_max_suppression(
     score_threshold: Any = LOWEST,
     name: str | None = None,
 ) -> Tensor:
-    """The numbers of boxes, the best first, without those that overlap a better one too much.
+    """Returns the indices of boxes, best first, without those that overlap a better one too much.
 
     Args:
       boxes: shape (count, 4): two opposite corners.
       scores: shape (count,).
-      max_output_size: how many at most.
-      iou_threshold: the intersection by the union that is too much.
-      score_threshold: which scores are too low.
+      max_output_size: the maximum number of boxes.
+      iou_threshold: the intersection over union above which a box is removed.
+      score_threshold: the score that a box must exceed.
 
     >>> import tvtf as tf
     >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
@@ -170,7 +171,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """As ``tf.image.non_max_suppression``, with the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
+    """Works as ``tf.image.non_max_suppression``, also returns the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
 
     >>> import tvtf as tf
     >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
@@ -183,16 +184,16 @@ def non_max_suppression_with_scores(
     return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
 
 
-def _kept_by_overlaps(
+def _selected_by_overlaps(
     overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    kept, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
-    return np.array(kept, np.int32), np.array(found, scores.dtype)
+    selected, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
+    return np.array(selected, np.int32), np.array(found, scores.dtype)
 
 
-@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_kept_by_overlaps)
+@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_selected_by_overlaps)
 def kept_by_overlaps(overlaps: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, count: Any) -> Any:
-    """The numbers of what is kept by a matrix of overlaps, and their scores."""
+    """Returns the indices that are selected by a matrix of overlaps, and their scores."""
     return (overlaps, scores, most, limit, least), {"count": count}
 
 
@@ -205,7 +206,7 @@ def non_max_suppression_overlaps(
     score_threshold: Any = LOWEST,
     name: str | None = None,
 ) -> Tensor:
-    """As ``tf.image.non_max_suppression``, by a matrix of how much each overlaps each other.
+    """Works as ``tf.image.non_max_suppression``, with a matrix of the overlaps of boxes.
 
     >>> import tvtf as tf
     >>> tf.image.non_max_suppression_overlaps([[1., 0.9], [0.9, 1.]], [0.3, 0.7], 10).numpy()
@@ -226,23 +227,24 @@ def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size
     return TensorType((*lead, width), int32), TensorType(lead, int32)
 
 
-def _kept_padded(
+def _selected_padded(
     boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, size: int, padded: bool
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Selects boxes for each batch item, and pads the indices with zeros."""
     lead = boxes.shape[:-2]
     found = [
         suppressed(s, lambda i, j, b=b: overlap(b, i, j), size, float(limit), float(least), 0.0)[0]  # type: ignore[misc]
         for b, s in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
     ]
     wide = np.zeros((len(found), size), np.int32)
-    for row, kept in zip(wide, found):
-        row[: len(kept)] = kept
+    for row, selected in zip(wide, found):
+        row[: len(selected)] = selected
     return wide.reshape(*lead, size), np.array([len(k) for k in found], np.int32).reshape(lead)
 
 
-@host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_kept_padded)
+@host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_selected_padded)
 def kept_padded(boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, size: int, padded: bool) -> Any:
-    """The numbers of the boxes of each of a batch that are kept, filled up with zeros; and how many."""
+    """Returns the indices of the selected boxes of each batch item, padded with zeros, and their number."""
     return (boxes, scores, limit, least), {"size": size, "padded": padded}
 
 
@@ -265,7 +267,7 @@ def non_max_suppression_padded(
     canonicalized_coordinates: bool = False,
     tile_size: int = 512,
 ) -> tuple[Tensor, Tensor]:
-    """As ``tf.image.non_max_suppression`` for one image or a batch, filled up to one length, and how many are valid.
+    """Works as ``tf.image.non_max_suppression`` for an image or a batch; returns padded indices and the number of valid ones.
 
     Args:
       boxes: shape (..., count, 4).
@@ -288,7 +290,7 @@ def non_max_suppression_padded(
 
 
 class CombinedNonMaxSuppression(NamedTuple):
-    """What ``tf.image.combined_non_max_suppression`` gives."""
+    """The result of ``tf.image.combined_non_max_suppression``."""
 
     nmsed_boxes: Tensor
     nmsed_scores: Tensor
@@ -297,6 +299,7 @@ class CombinedNonMaxSuppression(NamedTuple):
 
 
 def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
+    """Checks ranks and batch sizes; returns the types of boxes, scores, classes and counts."""
     if len(boxes.shape) != 4 or len(scores.shape) != 3:
         raise ArgumentError(
             f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}"
@@ -311,6 +314,7 @@ def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: in
 def _combined(
     boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, each: int, total: int, clip: bool
 ) -> tuple[np.ndarray, ...]:
+    """Selects boxes per class, and returns the best ones of all classes of each image."""
     count = len(boxes)
     corners, marks, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
     valid = np.zeros(count, np.int32)
@@ -318,8 +322,8 @@ def _combined(
         found = []
         for kind in range(scores.shape[2]):
             own, points = boxes[image, :, min(kind, boxes.shape[2] - 1)], scores[image, :, kind]
-            kept, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
-            found += [(float(points[i]), kind, own[i]) for i in kept]
+            best, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
+            found += [(float(points[i]), kind, own[i]) for i in best]
         found = sorted(found, key=lambda f: -f[0])[:total]
         valid[image] = len(found)
         for place, (score, kind, box) in enumerate(found):
@@ -332,7 +336,7 @@ def _combined(
 def kept_by_class(
     boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, each: int, total: int, clip: bool
 ) -> Any:
-    """The best boxes of all classes of each image: boxes, scores, classes and how many are valid."""
+    """Returns the best boxes of all classes of each image: boxes, scores, classes and the number of valid ones."""
     return (boxes, scores, limit, least), {"each": each, "total": total, "clip": clip}
 
 
@@ -356,15 +360,15 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> CombinedNonMaxSuppression:
-    """The best boxes of all classes of each image: boxes, scores, classes, and how many are valid.
+    """Returns the best boxes of all classes of each image: boxes, scores, classes, and the number of valid ones.
 
     Args:
       boxes: shape (batch, count, classes or 1, 4).
       scores: shape (batch, count, classes).
-      max_output_size_per_class, max_total_size: how many at most.
+      max_output_size_per_class, max_total_size: the maximum numbers of boxes.
       iou_threshold, score_threshold: as for ``tf.image.non_max_suppression``.
-      pad_per_class: as long as all classes fill, not ``max_total_size``, where that is less.
-      clip_boxes: clip boxes to [0, 1].
+      pad_per_class: pads to ``max_output_size_per_class`` times the classes if that is less than ``max_total_size``.
+      clip_boxes: clips boxes to [0, 1].
 
     >>> import tvtf as tf
     >>> boxes = [[[[0., 0., 1., 1.]], [[0., 0., 0.5, 0.5]]]]

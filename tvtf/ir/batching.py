@@ -169,6 +169,7 @@ def _stacked(spec: Any, column: Sequence[Any], number: int) -> Any:
 
 
 def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
+    """Stacks one component of all elements. Raises InvalidArgumentError if their shapes differ."""
     shape = column[0].shape
     for index, other in enumerate(column):
         if other.shape != shape:

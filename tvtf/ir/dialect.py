@@ -169,6 +169,7 @@ def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
 
 
 def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
+    """Decodes an attribute of a Relax call: dims, graphs and dtypes are encoded as texts."""
     if isinstance(value, str):
         return _decode_text(str(value), dims, graphs)
     if isinstance(value, (bool, int, float)) or value is None:
@@ -179,6 +180,7 @@ def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
 
 
 def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
+    """Decodes a text by its prefix."""
     if text.startswith(_DTYPE):
         return dtypes.as_dtype(text[len(_DTYPE) :])
     if text.startswith(_DIM):

@@ -24,7 +24,7 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """How ``main`` is shown; parameters are told by their names in the IR, which all passes keep."""
+    """How ``main`` is printed; parameters are identified by their names in the IR, which all passes preserve."""
 
     name: str = MAIN
     inputs: Mapping[str, str] = field(default_factory=dict)

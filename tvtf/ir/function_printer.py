@@ -50,19 +50,19 @@ class FunctionPrinter:
         self.depth = depth
         self.is_main = name == MAIN
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = set()
+        self.used: set[str] = set()
         self.values = ValuePrinter(page.mod, self.name_of)
         page.printed.add(name)
 
-    def write(self, shown: str) -> None:
-        """The signature, the bindings and the results."""
+    def write(self, title: str) -> None:
+        """Returns the signature, the bindings and the results."""
         outputs, bindings = outputs_of(self.func)
         params = [self._param(p) for p in self.func.params]
         place = len(self.page.lines)
         self._bindings(bindings, self.func.body.body, self.depth + 1)
         self._print_updates(outputs)
         returned = self.returned(outputs)
-        header = signature(shown, params, [typed(r.label or r.name, r.type) for r in returned])
+        header = signature(title, params, [typed(r.label or r.name, r.type) for r in returned])
         self.page.lines[place:place] = [Line(self.depth + 2 * (i > 0), tokens) for i, tokens in enumerate(header)]
         values = [[*([Token(f"{r.label}=", "attribute")] if r.label else []), *r.value] for r in returned]
         self._line(self.depth + 1, [Token("return", "keyword"), Token(" " if values else ""), *commas(values)])
@@ -70,30 +70,31 @@ class FunctionPrinter:
     # -- names
 
     def name_of(self, var: Any) -> str:
-        """The variable's name in this function: passes may leave two of one name."""
+        """Returns the variable's name in this function: passes may leave two of one name."""
         if var not in self.names:
             is_input = self.is_main and any(var.same_as(p) for p in self.func.params)
             name = self.page.entry.inputs.get(var.name, var.name) if is_input else var.name
-            self.names[var] = unique(name, self.taken)
+            self.names[var] = unique(name, self.used)
         return self.names[var]
 
     def _param(self, param: Any) -> list[Token]:
-        shown = typed(self.name_of(param), short_type(param.ty))
-        return [*shown, Token(" donated", "keyword")] if self.is_donated(param) else shown
+        line_tokens = typed(self.name_of(param), short_type(param.ty))
+        return [*line_tokens, Token(" donated", "keyword")] if self.is_donated(param) else line_tokens
 
     def is_donated(self, param: Any) -> bool:
-        """Whether the function writes its result into a parameter's memory."""
+        """Returns whether the function writes its result into a parameter's memory."""
         by_attribute = any(param.same_as(p) for p in self._donated().values())
         return by_attribute or (self.is_main and param.name in self.page.entry.donated)
 
     def _donated(self) -> dict[int, Any]:
-        """The parameters that take an output's memory, by output."""
+        """Returns the parameters that take an output's memory, by output."""
         pairs = (self.func.attrs or {}).get("tvtf.donate", ()) if self.is_main else ()
         return {int(output): self.func.params[int(place)] for output, place in pairs}
 
     # -- bindings
 
     def _bindings(self, bindings: Sequence[Any], result: Any, depth: int) -> None:
+        """Prints bindings; extractions of tuple items are merged into the binding of the tuple."""
         folded = unpacked(bindings, result)
         for binding in bindings:
             value = getattr(binding, "value", None)
@@ -113,7 +114,7 @@ class FunctionPrinter:
             self._nested(label, var, depth + 1)
 
     def _target(self, var: Any, items: list[Any] | None, operands: Sequence[Any]) -> list[Token]:
-        """The name, its type where the first named operand doesn't tell it, and the equals sign."""
+        """Returns the name, its type if it differs from that of the first named operand, and the equals sign."""
         if items is not None:
             names = [[Token("_")] if i is None else typed(self.name_of(i), short_type(i.ty)) for i in items]
             return [*commas(names), Token(" = ")]
@@ -121,11 +122,12 @@ class FunctionPrinter:
         if ty == NO_RESULT:
             return []
         first = next((x for x in operands if isinstance(x, relax.Var)), None)
-        is_told = first is not None and short_type(first.ty) == ty
+        is_annotated = first is not None and short_type(first.ty) == ty
         name = self.name_of(var)
-        return [*([Token(name, "name", ty)] if is_told else typed(name, ty)), Token(" = ")]
+        return [*([Token(name, "name", ty)] if is_annotated else typed(name, ty)), Token(" = ")]
 
     def _branches(self, var: Any, value: relax.If, items: list[Any] | None, depth: int) -> None:
+        """Prints an ``if`` with its branches, each ending in the value that it yields."""
         condition = self.values.operand(value.cond)
         self._line(depth, [*self._target(var, items, ()), Token("if ", "keyword"), *condition])
         for keyword, branch in (("then", value.true_branch), ("else", value.false_branch)):
@@ -135,7 +137,7 @@ class FunctionPrinter:
             self._line(depth + 2, [Token("yield ", "keyword"), *self.values.operand(branch.body)])
 
     def _nested(self, label: str, var: ir.GlobalVar, depth: int) -> None:
-        """A function that a binding uses: below its first use."""
+        """Prints a function that a binding uses, below its first use."""
         name = var.name_hint
         if name not in self.page.printed:
             FunctionPrinter(self.page, name, self.page.mod[var], depth).write(label or name)
@@ -145,7 +147,7 @@ class FunctionPrinter:
     # -- results
 
     def updates(self, outputs: Sequence[Any]) -> list[tuple[Any, Any]]:
-        """The parameters of Variables with the outputs that are their new values."""
+        """Returns the parameters of Variables with the outputs that are their new values."""
         return [(param, outputs[output]) for output, param in self._donated().items()]
 
     def _print_updates(self, outputs: Sequence[Any]) -> None:
@@ -154,7 +156,7 @@ class FunctionPrinter:
             self._line(self.depth + 1, [*self.values.operand(param), arrow, *self.values.operand(new)])
 
     def returned(self, outputs: Sequence[Any]) -> list[Returned]:
-        """What the user gets; of a function that no user calls, and where a pass has changed the results, all outputs."""
+        """Returns the results that the user gets; all outputs if no user calls the function, or if a pass changed them."""
         given = (self.func.attrs or {}).get("tvtf.given", range(len(outputs)))
         known = dict(zip(map(int, given), outputs))
         results = self.page.entry.results if self.is_main else None
@@ -174,7 +176,7 @@ class FunctionPrinter:
     # -- lines
 
     def source(self, value: Any) -> str:
-        """The user's lines of a call; of a fused kernel, those of its parts."""
+        """Returns the user's lines of a call; of a fused kernel, those of its parts."""
         if not isinstance(value, relax.Call):
             return ""
         line = user_line(value)

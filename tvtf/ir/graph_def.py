@@ -81,6 +81,7 @@ class _Nodes:
         return self._node(name, "Const", (), dialect.from_relax_type(value.ty))
 
     def _node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
+        """Adds a node to the message with the shapes and dtype of its outputs; returns its name."""
         node = self.message.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:

@@ -39,6 +39,7 @@ class Evaluation:
         self.computed: set[tirx.Var] = set()
 
     def run(self) -> tuple[Tensor, ...]:
+        """Evaluates the bindings and returns the results; the trace's current span is restored at the end."""
         trace = state.trace
         outer = None if trace is None else trace.span
         try:
@@ -50,6 +51,7 @@ class Evaluation:
         return result if isinstance(result, tuple) else (result,)
 
     def _run_bindings(self, trace: Any) -> None:
+        """Evaluates each binding; values that a trace binds get the binding's span."""
         for block in self.function.body.blocks:
             for binding in block.bindings:
                 if trace is not None and binding.value.span is not None:
@@ -116,6 +118,7 @@ class Instance(Evaluation):
     """An evaluation of a function that was traced for any rank, at the ranks of its arguments."""
 
     def bound(self, binding: Any) -> Any:
+        """Evaluates a binding, and records the sizes of its results as values of the symbolic dims."""
         result = super().bound(binding)
         declared = binding.var.ty
         types = declared.fields if isinstance(declared, relax.TupleType) else [declared]

@@ -40,7 +40,7 @@ COLOURS = {
 
 
 class Token(NamedTuple):
-    """A piece of a line: its kind gives the colour, ``hover`` is what a notebook tells of it."""
+    """A piece of a line: its kind determines the colour, ``hover`` is the tooltip in notebooks."""
 
     text: str
     kind: str = ""
@@ -79,7 +79,7 @@ class Listing(Displayed):
         return "\n".join("".join(token.text for token in tokens).rstrip() for tokens in self._tokens())
 
     def _tokens(self) -> Iterable[list[Token]]:
-        """The tokens of each line, with its indentation and its comment at the common column."""
+        """Returns the tokens of each line, with its indentation and its comment at the common column."""
         widths = [len(line.code) for line in self.lines if line.source]
         column = max((w for w in widths if w <= LAST_COMMENT_COLUMN), default=0)
         for line in self.lines:

@@ -27,21 +27,21 @@ class Printed(NamedTuple):
 
 
 class ValuePrinter:
-    """Writes values; ``name_of`` gives variables their names, ``mod`` tells kernels from functions."""
+    """Writes values; ``name_of`` gives variables their names, ``mod`` distinguishes kernels from functions."""
 
     def __init__(self, mod: ir.IRModule, name_of: Callable[[Any], str]) -> None:
         self.mod = mod
         self.name_of = name_of
 
     def value(self, expr: Any) -> Printed:
-        """A value that is bound to a name, or returned."""
+        """Formats a value that is bound to a name, or returned."""
         if isinstance(expr, relax.Call):
             return self._call(expr)
         operands = [expr.tuple_value] if isinstance(expr, relax.TupleGetItem) else [expr]
         return Printed(self.operand(expr), operands, [])
 
     def operand(self, expr: Any) -> list[Token]:
-        """An operand: a name or a literal."""
+        """Formats an operand: a name or a literal."""
         if isinstance(expr, ir.GlobalVar):
             return [Token(expr.name_hint, "function")]
         if isinstance(expr, relax.Var):
@@ -55,6 +55,7 @@ class ValuePrinter:
         return [Token(_plain(expr), "literal")]
 
     def _call(self, call: relax.Call) -> Printed:
+        """Prints a call: functions among its arguments are separated from the operands."""
         if dialect.is_dialect(call) and call.op.name.removeprefix("tvtf.") in table:
             return self._primitive(call)
         callee, args = _callee(call)
@@ -70,8 +71,8 @@ class ValuePrinter:
         bound = dialect.read(call)
         functions = [(k, v) for k, v in bound.attrs.items() if isinstance(v, ir.GlobalVar)]
         others = [(k, v) for k, v in bound.attrs.items() if not isinstance(v, ir.GlobalVar)]
-        shown = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
-        return self._written(Token(bound.primitive.name, "op"), bound.inputs, shown, functions)
+        printed_attrs = [(k, v) for k, v in others if not _is_default(bound.primitive, k, v)]
+        return self._written(Token(bound.primitive.name, "op"), bound.inputs, printed_attrs, functions)
 
     def _written(self, name: Token, operands: Sequence[Any], attributes: Any, functions: Any) -> Printed:
         parts = [self.operand(x) for x in operands]
@@ -89,7 +90,7 @@ class ValuePrinter:
 
 
 def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
-    """What a call calls, and on what: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
+    """Returns the callee and the operands of a call: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
     args = list(call.args)
     if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
         return call.op, args
@@ -113,7 +114,7 @@ def _items(attrs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
-    """Whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
+    """Returns whether leaving the attribute out of the op's public form says the same; what that hasn't is off by default."""
     parameter = inspect.signature(prim.front).parameters.get(key)
     if parameter is None or parameter.default is parameter.empty:
         return value is None or value is False or key in HIDDEN or (parameter is None and value == ())
@@ -121,7 +122,7 @@ def _is_default(prim: Primitive[Any], key: str, value: Any) -> bool:
 
 
 def _attribute(value: Any) -> str:
-    """An attribute's value.
+    """Formats an attribute's value.
 
     >>> _attribute((1, None, "SAME", dtypes.float32))
     "(1, None, 'SAME', f32)"
@@ -135,7 +136,7 @@ def _attribute(value: Any) -> str:
 
 
 def _plain(expr: Any) -> str:
-    """Shapes, numbers, texts and types among the operands of lowered calls."""
+    """Formats shapes, numbers, texts and types among the operands of lowered calls."""
     if isinstance(expr, relax.ShapeExpr):
         return f"[{dims_text(expr)}]"
     if isinstance(expr, relax.ExternFunc):

@@ -15,8 +15,8 @@ MOST_COLUMNS = 100
 
 
 def typed(name: str, ty: str) -> list[Token]:
-    shown = [Token(name, "name", ty)] if name else []
-    return [*shown, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
+    tokens = [Token(name, "name", ty)] if name else []
+    return [*tokens, *([Token(": ")] if name and ty else []), *([Token(ty, "type")] if ty else [])]
 
 
 def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
@@ -26,7 +26,7 @@ def commas(parts: Iterable[Sequence[Token]]) -> Iterator[Token]:
 
 
 def signature(name: str, params: Sequence[list[Token]], results: Sequence[list[Token]]) -> list[list[Token]]:
-    """The tokens of a signature, in as many lines as it needs."""
+    """Returns the tokens of a signature, in as many lines as it needs."""
     pieces = [*_each_with_comma(params), *_each_with_comma(results)]
     arrow = Token(") -> (")
     if results:
@@ -45,20 +45,20 @@ def _each_with_comma(parts: Sequence[list[Token]]) -> list[list[Token]]:
 
 
 def kernel_signature(name: str, kernel: tirx.PrimFunc) -> Iterator[Token]:
-    """A kernel's name and parameters, with the memory that these point to; two may have one name."""
-    taken: set[str] = set()
-    params = [typed(unique(p.name, taken), short_buffer(p)) for p in kernel.params]
+    """Returns a kernel's name and parameters, with the memory that these point to; two may have one name."""
+    used: set[str] = set()
+    params = [typed(unique(p.name, used), short_buffer(p)) for p in kernel.params]
     yield from [Token(name, "kernel"), Token("("), *commas(params), Token(")")]
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """The name, with a number where it is taken; it is taken from then on.
+def unique(name: str, used: set[str]) -> str:
+    """Returns the name, with a number if it is in use, and marks it as used.
 
     >>> taken = {"x"}
     >>> unique("x", taken), unique("x", taken), unique("y", taken)
     ('x_1', 'x_2', 'y')
     """
     numbers = (f"{name}_{i}" for i in count(1))
-    found = name if name not in taken else next(n for n in numbers if n not in taken)
-    taken.add(found)
+    found = name if name not in used else next(n for n in numbers if n not in used)
+    used.add(found)
     return found

@@ -15,7 +15,7 @@ from tvtf.ir.printed_signature import kernel_signature
 
 
 def print_module(mod: ir.IRModule, entry: Entry | None = None) -> Listing:
-    """The listing of a module's ``main`` with all that it uses, then of its kernels, a line each."""
+    """Returns the listing of a module's ``main`` with the functions that it uses, then of its kernels, a line each."""
     page = Page(mod, entry or Entry())
     functions = {var.name_hint: func for var, func in mod.functions_items()}
     for name in sorted(functions, key=lambda n: (n != MAIN, n)):

@@ -15,7 +15,7 @@ MOST_LINES = 4
 
 
 def user_line(call: Any) -> UserLine | None:
-    """The user's file and line of a call, where it has kept them."""
+    """Returns the user's file and line of a call, if it has them."""
     span = getattr(call, "span", None)
     return None if span is None else (str(span.source_name.name), int(span.line))
 
@@ -30,18 +30,18 @@ def show_lines(lines: Iterable[UserLine]) -> str:
     by_file: dict[str, list[str]] = {}
     for file, line in found[:MOST_LINES]:
         by_file.setdefault(PurePath(file).name, []).append(str(line))
-    shown = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
-    return shown + (", ..." if len(found) > MOST_LINES else "")
+    places = ", ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items())
+    return places + (", ..." if len(found) > MOST_LINES else "")
 
 
 def calls_in(func: relax.Function) -> Iterator[relax.Call]:
-    """The calls that a function binds, those in its branches not among them."""
+    """Returns the calls that a function binds, without those in its branches."""
     values = (binding.value for block in func.body.blocks for binding in block.bindings)
     return (value for value in values if isinstance(value, relax.Call))
 
 
 def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
-    """The user's lines by kernel, read after ``fuse``, before fused functions become kernels: a fused one has its parts'."""
+    """Returns the user's lines by kernel, read after ``fuse``, before fused functions become kernels: a fused one has its parts'."""
     found: dict[str, set[UserLine]] = {}
     for name, func in mod.functions_items():
         for call in calls_in(func) if isinstance(func, relax.Function) else ():
@@ -54,11 +54,11 @@ def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
 
 
 def kernel_parts(mod: Any) -> dict[str, list[str]]:
-    """The ops of each fused kernel, in order; read after ``fuse``, as :func:`kernel_lines`."""
+    """Returns the ops of each fused kernel, in order; read after ``fuse``, as :func:`kernel_lines`."""
     fused = {v.name_hint: f for v, f in mod.functions_items() if f.attrs is not None and "Primitive" in f.attrs}
     return {name: [_op_name(call) for call in calls_in(func) if call.args] for name, func in fused.items()}
 
 
 def _op_name(call: relax.Call) -> str:
-    """The op that a kernel was before it got a number."""
+    """Returns the op that a kernel was before it got a number."""
     return re.sub(r"_\d+$", "", str(getattr(call.args[0], "name_hint", call.op)))

@@ -18,14 +18,14 @@ from tvtf.core.tvm_visitor import structural_map
 from tvtf.core.variable_lock import Lock
 from tvtf.ir import dialect
 
-OURS = "tvtf."
+PREFIX = "tvtf."
 PRINTED = "relax.tvtf."
 _registering = Lock()
 _printed: dict[str, ir.Op] = {}
 
 
 def script(mod: ir.IRModule) -> str:
-    """The module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
+    """Returns the module as TVMScript, with dialect calls as ``R.tvtf.<name>(...)``.
 
     >>> import tvtf as tf
     >>> mod = tf.function(lambda x: tf.nn.relu(x)).get_concrete_function(tf.TensorSpec([2])).module()
@@ -38,13 +38,14 @@ def script(mod: ir.IRModule) -> str:
 
 
 def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
+    """Returns a function that TVM can print and parse: ops with printable names, variables without keywords as names."""
     if not isinstance(func, relax.Function):
         return func
 
     def call(node: relax.Call) -> relax.Call:
-        if not (isinstance(node.op, ir.Op) and node.op.name.startswith(OURS)):
+        if not (isinstance(node.op, ir.Op) and node.op.name.startswith(PREFIX)):
             return node
-        op = _printed_op(node.op.name.removeprefix(OURS))
+        op = _printed_op(node.op.name.removeprefix(PREFIX))
         return relax.Call(op, node.args, node.attrs, node.ty_args, node.span, ret_ty=node.ty)
 
     def var(node: relax.Var) -> relax.Var:
@@ -58,18 +59,18 @@ def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
 
 
 def _no_keyword(name: str) -> str:
-    """A name that Python can read: ``while`` is a word of its own."""
+    """Returns a name that Python can parse: ``while``, for example, is a keyword."""
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _printed_op(name: str) -> ir.Op:
-    """The op that stands for one of ours in a text."""
+    """Returns the op that stands for one of tvtf's in TVMScript."""
     with _registering:
         if name not in _printed:
-            shown = PRINTED + _no_keyword(name)
-            if shown not in ir.Op.list_op_names():  # where Ctrl-C came in between before
-                ir_ffi.RegisterOp(shown, f"How {OURS}{name} is printed.")
-            _printed[name] = ir.Op.get(shown)
+            op_name = PRINTED + _no_keyword(name)
+            if op_name not in ir.Op.list_op_names():  # where Ctrl-C came in between before
+                ir_ffi.RegisterOp(op_name, f"How {PREFIX}{name} is printed.")
+            _printed[name] = ir.Op.get(op_name)
         return _printed[name]
 
 
@@ -105,7 +106,7 @@ class _Dialect:
 
 
 def parse(text: str) -> ir.IRModule:
-    """The module that :func:`script` printed, as traced; names of users' lines are not in the text.
+    """Returns the module that :func:`script` printed, as traced; names of users' lines are not in the text.
 
     Texts are code: TVM's parser evaluates what stands in them. Parse none that you would not run.
 

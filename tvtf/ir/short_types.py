@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"(float|bfloat|int|uint|complex)(\d+)(_\w+)?")
 
 
 def short_dtype(name: str) -> str:
-    """A dtype's short name.
+    """Returns a dtype's short name.
 
     >>> short_dtype("float32"), short_dtype("bfloat16"), short_dtype("float8_e4m3fn"), short_dtype("bool")
     ('f32', 'bf16', 'f8_e4m3fn', 'bool')
@@ -37,13 +37,13 @@ def short_dtype(name: str) -> str:
 
 
 def short_dim(dim: Any) -> str:
-    """A dim: a number, or an expression over symbols, without the types of its parts."""
+    """Formats a dim: a number, or an expression over symbols, without the types of its parts."""
     dim = simplify_dim(dim)
     return re.sub(r"T\.\w+\((-?\d+)\)", r"\1", str(dim)).replace(" ", "")
 
 
 def short_type(ty: Any) -> str:
-    """A Relax type in short.
+    """Formats a Relax type.
 
     >>> short_type(relax.TensorType((256, 2), "float32"))
     'f32[256,2]'
@@ -63,12 +63,12 @@ def short_type(ty: Any) -> str:
 
 
 def dims_text(shape: Any) -> str:
-    """The dims of a shape expression, which may be a variable of its own."""
+    """Returns the dims of a shape expression, which may be a variable of its own."""
     return ",".join(map(short_dim, shape.values)) if isinstance(shape, relax.ShapeExpr) else UNKNOWN_SHAPE
 
 
 def short_buffer(param: Any) -> str:
-    """The type of a kernel's parameter: of the memory it points to, or of a number."""
+    """Returns the type of a kernel's parameter: of the memory it points to, or of a number."""
     shape = getattr(param.ty, "shape", None)
     if shape is None:
         return short_dtype(str(getattr(param.ty, "dtype", "")))
@@ -76,7 +76,7 @@ def short_buffer(param: Any) -> str:
 
 
 def literal(constant: ir.Constant) -> str:
-    """A constant: its numbers where they fit in a line, else its type; texts and numbers of lowered calls are constants, too."""
+    """Formats a constant: its numbers if they fit in a line, else its type; texts and numbers of lowered calls are constants, too."""
     value = constant.value
     if isinstance(value, str):
         return cut(repr(str(value)))
@@ -88,12 +88,12 @@ def literal(constant: ir.Constant) -> str:
 
 
 def cut(text: str) -> str:
-    """A text that fits in a line with others."""
+    """Shortens a text to fit in a line with others."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
 
 
 def numbers(value: Any, dtype: Any) -> str:
-    """Numbers as short as their dtype tells them apart: 0.1 for the float32 nearest to it."""
+    """Formats numbers with the fewest digits that identify them in their dtype: 0.1 for the float32 nearest to it."""
     if isinstance(value, list):
         return f"[{', '.join(numbers(v, dtype) for v in value)}]"
     return str(np.asarray(value, dtype)[()]) if isinstance(value, float) else repr(value)

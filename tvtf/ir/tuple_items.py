@@ -9,7 +9,7 @@ from tvm import relax
 
 
 def outputs_of(func: relax.Function) -> tuple[list[Any], list[Any]]:
-    """What a function returns, and its bindings, without the tuple of results where nothing else uses that."""
+    """Returns a function's results and its bindings, without the tuple of the results if nothing else uses it."""
     bindings = [b for block in func.body.blocks for b in block.bindings]
     result = func.body.body
     if isinstance(result, relax.Tuple):
@@ -26,7 +26,7 @@ def _uses(value: Any, var: Any) -> bool:
 
 
 def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
-    """The items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
+    """Returns the items of tuples of which nothing else is used, where they are taken right after the tuple is made."""
     whole: set[Any] = {result} if isinstance(result, relax.Var) else set()
     items: dict[Any, list[Any]] = {}
     for before, binding in zip([None, *bindings], bindings):
@@ -34,13 +34,13 @@ def unpacked(bindings: Sequence[Any], result: Any) -> dict[Any, list[Any]]:
         if not isinstance(value, relax.TupleGetItem):
             whole.update(() if value is None else relax.analysis.free_vars(value))
         elif before is not None and _follows(before.var, value.tuple_value, items):
-            taken = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
-            taken[value.index] = binding.var
+            extracted = items.setdefault(value.tuple_value, [None] * len(value.tuple_value.ty.fields))
+            extracted[value.index] = binding.var
         else:
             whole.add(value.tuple_value)
-    return {var: taken for var, taken in items.items() if var not in whole}
+    return {var: extracted for var, extracted in items.items() if var not in whole}
 
 
-def _follows(before: Any, taken_from: Any, items: dict[Any, list[Any]]) -> bool:
-    """Whether the binding before made the tuple, or took another item of it."""
-    return bool(before.same_as(taken_from)) or before in items.get(taken_from, ())
+def _follows(before: Any, source: Any, items: dict[Any, list[Any]]) -> bool:
+    """Returns whether the binding before made the tuple, or took another item of it."""
+    return bool(before.same_as(source)) or before in items.get(source, ())

@@ -22,10 +22,10 @@ class _Steps(Repeated):
         self.package = package
 
     def __deepcopy__(self, memo: Any) -> None:
-        """A copy of the optimizer starts without compiled steps."""
+        """Returns a copy of the optimizer starts without compiled steps."""
 
     def is_known(self, optimizer: Any) -> bool:
-        """Whether optimizer and learning rate are of Keras's own classes: a user's may behave differently in each step."""
+        """Returns whether optimizer and learning rate are of Keras's own classes: a user's may behave differently in each step."""
         rate = optimizer._learning_rate
         is_variable = isinstance(of_library(rate), Variable)
         return self._is_own(optimizer) and (is_variable or self._is_own(rate))

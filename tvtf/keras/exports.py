@@ -43,7 +43,7 @@ def prediction(model: Any) -> Any:
 
 
 def _from_function(function: Any, input_signature: Any, opset: int | None = None, output_path: Any = None) -> Any:
-    """``tf2onnx.convert.from_function``, as Keras calls it."""
+    """Replaces ``tf2onnx.convert.from_function``, with the arguments that Keras passes."""
     concrete = (
         function.get_concrete_function(*input_signature) if hasattr(function, "get_concrete_function") else function
     )

@@ -46,7 +46,7 @@ MSG_BY_OBJECTS = (
 
 
 def _is_place(filepath: Any) -> bool:
-    """Whether a path is that of a folder or checkpoint: it has no file extension."""
+    """Returns whether a path is that of a folder or checkpoint: it has no file extension."""
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
@@ -66,10 +66,12 @@ def save_folders(module: Any) -> None:
 
 
 def _save_model(module: Any) -> None:
+    """Replaces Keras's ``save_model``: paths without a file suffix become folders with saved models."""
     keras = module.save_model
 
     @functools.wraps(keras)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
+        """Saves a model with Keras, or as a folder with a saved model if the path has no file suffix."""
         is_folder = _is_place(filepath) and kwargs.get("save_format") in ("tf", None, False)
         if not is_folder or zipped is not None:
             return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
@@ -86,7 +88,7 @@ def _save_model(module: Any) -> None:
 
 
 def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> bool:
-    """Whether a file may be written: if it exists and must not be overwritten, the user is asked."""
+    """Returns whether a file may be written: if it exists and must not be overwritten, the user is asked."""
     return (
         overwrite or not os.path.exists(written) or bool(module.io_utils.ask_to_proceed_with_overwrite(str(filepath)))
     )
@@ -113,10 +115,12 @@ def _serialized(module: Any, model: Any) -> dict[str, bytes]:
 
 
 def _load_model(module: Any) -> None:
+    """Replaces Keras's ``load_model``: folders with saved models are loaded by tvtf."""
     keras = module.load_model
 
     @functools.wraps(keras)
     def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
+        """Loads a model with Keras, or from a folder with a saved model."""
         arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
         if not _is_place(filepath) or not _holds_saved_model(filepath):
             return keras(filepath, **arguments)
@@ -168,7 +172,7 @@ class _FunctionModel:
     def __init__(self, loaded: Any) -> None:
         model: Any = super()
         model.__init__()
-        self.loaded, self.held = loaded, list(loaded.variables)
+        self.loaded, self.function_variables = loaded, list(loaded.variables)
         trainable = {id(variable) for variable in loaded.trainable_variables}
         for variable in model.variables:
             variable.trainable = id(variable.handle) in trainable
@@ -197,10 +201,12 @@ def save_checkpoints(module: Any) -> None:
 
 
 def _save_weights(module: Any) -> None:
+    """Replaces Keras's ``save_weights``: paths without a file suffix become checkpoints."""
     keras = module.Model.save_weights
 
     @functools.wraps(keras)
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
+        """Saves weights with Keras, or as a checkpoint if the path has no file suffix."""
         if not _is_place(filepath) or max_shard_size is not None:
             return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
         from tvtf.train.checkpoint_state import (
@@ -219,10 +225,12 @@ def _save_weights(module: Any) -> None:
 
 
 def _load_weights(module: Any) -> None:
+    """Replaces Keras's ``load_weights``: checkpoints are read by tvtf."""
     keras = module.Model.load_weights
 
     @functools.wraps(keras)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
+        """Loads weights with Keras, or from a checkpoint."""
         if not _is_place(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):

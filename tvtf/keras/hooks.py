@@ -96,12 +96,13 @@ def _change_layers(module: ModuleType) -> None:
 
 
 def _look_into_steps(module: ModuleType) -> None:
-    """Gives ``model.train_function``, a Python function around a ``tf.function``, the methods that inspect that one's code."""
+    """Adds the methods that inspect compiled code to ``model.train_function``, a Python wrapper of a ``tf.function``."""
     trainer = vars(module)["TensorFlowTrainer"]
     keras = trainer._make_function
 
     @functools.wraps(keras)
     def _make_function(self: Any, step_function: Any) -> Any:
+        """Adds the inspection methods of the traced step to Keras's wrapper of it."""
         step_wrapper = keras(self, step_function)
         contents: list[Any] = [cell.cell_contents for cell in step_wrapper.__closure__ or ()]
         functions: list[Any] = [each for each in contents if isinstance(each, PolymorphicFunction)]
@@ -123,6 +124,7 @@ def _build_once(module: ModuleType) -> None:
     apply = module.BaseOptimizer.apply
 
     def apply_built(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        """Builds the optimizer's Variables under a lock before the first step."""
         if trainable_variables is not None and len(grads):
             trainable_variables = list(trainable_variables)
             with _building:

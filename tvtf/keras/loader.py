@@ -91,6 +91,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Finds the package and its modules, with the loader that changes their imports; others are left to Python."""
         if name == self.name:
             return self._spec(name, str(self.init), [str(self.init.parent)])
         if not name.startswith(self.name + "."):

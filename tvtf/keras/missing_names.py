@@ -57,7 +57,7 @@ def missing(folder: Path) -> dict[str, list[str]]:
 
 
 def _is_there(name: str) -> bool:
-    """Whether tvtf has a name."""
+    """Returns whether tvtf has a name."""
     value: Any = find("tensorflow")
     for part in name.split("."):
         try:

@@ -261,6 +261,7 @@ class _ModuleLayer:
         return [self._layer_for(leaf) for leaf in self._parts(lambda leaf: isinstance(leaf, tvtf.Module))]
 
     def _layer_for(self, leaf: Any) -> Any:
+        """Returns the layer itself, or the layer that stands for a Variable or module; it is created once."""
         attributes = vars(self)
         if attributes["_kinds"].is_layer(leaf):
             return leaf
@@ -310,7 +311,7 @@ class Kinds:
         return proxy
 
     def was_trainable(self, variable: Any) -> bool:
-        """Whether a variable is trainable when its layer is not frozen."""
+        """Returns whether a variable is trainable when its layer is not frozen."""
         return bool(variable.handle.trainable if type(variable) is self.variable_class else variable.trainable)
 
     def layer_for(self, value: Any, above: tuple[Any, ...], trainable: bool) -> Any:
@@ -383,6 +384,7 @@ def _patch_tracking(layer: Any, kinds: Kinds) -> None:
 
     @functools.wraps(keras)
     def _initialize_tracker(self: Any) -> None:
+        """Adds lists of tvtf's Variables and modules to the attributes that Keras tracks."""
         if hasattr(self, "_tracker"):
             return
         keras(self)
@@ -477,6 +479,7 @@ def save_parts(module: Any) -> None:
     keras = module._walk_saveable
 
     def _walk_saveable(saveable: Any) -> Iterator[tuple[str, Any]]:
+        """Yields a layer's saveable parts, the layers that stand for modules included."""
         if isinstance(saveable, _ModuleLayer):
             yield "layers", saveable._layers
             return

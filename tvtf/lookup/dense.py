@@ -59,7 +59,7 @@ class DenseHashTable(MutableHashTable):
         self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()
         self._buckets = initial_num_buckets or 2**17
         if self._empty == self._deleted:
-            raise ArgumentError("Empty and deleted keys cannot be equal").told_by("MutableDenseHashTableV2")
+            raise ArgumentError("Empty and deleted keys cannot be equal").for_op("MutableDenseHashTableV2")
 
     def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> None:
         """Works as :meth:`insert`."""

@@ -56,6 +56,7 @@ class KeyValueTensorInitializer(Initializer):
         self.key_dtype, self.value_dtype = self._keys.dtype, self._values.dtype
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns keys and values. Raises InvalidArgumentError if their shapes differ."""
         keys, values = self._keys.eager_array(), self._values.eager_array()
         if keys.shape != values.shape:
             shapes = [f"[{','.join(map(str, a.shape))}]" for a in (keys, values)]
@@ -129,6 +130,7 @@ class TextFileInitializer(Initializer):
             _check_index(dtype, index, what)
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the keys and values of the file's lines, up to ``vocab_size``."""
         lines = self._lines()
         if self._vocab_size is not None and len(lines) < self._vocab_size:
             raise InvalidArgumentError(
@@ -160,6 +162,7 @@ class TextFileInitializer(Initializer):
         return np.array([_read(cell, i, dtype, self.filename) for i, cell in enumerate(cells)], dtype.np)
 
     def _cell(self, place: int, line: bytes, index: int) -> bytes:
+        """Returns one column of a line. Raises InvalidArgumentError if there are fewer columns."""
         cells = line.split(self._delimiter.encode())
         if index >= len(cells):
             raise InvalidArgumentError(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.composite import CompositeTensor, is_sparse
-from tvtf.core.primitive import export, refusing_methods
+from tvtf.core.primitive import export, name_method_errors
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
 from tvtf.core.thread_state import state
@@ -28,7 +28,7 @@ from tvtf.ops.strings.rules import mapped
 from tvtf.state.autotrackable import AutoTrackable, TensorSpecs
 
 
-@refusing_methods
+@name_method_errors
 class _Table(AutoTrackable):
     """The base of tables: a dict from keys, as Python values, to rows."""
 
@@ -181,6 +181,7 @@ class StaticHashTable(_Table):
         initializer.initialize(self)
 
     def _look_up(self, keys: Any, default: Tensor) -> Tensor:
+        """Looks keys up; in a trace through a constant table, which a saved model can store."""
         is_scalar = isinstance(default, EagerTensor) and not default.ndim
         if (
             state.trace is None

@@ -55,9 +55,9 @@ class Dims:
         """Returns a symbol's unique name in the model."""
         unique = self._names.get(symbol)
         if unique is None:
-            taken = set(self._names.values())
+            used = set(self._names.values())
             name, count = symbol.name, 0
-            while name in taken:
+            while name in used:
                 count += 1
                 name = f"{symbol.name}_{count}"
             unique = self._names[symbol] = name

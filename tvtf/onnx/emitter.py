@@ -35,16 +35,16 @@ class Model:
         self.initializers: list[TensorProto] = []
         self.dtypes: dict[str, DType | None] = {}
         self.dims = Dims()
-        self._taken: set[str] = set()
+        self._used: set[str] = set()
         self._constants: dict[Any, str] = {}
 
     def unique(self, name: str) -> str:
         """Returns ``name``, with a number if it is in use."""
         candidate, count = name, 0
-        while candidate in self._taken:
+        while candidate in self._used:
             count += 1
             candidate = f"{name}_{count}"
-        self._taken.add(candidate)
+        self._used.add(candidate)
         return candidate
 
     def value(self, name: str, dtype: DType) -> str:

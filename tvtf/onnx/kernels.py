@@ -83,7 +83,7 @@ _SELECTING: Final = "MaxPool Relu"
 
 @lru_cache(maxsize=4096)
 def has_kernel(op: str, variable: str, dtype: DType) -> bool:
-    """Whether onnxruntime can run ``op`` with the type variable bound to ``dtype``."""
+    """Returns whether onnxruntime can run ``op`` with the type variable bound to ``dtype``."""
     return dtype in allowed(op)[variable] and dtype not in lacking(op)
 
 

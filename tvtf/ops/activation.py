@@ -66,7 +66,7 @@ def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) ->
     public=("nn.relu",),
 )
 def relu(features: Any, name: str | None = None) -> Any:
-    """``max(features, 0)``, elementwise; NaN stays NaN. The gradient at 0 is 0.
+    """Computes ``max(features, 0)``, elementwise; NaN stays NaN. The gradient at 0 is 0.
 
     Args:
       features: real tensor of shape (...).
@@ -93,7 +93,7 @@ def relu(features: Any, name: str | None = None) -> Any:
     public=("nn.relu6",),
 )
 def relu6(features: Any, name: str | None = None) -> Any:
-    """``min(max(features, 0), 6)``, elementwise; the gradient at 0 and at 6 is 0.
+    """Computes ``min(max(features, 0), 6)``, elementwise; the gradient at 0 and at 6 is 0.
 
     >>> import tvtf as tf
     >>> tf.nn.relu6([-1., 2., 9.]).numpy()
@@ -115,7 +115,7 @@ def relu6(features: Any, name: str | None = None) -> Any:
     public=("nn.leaky_relu",),
 )
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
-    """``features`` where positive, else ``alpha * features``, elementwise.
+    """Returns ``features`` where positive, else ``alpha * features``, elementwise.
 
     Args:
       features: floating tensor of shape (...); integers become float32.
@@ -144,7 +144,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     public=("nn.elu",),
 )
 def elu(features: Any, name: str | None = None) -> Any:
-    """``exp(features) - 1`` where negative, else ``features``, elementwise.
+    """Computes ``exp(features) - 1`` where negative, else ``features``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.nn.elu([-1., 2.]).numpy()
@@ -180,7 +180,7 @@ def _selu_lower(t: Any, x: Any) -> Any:
     public=("nn.selu",),
 )
 def selu(features: Any, name: str | None = None) -> Any:
-    """``scale * elu(features, alpha)``, elementwise, with the constants that keep mean 0 and variance 1.
+    """Computes ``scale * elu(features, alpha)``, elementwise, with the constants that keep mean 0 and variance 1.
 
     >>> import tvtf as tf
     >>> tf.nn.selu([0., 1.]).numpy()
@@ -200,7 +200,7 @@ def selu(features: Any, name: str | None = None) -> Any:
     public=("nn.softplus", "math.softplus"),
 )
 def softplus(features: Any, name: str | None = None) -> Any:
-    """``log(exp(features) + 1)``, elementwise, without overflow.
+    """Computes ``log(exp(features) + 1)``, elementwise, without overflow.
 
     >>> import tvtf as tf
     >>> tf.nn.softplus([0., 100.]).numpy()
@@ -220,7 +220,7 @@ def softplus(features: Any, name: str | None = None) -> Any:
     public=("nn.softsign", "math.softsign"),
 )
 def softsign(features: Any, name: str | None = None) -> Any:
-    """``features / (|features| + 1)``, elementwise.
+    """Computes ``features / (|features| + 1)``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.nn.softsign([-1., 3.]).numpy()
@@ -233,7 +233,7 @@ def softsign(features: Any, name: str | None = None) -> Any:
 
 @export("nn.silu", "nn.swish")
 def silu(features: Any, beta: Any = 1.0) -> Any:
-    """``features * sigmoid(beta * features)``, elementwise.
+    """Computes ``features * sigmoid(beta * features)``, elementwise.
 
     Args:
       features: floating tensor of shape (...).
@@ -256,7 +256,7 @@ def silu(features: Any, beta: Any = 1.0) -> Any:
 
 @export("nn.gelu")
 def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
-    """``x * P(X <= x)`` for a normal X, elementwise.
+    """Computes ``x * P(X <= x)`` for a normal X, elementwise.
 
     Args:
       features: floating tensor of shape (...).

@@ -22,13 +22,13 @@ def _number(value: float, like: Tensor) -> Tensor:
 def _require_floating(x: Tensor, op: str) -> None:
     try:
         require_dtype(x._type, FLOATING, "input_tensor")
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 @export("reduce_logsumexp", "math.reduce_logsumexp")
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """``log(sum(exp(x)))`` over axes, without overflow: the largest element is taken out first.
+    """Computes ``log(sum(exp(x)))`` over axes, without overflow: the largest element is taken out first.
 
     Args:
       input_tensor: floating tensor.
@@ -56,7 +56,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False
 
 @export("math.reduce_variance")
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The mean squared distance from the mean, over axes; real for complex tensors.
+    """Returns the mean squared distance from the mean, over axes; real for complex tensors.
 
     Args:
       input_tensor: floating or complex tensor.
@@ -87,7 +87,7 @@ def _squared(x: Tensor) -> Tensor:
 
 @export("math.reduce_std")
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The standard deviation over axes: the square root of :func:`reduce_variance`.
+    """Returns the standard deviation over axes: the square root of :func:`reduce_variance`.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_std([1., 3.]).numpy()
@@ -105,7 +105,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """``sqrt(sum(x * conj(x)))`` over axes; integers are rounded down, and what is too large for them wraps around.
+    """Computes ``sqrt(sum(x * conj(x)))`` over axes; integers are rounded down, and what is too large for them wraps around.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_euclidean_norm([3., 4.]).numpy()
@@ -130,7 +130,7 @@ def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool | None = None, dtype: Any = int64, name: str | None = None
 ) -> Tensor:
-    """How many elements are not zero (not empty, for strings), over axes.
+    """Returns how many elements are not zero (not empty, for strings), over axes.
 
     >>> import tvtf as tf
     >>> tf.math.count_nonzero([[1, 0], [2, 3]], axis=1).numpy()
@@ -150,7 +150,7 @@ def count_nonzero(
 def norm(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None
 ) -> Tensor:
-    """The norm of vectors (``axis`` an int, or None for all elements as one) or matrices (``axis`` two ints).
+    """Returns the norm of vectors (``axis`` an int, or None for all elements as one) or matrices (``axis`` two ints).
 
     Args:
       tensor: floating or complex tensor.

@@ -19,7 +19,7 @@ from tvtf.ops.sort import top_k
 
 @export("math.polyval")
 def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
-    """A polynomial elementwise, by Horner's rule.
+    """Evaluates a polynomial elementwise, by Horner's rule.
 
     Args:
       coeffs: list of tensors that broadcast with ``x``, the highest power's first.
@@ -47,7 +47,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
 
 @export("math.reciprocal_no_nan")
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """``1 / x``, and 0 where x is.
+    """Computes ``1 / x``; 0 where ``x`` is 0.
 
     >>> import tvtf as tf
     >>> tf.math.reciprocal_no_nan([2., 0.]).numpy()
@@ -87,7 +87,7 @@ def approx_max_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """The ``k`` largest elements along an axis and their places: here the exact ones.
+    """Returns the ``k`` largest elements along an axis and their places: here the exact ones.
 
     >>> import tvtf as tf
     >>> tf.math.approx_max_k([3., 1., 2.], 2)[0].numpy()
@@ -115,7 +115,7 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """The ``k`` smallest elements along an axis and their places: here the exact ones.
+    """Returns the ``k`` smallest elements along an axis and their places: here the exact ones.
 
     >>> import tvtf as tf
     >>> tf.math.approx_min_k([3., 1., 2.], 2)[0].numpy()
@@ -146,7 +146,7 @@ def approx_top_k(
     aggregate_to_topk: bool = True,
     name: str | None = None,
 ) -> ApproxTopK:
-    """The ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places.
+    """Returns the ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places.
 
     Here the exact ones.
 
@@ -163,7 +163,7 @@ def approx_top_k(
 @computed("dim", "num_results", "skip", gives=lambda arguments: [TensorSpec([None, None], arguments["dtype"])])
 @attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
+    """Returns points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
 
     >>> import tvtf as tf
     >>> tf.math.sobol_sample(2, 2).numpy()

@@ -115,7 +115,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     public=("reshape",),
 )
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
-    """The same elements in another shape; one dim may be -1.
+    """Changes the shape of a tensor; the elements keep their order, and one dim may be -1.
 
     >>> import tvtf as tf
     >>> tf.reshape([1, 2, 3, 4], [2, -1]).numpy()
@@ -168,7 +168,7 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
 
 
 def _may_broadcast(own: Dim, wide: Dim) -> bool:
-    """Whether a dim can be broadcast to another; where the trace can't tell, it speculates that both are equal."""
+    """Returns whether a dim can be broadcast to another; if the trace does not know, it speculates that both are equal."""
     if isinstance(own, int) and own == 1:
         return True
     if state.trace is not None and not same_dim(own, wide):
@@ -285,7 +285,7 @@ def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DT
 @export("shape")
 @attributes(out_type=one_of(int32, int64))
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The shape as a vector of ``out_type``; unknown dims are computed when the program runs.
+    """Returns the shape as a vector of ``out_type``; unknown dims are computed when the program runs.
 
     >>> import tvtf as tf
     >>> tf.shape([[1, 2, 3]])
@@ -303,7 +303,7 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 @export("shape_n")
 @attributes(out_type=one_of(int32, int64))
 def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of several tensors, a vector each.
+    """Returns the shapes of several tensors, a vector each.
 
     >>> import tvtf as tf
     >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
@@ -317,7 +317,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 @export("size")
 @attributes(out_type=one_of(int32, int64))
 def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
-    """The number of elements, a scalar of ``out_type``.
+    """Returns the number of elements, a scalar of ``out_type``.
 
     >>> import tvtf as tf
     >>> tf.size([[1, 2, 3]]).numpy()
@@ -334,7 +334,7 @@ def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
 @export("rank")
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of axes, an int32 scalar.
+    """Returns the number of axes, an int32 scalar.
 
     >>> import tvtf as tf
     >>> tf.rank([[1, 2, 3]]).numpy()
@@ -418,7 +418,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
 
 @export("linalg.matrix_transpose")
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """The last two axes swapped.
+    """Swaps the last two axes.
 
     >>> import tvtf as tf
     >>> tf.linalg.matrix_transpose([[1, 2]]).numpy()
@@ -443,7 +443,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 @export("expand_dims")
 def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
-    """A new axis of size 1 at position ``axis`` of the result.
+    """Inserts an axis of size 1 at position ``axis`` of the result.
 
     Args:
       input: tensor of rank r.
@@ -461,7 +461,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(input)
     index = static_int(_single(axis), "axis")
     if not -x.ndim - 1 <= index <= x.ndim:
-        raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by(
+        raise ArgumentError(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").for_op(
             "ExpandDims"
         )
     index %= x.ndim + 1
@@ -474,7 +474,7 @@ def _single(axis: Any) -> Any:
     value = static_value(axis, "axis")
     if isinstance(value, (list, tuple)):
         if len(value) != 1:
-            raise ArgumentError("'dim' must be a tensor with a single value").told_by("ExpandDims")
+            raise ArgumentError("'dim' must be a tensor with a single value").for_op("ExpandDims")
         return _single(value[0])
     return axis
 
@@ -538,11 +538,11 @@ def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
     removed = set()
     for axis in map(int, axes):
         if not -len(dims) <= axis < len(dims):
-            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
+            raise ArgumentError(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").for_op(
                 "Squeeze"
             )
         if isinstance(dims[axis], int) and dims[axis] != 1:
-            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
+            raise ArgumentError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").for_op(
                 "Squeeze"
             )
         removed.add(axis % len(dims))
@@ -566,7 +566,7 @@ _SAME: dict[str, Any] = {
 
 @primitive(**_SAME, batch=lambda size, inputs, batched: bind.identity(inputs[0]), public=("identity",))
 def identity(input: Any, name: str | None = None) -> Any:
-    """The same value as a tensor of its own, which later updates of a Variable don't change.
+    """Copies a tensor, so that later updates of a Variable don't change it.
 
     >>> import tvtf as tf
     >>> tf.identity([1, 2]).numpy()
@@ -609,7 +609,7 @@ def apart(input: Any) -> Any:
     public=("stop_gradient",),
 )
 def stop_gradient(input: Any, name: str | None = None) -> Any:
-    """The same value, as a constant to every gradient.
+    """Returns the same value, as a constant to every gradient.
 
     >>> import tvtf as tf
     >>> x = tf.constant(3.0)
@@ -658,7 +658,7 @@ def with_shape(x: Tensor, shape: tuple[Dim, ...]) -> Any:
 
 @export("ensure_shape")
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """``x`` with its shape checked: now where it is known, else when the program runs.
+    """Returns ``x`` after a check of its shape, at run time if it is unknown while tracing.
 
     Args:
       x: tensor.
@@ -681,6 +681,6 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         tensor.set_shape([None] * expected.rank)
     if expected.rank != tensor.ndim or not tensor.shape.is_compatible_with(expected):
         shapes = f"{brackets(tensor.shape)} is not compatible with expected shape {brackets(expected)}"
-        raise ArgumentError(f"Shape of tensor input {shapes}.").told_by("EnsureShape")
+        raise ArgumentError(f"Shape of tensor input {shapes}.").for_op("EnsureShape")
     dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, expected))
     return bind.ensure_shape(tensor, shape=dims)

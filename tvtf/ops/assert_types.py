@@ -55,6 +55,7 @@ def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | Non
 
 
 def _assert_rank(x: Any, rank: Any, message: Any, least: str, matches: Callable[[int, int], bool]) -> Any:
+    """Checks the static rank; returns an op without effect, as TensorFlow does if the rank is known."""
     x, expected = convert_to_tensor(x), _known_rank(rank)
     if not matches(x.ndim, expected):
         raise ValueError(
@@ -235,8 +236,8 @@ def _require_size(each: _Constraint, place: int, expected: Dim, why: str, error_
         return
     sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (size, expected)]
     message = [prefix(error_format.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
-    shown = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
-    guarded(bind.equal(*sizes), error_format.data or shown, error_format.summarize)
+    assert_data = [*message, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
+    guarded(bind.equal(*sizes), error_format.data or assert_data, error_format.summarize)
 
 
 def _scalar_of(dim: Dim) -> Tensor:
@@ -286,7 +287,7 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
 
 @export("debugging.assert_same_float_dtype")
 def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType | None = None) -> DType:
-    """The floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
+    """Returns the floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
 
     Raises:
       ValueError: they differ, or theirs is not floating.
@@ -312,7 +313,7 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType |
 
 @export("debugging.is_numeric_tensor")
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether ``tensor`` is a tensor of numbers.
+    """Returns whether ``tensor`` is a tensor of numbers.
 
     >>> import tvtf as tf
     >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(tf.constant("a"))

@@ -31,8 +31,8 @@ def _assert_pairs(sign: str, x: Any, y: Any, message: Any, summarize: int | None
     if state.trace is None:
         holds = test(x, y)
         if not holds.numpy().all():
-            shown = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
-            raise InvalidArgumentError(None, None, "\n".join(_pretty(each, summarize) for each in shown))
+            reported = _eager_message(sign, x, y, holds, summarize, message) if data is None else data
+            raise InvalidArgumentError(None, None, "\n".join(_pretty(each, summarize) for each in reported))
         return None
     if data is None:
         prefix_parts = [] if message is None else [message]
@@ -50,8 +50,8 @@ def _require_now(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
     """Raises while tracing if both operands are constants for which the assertion fails, as TensorFlow does."""
     known = [static_value(x), static_value(y)]
     if known[0] is not None and known[1] is not None and not getattr(np, _TESTS[sign])(*known).all():
-        shown = [each if not isinstance(each, Tensor) else static_value(each) for each in data]
-        raise InvalidArgumentError(None, None, "\n".join(map(str, shown)))
+        reported = [each if not isinstance(each, Tensor) else static_value(each) for each in data]
+        raise InvalidArgumentError(None, None, "\n".join(map(str, reported)))
 
 
 def _eager_message(sign: str, x: Tensor, y: Tensor, holds: Tensor, summarize: int | None, message: Any) -> list[Any]:

@@ -21,7 +21,7 @@ MASKED = {"float16": -6e4}
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, mask: Any = None, scale: float | None = None, is_causal: bool = False
 ) -> Tensor:
-    """``softmax(query key^T * scale) value``; tvtf's own.
+    """Computes ``softmax(query key^T * scale) value``; tvtf's own.
 
     Args:
       query: floating tensor, shape (..., m, d).

@@ -104,7 +104,7 @@ def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
 def moments(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes.
+    """Computes mean and variance over axes.
 
     Args:
       x: tensor of numbers; 16-bit floats compute in float32, integers truncate.
@@ -141,7 +141,7 @@ def _variance(x: Tensor, mean: Tensor, axes: tuple[int, ...]) -> Tensor:
 def weighted_moments(
     x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes, each value counted ``frequency_weights`` times (a tensor that broadcasts with x).
+    """Computes mean and variance over axes, each value counted ``frequency_weights`` times (a tensor that broadcasts with x).
 
     >>> import tvtf as tf
     >>> [float(m) for m in tf.nn.weighted_moments(tf.constant([1., 3.]), [0], tf.constant([3., 1.]))]
@@ -167,7 +167,7 @@ def weighted_moments(
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: str | None = None
 ) -> Tensor:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + offset``.
+    """Computes ``(x - mean) / sqrt(variance + epsilon) * scale + offset``.
 
     Args:
       x: floating tensor.
@@ -213,7 +213,7 @@ def fused_batch_norm(
     name: str | None = None,
     exponential_avg_factor: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch normalisation of images per channel, with the statistics that training keeps.
+    """Normalises images per channel over the batch, with running statistics.
 
     Args:
       x: floating tensor of four or five dims, channels where ``data_format`` says.
@@ -258,13 +258,13 @@ def fused_batch_norm(
 def _fused_format(x: Tensor, data_format: str) -> bool:
     """Checks rank and dtype of fused_batch_norm's input; returns whether channels come first."""
     if x.ndim not in (4, 5):
-        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").told_by(
+        raise ArgumentError(f"x must be 4 or 5-dimensional, but got shape {show_shape(x._type.shape)}").for_op(
             "FusedBatchNormV3"
         )
     try:
         require_dtype(x._type, FLOATING, "x")
-    except ArgumentError as refusal:
-        raise refusal.told_by("FusedBatchNormV3") from None
+    except ArgumentError as error:
+        raise error.for_op("FusedBatchNormV3") from None
     return is_channels_first(data_format, x.ndim - 2, "FusedBatchNormV3")
 
 
@@ -275,7 +275,7 @@ def _channels(value: Any, x: Tensor, channel: int, name: str) -> Tensor:
         raise ArgumentError(
             f"{name} must have shape ({x._type.shape[channel]},): one value per channel, but got "
             f"{show_shape(vector._type.shape)}"
-        ).told_by("FusedBatchNormV3")
+        ).for_op("FusedBatchNormV3")
     return bind.reshape(vector, shape=tuple(x._type.shape[channel] if i == channel else 1 for i in range(x.ndim)))
 
 
@@ -312,7 +312,7 @@ def _averaged(new: Tensor, old: Any, factor: float, axes: tuple[int, ...]) -> Te
 
 
 def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e-3) -> Tensor:
-    """Group normalisation of ``x`` (batch, ..., channels): each item's channels standardised in ``groups`` groups.
+    """Applies group normalisation to ``x`` (batch, ..., channels): each item's channels standardised in ``groups`` groups.
 
     ``scale`` and ``offset`` hold one value per channel or are None; as many groups as channels
     is instance normalisation.
@@ -337,7 +337,7 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
 def local_response_normalization(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:
-    """``input / (bias + alpha * sum of squares over neighbouring channels) ** beta``.
+    """Computes ``input / (bias + alpha * sum of squares over neighbouring channels) ** beta``.
 
     Args:
       input: floating tensor of shape (batch, height, width, channels).
@@ -357,7 +357,7 @@ def local_response_normalization(
     if x.ndim != 4:
         raise ArgumentError(
             "in must be 4-dimensional", ValueError, f"Shape must be rank 4 but is rank {x.ndim} for {{op}}"
-        ).told_by("LRN")
+        ).for_op("LRN")
     power = bind.pow(
         bind.add(number(bias, x), bind.multiply(number(alpha, x), _neighbour_squares(x, int(depth_radius)))),
         number(beta, x),
@@ -381,7 +381,7 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
 
 @export("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize")
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
-    """``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over ``axis`` (all axes where it is None).
+    """Computes ``x / sqrt(max(sum(x ** 2), epsilon))``, the sum over ``axis`` (all axes where it is None).
 
     Args:
       x: floating or complex tensor.

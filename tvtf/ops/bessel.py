@@ -33,6 +33,7 @@ def scipy_op(
     """
 
     def declare(front: Callable[..., Any]) -> Any:
+        """Declares the function as a primitive that SciPy or NumPy computes."""
         columns.setdefault("public", (f"math.special.{front.__name__}",))
         return unary_op(
             domain=FLOATING,
@@ -74,7 +75,7 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
 
 @scipy_op("i0", (-3.0, 3.0), lambda y, x: bind.bessel_i1(x), public=("math.bessel_i0", "math.special.bessel_i0"))
 def bessel_i0(x: Any, name: str | None = None) -> Any:
-    """The modified Bessel function of the first kind and order 0, elementwise.
+    """Returns the modified Bessel function of the first kind and order 0, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.bessel_i0([0., 1.]).numpy().round(3)
@@ -92,7 +93,7 @@ def bessel_i0(x: Any, name: str | None = None) -> Any:
     public=("math.bessel_i0e", "math.special.bessel_i0e"),
 )
 def bessel_i0e(x: Any, name: str | None = None) -> Any:
-    """``exp(-|x|)`` times :func:`bessel_i0`, elementwise.
+    """Computes ``exp(-|x|)`` times :func:`bessel_i0`, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.bessel_i0e([0.]).numpy().round(3)
@@ -110,7 +111,7 @@ def bessel_i0e(x: Any, name: str | None = None) -> Any:
     public=("math.bessel_i1", "math.special.bessel_i1"),
 )
 def bessel_i1(x: Any, name: str | None = None) -> Any:
-    """The modified Bessel function of the first kind and order 1, elementwise.
+    """Returns the modified Bessel function of the first kind and order 1, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.bessel_i1([0., 1.]).numpy().round(3)
@@ -128,7 +129,7 @@ def bessel_i1(x: Any, name: str | None = None) -> Any:
     public=("math.bessel_i1e", "math.special.bessel_i1e"),
 )
 def bessel_i1e(x: Any, name: str | None = None) -> Any:
-    """``exp(-|x|)`` times :func:`bessel_i1`, elementwise.
+    """Computes ``exp(-|x|)`` times :func:`bessel_i1`, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.bessel_i1e([0.]).numpy().round(3)
@@ -141,7 +142,7 @@ def bessel_i1e(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)))
 def bessel_j0(x: Any, name: str | None = None) -> Any:
-    """The Bessel function of the first kind and order 0, elementwise.
+    """Returns the Bessel function of the first kind and order 0, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_j0([0.]).numpy().round(3)
@@ -154,7 +155,7 @@ def bessel_j0(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("j1", (-3.0, 3.0), lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)))
 def bessel_j1(x: Any, name: str | None = None) -> Any:
-    """The Bessel function of the first kind and order 1, elementwise.
+    """Returns the Bessel function of the first kind and order 1, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_j1([0.]).numpy().round(3)
@@ -167,7 +168,7 @@ def bessel_j1(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)))
 def bessel_y0(x: Any, name: str | None = None) -> Any:
-    """The Bessel function of the second kind and order 0, elementwise.
+    """Returns the Bessel function of the second kind and order 0, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_y0([1.]).numpy().round(3)
@@ -180,7 +181,7 @@ def bessel_y0(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("y1", (0.5, 3.0), lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)))
 def bessel_y1(x: Any, name: str | None = None) -> Any:
-    """The Bessel function of the second kind and order 1, elementwise.
+    """Returns the Bessel function of the second kind and order 1, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_y1([1.]).numpy().round(3)
@@ -193,7 +194,7 @@ def bessel_y1(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)))
 def bessel_k0(x: Any, name: str | None = None) -> Any:
-    """The modified Bessel function of the second kind and order 0, elementwise.
+    """Returns the modified Bessel function of the second kind and order 0, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_k0([1.]).numpy().round(3)
@@ -206,7 +207,7 @@ def bessel_k0(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("k0e", (0.5, 3.0), lambda y, x: _minus(y, bind.bessel_k1e(x)))
 def bessel_k0e(x: Any, name: str | None = None) -> Any:
-    """``exp(x)`` times :func:`bessel_k0`, elementwise.
+    """Computes ``exp(x)`` times :func:`bessel_k0`, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_k0e([1.]).numpy().round(3)
@@ -219,7 +220,7 @@ def bessel_k0e(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("k1", (0.5, 3.0), lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))))
 def bessel_k1(x: Any, name: str | None = None) -> Any:
-    """The modified Bessel function of the second kind and order 1, elementwise.
+    """Returns the modified Bessel function of the second kind and order 1, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_k1([1.]).numpy().round(3)
@@ -232,7 +233,7 @@ def bessel_k1(x: Any, name: str | None = None) -> Any:
 
 @scipy_op("k1e", (0.5, 3.0), lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)))
 def bessel_k1e(x: Any, name: str | None = None) -> Any:
-    """``exp(x)`` times :func:`bessel_k1`, elementwise.
+    """Computes ``exp(x)`` times :func:`bessel_k1`, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.bessel_k1e([1.]).numpy().round(3)
@@ -264,7 +265,7 @@ def _expint(x: np.ndarray) -> np.ndarray:
 
 @scipy_op(_expint, (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x))
 def expint(x: Any, name: str | None = None) -> Any:
-    """The exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
+    """Returns the exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
 
     >>> import tvtf as tf
     >>> tf.math.special.expint([1.]).numpy().round(3)
@@ -277,7 +278,7 @@ def expint(x: Any, name: str | None = None) -> Any:
 
 @scipy_op(partial(_fresnel, part=1), (-2.0, 2.0), lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)))
 def fresnel_cos(x: Any, name: str | None = None) -> Any:
-    """The integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
+    """Returns the integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.fresnel_cos([1.]).numpy().round(3)
@@ -290,7 +291,7 @@ def fresnel_cos(x: Any, name: str | None = None) -> Any:
 
 @scipy_op(partial(_fresnel, part=0), (-2.0, 2.0), lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)))
 def fresnel_sin(x: Any, name: str | None = None) -> Any:
-    """The integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
+    """Returns the integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.special.fresnel_sin([1.]).numpy().round(3)

@@ -30,7 +30,7 @@ def bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Tensor:
-    """How often each number occurs (or the sum of its weights), in the whole tensor or in each row.
+    """Returns how often each number occurs (or the sum of its weights), in the whole tensor or in each row.
 
     Args:
       arr: tensor, ragged tensor or SparseTensor of integers, not negative; others are cast to int32.
@@ -55,7 +55,7 @@ def bincount(
     terms = None if weights is None else flattened(convert_to_tensor(weights))
     bounds = minlength, maxlength
     if axis == -1 and numbers.ndim > 2:
-        raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").told_by("DenseBincount")
+        raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").for_op("DenseBincount")
     if axis != -1 or numbers.ndim < 2:
         return counts(flattened(numbers), terms, None, None, bounds, dtype, axis, binary_output)
     count, width = numbers._type.shape
@@ -109,7 +109,7 @@ def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
         return _computed_bins(numbers, low, high)
     array = numbers.eager_array()
     if array.size and array.min() < 0:
-        raise ArgumentError("Input arr must be non-negative!").told_by("DenseBincount")
+        raise ArgumentError("Input arr must be non-negative!").for_op("DenseBincount")
     length = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
     return length if high is None else min(length, static_int(high, "maxlength"))
 

@@ -23,7 +23,7 @@ def _unsigned(dtype: DType) -> DType:
     public=("bitwise.bitwise_and",),
 )
 def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
-    """The bits that both integers have, elementwise, with broadcasting.
+    """Returns the bits that both integers have, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.bitwise.bitwise_and(6, 3).numpy()
@@ -42,7 +42,7 @@ def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
     public=("bitwise.bitwise_or",),
 )
 def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
-    """The bits that one of the integers has, elementwise, with broadcasting.
+    """Returns the bits that one of the integers has, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.bitwise.bitwise_or(6, 3).numpy()
@@ -61,7 +61,7 @@ def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
     public=("bitwise.bitwise_xor",),
 )
 def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
-    """The bits that exactly one of the integers has, elementwise, with broadcasting.
+    """Returns the bits that exactly one of the integers has, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.bitwise.bitwise_xor(6, 3).numpy()
@@ -80,7 +80,7 @@ def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
     public=("bitwise.invert",),
 )
 def invert(x: Any, name: str | None = None) -> Any:
-    """All bits flipped, elementwise.
+    """Inverts all bits, elementwise.
 
     >>> import tvtf as tf
     >>> tf.bitwise.invert(5).numpy()
@@ -132,7 +132,7 @@ def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     public=("bitwise.left_shift",),
 )
 def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
-    """The bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
+    """Returns the bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 
     >>> import tvtf as tf
     >>> tf.bitwise.left_shift(3, 2).numpy()
@@ -151,7 +151,7 @@ def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
     public=("bitwise.right_shift",),
 )
 def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
-    """The bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
+    """Returns the bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 
     The sign stays.
 

@@ -40,7 +40,7 @@ def broadcast_operands(inputs: Sequence[Tensor], matrices: bool = False) -> Sequ
 def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
     """Returns the shape that each of several shapes broadcasts to, or None if no symbolic dim is involved.
 
-    A dim that the trace can't tell becomes a symbol bound at run time, from the tensors ``of`` if given.
+    A dim that the trace can't infer becomes a symbol bound at run time, from the tensors ``of`` if given.
     """
     axes = [_distinct(column) for column in _columns(shapes)]
     if all(len(axis) < 2 for axis in axes) or any(sum(isinstance(d, int) for d in axis) > 1 for axis in axes):
@@ -103,6 +103,7 @@ class CommonDims(Primitive[Any]):
     """The primitive ``common_dims``, which is bound only for dims that the trace doesn't know yet."""
 
     def bind(self, *inputs: Any, dims: tuple[Dim, ...]) -> Any:
+        """Binds the primitive; if all broadcast sizes are known while tracing, a constant replaces it."""
         if state.batches and any(x.is_batched for x in inputs):
             return super().bind(*inputs, dims=dims)
         axes = [_distinct(column) for column in _columns([x._type.shape for x in inputs])]
@@ -134,7 +135,7 @@ def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dims
     why_not={
         "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating results",
-        "onnx": "a dim that a value tells is no dim of ONNX's",
+        "onnx": "a dim that a tensor's value determines is no dim of ONNX's",
     },
     samples=lambda: [Sample((draw(0, (3, 1)), draw(1, (2,))), {"dims": (3, 2)}, FLOATING, gradient=False)],
 )

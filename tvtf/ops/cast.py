@@ -95,7 +95,7 @@ def _cast_samples() -> list[Sample]:
     public=("cast", "dtypes.cast"),
 )
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """``x`` in another dtype: floats truncate towards 0 to integers, numbers are True where they are not 0.
+    """Converts ``x`` to another dtype: floats truncate towards 0 to integers, numbers are True where they are not 0.
 
     Args:
       x: tensor of shape (...).
@@ -116,7 +116,7 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/cast
     """
     if isinstance(x, IndexedSlices):
-        raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is asked next.")
+        raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is tried next.")
     return (convert_to_tensor(x),), {"dtype": as_dtype(dtype)}
 
 
@@ -141,7 +141,7 @@ def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
 
 @export("saturate_cast", "dtypes.saturate_cast")
 def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
-    """``value`` cast to another dtype, clamped to what that can hold.
+    """Converts ``value`` to another dtype, clamped to its range.
 
     Args:
       value: real tensor of shape (...).
@@ -227,7 +227,7 @@ def _bitcast_samples() -> list[Sample]:
 )
 @attributes(type=one_of())
 def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
-    """The same bits as another dtype.
+    """Returns the same bits as another dtype.
 
     Args:
       input: numeric tensor of shape (...).

@@ -61,7 +61,7 @@ def _any(x: Tensor) -> Tensor:
     public=("debugging.check_numerics",),
 )
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
-    """``tensor`` itself, which must hold no infinity and no NaN.
+    """Returns ``tensor`` after a check that it has no infinity or NaN.
 
     Args:
       tensor: floating tensor.
@@ -81,7 +81,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
 @export("debugging.assert_all_finite")
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
-    """``x`` itself, which must hold no infinity and no NaN: ``check_numerics`` by another name.
+    """Returns ``x`` after a check that it has no infinity or NaN; the same as ``check_numerics``.
 
     >>> import tvtf as tf
     >>> tf.debugging.assert_all_finite(tf.constant([1., 2.]), "weights").numpy()
@@ -181,7 +181,7 @@ _watch = _NumericsWatch()
 
 @export("debugging.enable_check_numerics")
 def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
-    """From now on each op of this thread that gives an infinity or NaN is an error that names it and the user's line.
+    """Makes each later op of this thread that returns an infinity or NaN raise an error with its name and the user's line.
 
     Functions are checked that are traced from now on. What only passes values on (slices, ``tf.where`` ...) is not checked.
 

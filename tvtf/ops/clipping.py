@@ -17,7 +17,7 @@ from tvtf.ops.sigmoid_loss import l2_loss
 
 @export("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """``t`` scaled to an L2 norm of at most ``clip_norm``.
+    """Scales ``t`` to an L2 norm of at most ``clip_norm``.
 
     Args:
       t: floating tensor of shape (...), or IndexedSlices.
@@ -64,7 +64,7 @@ def _tensors(t_list: Any) -> list[Any]:
 
 @export("linalg.global_norm")
 def global_norm(t_list: Any, name: str | None = None) -> Tensor:
-    """The L2 norm of all elements of several tensors; None among them is left out.
+    """Returns the L2 norm of all elements of several tensors; None among them is left out.
 
     Args:
       t_list: sequence of floating tensors, IndexedSlices and None.
@@ -91,7 +91,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 def clip_by_global_norm(
     t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Tensor]:
-    """Tensors times one factor, so that their global norm is at most ``clip_norm``; NaN where the norm is not finite.
+    """Multiplies tensors by one factor, so that their global norm is at most ``clip_norm``; NaN where the norm is not finite.
 
     Args:
       t_list: sequence of floating tensors, IndexedSlices and None.

@@ -39,7 +39,7 @@ COMPARABLE = (*NUMERIC, bool_)
     public=("equal", "math.equal"),
 )
 def equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
+    """Returns whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
 
     Args:
       x: tensor of any dtype, shape (...).
@@ -66,7 +66,7 @@ def equal(x: Any, y: Any, name: str | None = None) -> Any:
     public=("not_equal", "math.not_equal"),
 )
 def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x != y``, elementwise, with broadcasting.
+    """Returns whether ``x != y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.not_equal([1, 2], 2).numpy()
@@ -85,7 +85,7 @@ def _ordering(ufunc: np.ufunc, lower: Callable[..., Any], onnx: str) -> Callable
 
 @_ordering(np.less, lambda t, x, y: x < y, "Less")
 def less(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x < y``, elementwise, with broadcasting.
+    """Returns whether ``x < y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.less([1, 2], 2).numpy()
@@ -98,7 +98,7 @@ def less(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_ordering(np.less_equal, lambda t, x, y: x <= y, "LessOrEqual")
 def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x <= y``, elementwise, with broadcasting.
+    """Returns whether ``x <= y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.less_equal([1, 3], 1).numpy()
@@ -111,7 +111,7 @@ def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_ordering(np.greater, lambda t, x, y: x > y, "Greater")
 def greater(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x > y``, elementwise, with broadcasting.
+    """Returns whether ``x > y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.greater([1, 3], 1).numpy()
@@ -124,7 +124,7 @@ def greater(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_ordering(np.greater_equal, lambda t, x, y: x >= y, "GreaterOrEqual")
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Whether ``x >= y``, elementwise, with broadcasting.
+    """Returns whether ``x >= y``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.greater_equal([1, 3], 3).numpy()
@@ -139,7 +139,7 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _flags(*types: TensorType) -> TensorType:
-    """The type rule of logical ops: bool inputs that broadcast."""
+    """Returns the type rule of logical ops: bool inputs that broadcast."""
     for i, t in enumerate(types):
         if t.dtype is not bool_:
             _raise_not_bool(i, t.dtype, "xy"[i])
@@ -171,7 +171,7 @@ def _logic(
 
 @_logic(binary_op, np.logical_and, lambda t, x, y: t.both(x, y), "And")
 def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x and y`` of bool tensors, elementwise, with broadcasting.
+    """Computes ``x and y`` of bool tensors, elementwise, with broadcasting.
 
     Raises:
       InvalidArgumentError: (TypeError while tracing) for another dtype.
@@ -187,7 +187,7 @@ def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_logic(binary_op, np.logical_or, lambda t, x, y: t.either(x, y), "Or")
 def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x or y`` of bool tensors, elementwise, with broadcasting.
+    """Computes ``x or y`` of bool tensors, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.logical_or([True, False], False).numpy()
@@ -200,7 +200,7 @@ def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
 
 @_logic(unary_op, np.logical_not, lambda t, x: t.negated(x), "Not")
 def logical_not(x: Any, name: str | None = None) -> Any:
-    """``not x`` of a bool tensor, elementwise.
+    """Computes ``not x`` of a bool tensor, elementwise.
 
     >>> import tvtf as tf
     >>> tf.logical_not([True, False]).numpy()
@@ -213,7 +213,7 @@ def logical_not(x: Any, name: str | None = None) -> Any:
 
 @export("math.logical_xor")
 def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
-    """Whether exactly one of two bool tensors is true, elementwise, with broadcasting.
+    """Returns whether exactly one of two bool tensors is true, elementwise, with broadcasting.
 
     Args:
       x: bool tensor of shape (...).
@@ -310,7 +310,7 @@ def select(condition: Any, x: Any, y: Any) -> Any:
 
 @export("where", "where_v2")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """``x`` where ``condition`` holds, else ``y``; with the condition alone, the indices where it holds.
+    """Selects ``x`` where ``condition`` is true, else ``y``; with the condition only, returns the indices where it is true.
 
     Args:
       condition: bool tensor; any numeric dtype where it stands alone.
@@ -352,7 +352,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     public=("math.is_nan",),
 )
 def is_nan(x: Any, name: str | None = None) -> Any:
-    """Whether elements are NaN.
+    """Returns whether elements are NaN.
 
     >>> import tvtf as tf
     >>> tf.math.is_nan([1., float("nan")]).numpy()
@@ -372,7 +372,7 @@ def is_nan(x: Any, name: str | None = None) -> Any:
     public=("math.is_inf",),
 )
 def is_inf(x: Any, name: str | None = None) -> Any:
-    """Whether elements are infinite, of either sign.
+    """Returns whether elements are infinite, of either sign.
 
     >>> import tvtf as tf
     >>> tf.math.is_inf([1., float("-inf")]).numpy()
@@ -392,7 +392,7 @@ def is_inf(x: Any, name: str | None = None) -> Any:
     public=("math.is_finite",),
 )
 def is_finite(x: Any, name: str | None = None) -> Any:
-    """Whether elements are finite numbers.
+    """Returns whether elements are finite numbers.
 
     >>> import tvtf as tf
     >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()

@@ -45,7 +45,7 @@ def _complex_type(real: TensorType, imag: TensorType) -> TensorType:
     public=("complex", "dtypes.complex"),
 )
 def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
-    """The complex tensor of two parts, with broadcasting.
+    """Returns the complex tensor of two parts, with broadcasting.
 
     Args:
       real: float32 or float64 tensor of shape (...).
@@ -137,7 +137,7 @@ def complex_abs(x: Any) -> Any:
 
 @export("math.real")
 def real(input: Any, name: str | None = None) -> Any:
-    """The real part; a real tensor is its own.
+    """Returns the real part; a real tensor is its own.
 
     Args:
       input: numeric tensor of shape (...).
@@ -164,7 +164,7 @@ def _number(value: Any) -> Any:
 
 @export("math.imag")
 def imag(input: Any, name: str | None = None) -> Any:
-    """The imaginary part; zeros for a real tensor.
+    """Returns the imaginary part; zeros for a real tensor.
 
     Args:
       input: numeric tensor of shape (...).
@@ -184,7 +184,7 @@ def imag(input: Any, name: str | None = None) -> Any:
 
 @export("math.conj")
 def conj(x: Any, name: str | None = None) -> Any:
-    """The complex conjugate; a real tensor is its own.
+    """Returns the complex conjugate; a real tensor is its own.
 
     Args:
       x: numeric tensor of shape (...).
@@ -209,7 +209,7 @@ def conj(x: Any, name: str | None = None) -> Any:
 
 @export("math.angle")
 def angle(input: Any, name: str | None = None) -> Any:
-    """The argument in radians: 0 or pi for a real tensor.
+    """Returns the argument in radians: 0 or pi for a real tensor.
 
     Args:
       input: floating or complex tensor of shape (...).

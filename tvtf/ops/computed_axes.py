@@ -171,6 +171,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a handler for calls whose argument ``name`` the program computes; the first argument is the tensor."""
 
     def handle(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls the handler if the axis is a tensor that is computed at run time; else returns NotImplemented."""
         arguments = dict(inspect.signature(function).bind(*args, **kwargs).arguments)
         x, *_ = arguments.values()
         axis = arguments.pop(name, None)
@@ -180,7 +181,7 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
             return NotImplemented
         if axis.dtype not in _INTEGERS:
             op = getattr(function, "tf_name", function.__name__)
-            raise not_among(axis.dtype, _INTEGERS, "Tidx", name).told_by(op)
+            raise not_among(axis.dtype, _INTEGERS, "Tidx", name).for_op(op)
         if isinstance(axis._type.shape, AnyShape):
             return _deferred(handle, function, args, kwargs)
         arguments.pop("name", None)

@@ -104,7 +104,7 @@ def _known_joined(parts: Sequence[Any], axis: int) -> np.ndarray | None:
 
 @export("concat")
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Tensors joined along an existing axis.
+    """Concatenates tensors along an existing axis.
 
     Args:
       values: tensors of one dtype and rank, equal in every dim but ``axis``.
@@ -129,12 +129,12 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         raise ValueError("concat: Expected at least 1 tensor in `values`, but got none; pass a non-empty list")
     if len(values) == 1:
         return bind.identity(convert_to_tensor(values[0]))
-    tensors = alike(values)
+    tensors = as_one_dtype(values)
     axis, rank = static_int(axis, "axis"), tensors[0].ndim
     return bind.concat(*tensors, axis=axis + rank if -rank <= axis < 0 else axis)
 
 
-def alike(values: Sequence[Any], dtype: DType | None = None) -> list[Tensor]:
+def as_one_dtype(values: Sequence[Any], dtype: DType | None = None) -> list[Tensor]:
     """Converts values to tensors of one dtype: that of the first tensor among them, else the one inferred from all."""
     common_dtype = next((v.dtype for v in values if is_tensor(v)), dtype)
     if common_dtype is None:
@@ -212,7 +212,7 @@ def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
 
 @export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """`stack` along a new first axis, in traces alone as TensorFlow has it.
+    """Works as `stack` along a new first axis; only in traces, as in TensorFlow.
 
     Raises:
       RuntimeError: eagerly.
@@ -231,7 +231,7 @@ def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
 
 @export("stack")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape joined along a new axis.
+    """Stacks tensors of one shape along a new axis.
 
     Args:
       values: tensors of one dtype and shape; Python numbers take the tensors' dtype.
@@ -257,7 +257,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
         if packed is not None:
             return packed
     tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
-    tensors = alike(tensors)
+    tensors = as_one_dtype(tensors)
     rank = tensors[0].ndim + 1
     axis = attribute_int(axis, "axis", -(2**31))
     if not -rank <= axis < rank:
@@ -285,7 +285,7 @@ def pack(values: Any, dtype: DType | None) -> Tensor:
     """Packs a nested Python list that holds tensors into one tensor; its numbers take the tensors' dtype."""
     common_dtype = _first_dtype(values) or dtype
     parts = [pack(v, common_dtype) if _holds_tensor(v) else v for v in values]
-    return bind.stack(*alike(parts, common_dtype), axis=0)
+    return bind.stack(*as_one_dtype(parts, common_dtype), axis=0)
 
 
 def _first_dtype(values: Any) -> DType | None:
@@ -393,8 +393,8 @@ def split(
     try:
         index = canonical_axis(axis, x.ndim)
         return list(bind.split(x, sizes=_sizes(x._type.shape, index, num_or_size_splits), axis=index))
-    except ArgumentError as refusal:
-        raise refusal.told_by("Split") from None
+    except ArgumentError as error:
+        raise error.for_op("Split") from None
 
 
 def _sizes(shape: Sequence[Dim], axis: int, requested: Any) -> tuple[Dim, ...]:
@@ -433,7 +433,7 @@ def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
 @export("unstack")
 @attributes(num=at_least(0))
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
-    """The slices along ``axis``, without that axis: the inverse of :func:`stack`.
+    """Splits a tensor into the slices along ``axis``: the inverse of :func:`stack`.
 
     >>> import tvtf as tf
     >>> [x.numpy().tolist() for x in tf.unstack([[1, 2], [3, 4]])]
@@ -452,7 +452,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
     if not isinstance(count, int):
         raise ValueError(f"Cannot infer argument `num` from shape {x.shape}")
     if not agree_dim(dims[axis], count):
-        raise ArgumentError(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").told_by("Unpack")
+        raise ArgumentError(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").for_op("Unpack")
     rest = (*dims[:axis], *dims[axis + 1 :])
     pieces = bind.split(x, sizes=(1,) * count, axis=axis) if count else ()
     return [bind.reshape(piece, shape=rest) for piece in pieces]

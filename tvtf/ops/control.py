@@ -23,7 +23,7 @@ from tvtf.ops.rules import bind, draw, scalar, stretch
 
 LOWERING = "passes/lower/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
 PROGRAMS = "its functions are parts of a program: tests/frontend/test_control.py"
-EXPORT = "a subgraph is no list of nodes; the exporter writes If and Loop by itself"
+EXPORT = "a subgraph is not a list of nodes; the exporter writes If and Loop by itself"
 
 
 def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
@@ -120,7 +120,7 @@ def _cond_type(
 
 
 def _is_emitted(function: Any) -> bool:
-    """Whether a function attribute is a name in the IR, whose call was checked when it was emitted.
+    """Returns whether a function attribute is a name in the IR, whose call was checked when it was emitted.
 
     It isn't checked again, for the function's declared type lacks the dims that it computes.
     """
@@ -170,7 +170,7 @@ def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, 
 
 
 def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim]) -> bool:
-    """Whether two shapes are equal in all axes that don't vary."""
+    """Returns whether two shapes are equal in all axes that don't vary."""
     return len(a) == len(b) and all(i in varying or same_dim(x, y) for i, (x, y) in enumerate(zip(a, b)))
 
 
@@ -256,7 +256,7 @@ def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, sh
 def effect_cond(
     pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
 ) -> Any:
-    """Same as ``cond``, for branches with effects."""
+    """Works as ``cond``, for branches with effects."""
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
@@ -297,7 +297,7 @@ def effect_while(
     shapes: tuple[Any, ...] = (),
     arrays: Any = (),
 ) -> Any:
-    """Same as ``while``, for a condition or body with effects."""
+    """Works as ``while``, for a condition or body with effects."""
     return inputs, {
         "condition": condition,
         "body": body,

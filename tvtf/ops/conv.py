@@ -138,6 +138,7 @@ def _input_grad_array(
 def _filter_grad_array(
     x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
 ) -> np.ndarray:
+    """Sums the filter's gradient tap by tap."""
     x, dy = padded(wide(x), padding), wide(dy)
     total = np.zeros(shape, x.dtype)
     for tap, places in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
@@ -191,6 +192,7 @@ def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **
 def _input_grad_batch(
     size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...], **attrs: Any
 ) -> Any:
+    """Merges the batch dims into one; a filter with a batch dim needs a convolution for each item."""
     if batched[1]:
         return _for_each_item("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
     merged_shape = (simplify_dim(size * shape[0]), *shape[1:])

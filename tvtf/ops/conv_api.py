@@ -20,7 +20,7 @@ def _rank_error(value: Tensor, name: str, rank: int, op: str) -> BaseException:
         f"{name} must be {rank}-dimensional, but got shape {shape}",
         ValueError,
         f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shape}",
-    ).told_by(op)
+    ).for_op(op)
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
@@ -59,8 +59,8 @@ def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, di
 def _groups(x: Tensor, w: Tensor, op: str) -> int:
     try:
         return group_count(x._type.shape[-1], w._type.shape[-2])
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 def _window_attrs(
@@ -83,7 +83,7 @@ def conv1d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """1-D convolution of (batch, width, channels) with filters (width, channels / groups, results); see :func:`conv2d`.
+    """Computes the 1-D convolution of (batch, width, channels) with filters (width, channels / groups, results); see :func:`conv2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.conv1d(tf.constant([[[1.], [2.], [3.]]]), tf.constant([[[1.]], [[1.]]]), 1, "VALID").numpy().ravel()
@@ -104,7 +104,7 @@ def conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """2-D convolution (correlation) of images with filters.
+    """Computes the 2-D convolution (correlation) of images with filters.
 
     Args:
       input: tensor of shape (batch, height, width, channels), or (batch, channels, height, width) for "NCHW".
@@ -141,7 +141,7 @@ def conv3d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """3-D convolution of (batch, depth, height, width, channels), filters (depth, height, width, channels, results).
+    """Computes the 3-D convolution of (batch, depth, height, width, channels), filters (depth, height, width, channels, results).
 
     Arguments as :func:`conv2d`, with three spatial axes and the formats "NDHWC" and "NCDHW".
 
@@ -165,7 +165,7 @@ def convolution(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Convolution of as many spatial axes as the filters have: 1, 2 or 3; see :func:`conv2d`.
+    """Computes a convolution of as many spatial axes as the filters have: 1, 2 or 3; see :func:`conv2d`.
 
     Args:
       input: tensor of shape (batch, *spatial, channels), or (batch, channels, *spatial) for a format that begins "NC".
@@ -201,7 +201,7 @@ def convolution(
 
 @export("nn.atrous_conv2d")
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """:func:`conv2d` with stride 1 and the filter's taps ``rate`` apart.
+    """Computes :func:`conv2d` with stride 1 and the filter's taps ``rate`` apart.
 
     >>> import tvtf as tf
     >>> x, w = tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1))
@@ -223,7 +223,7 @@ def depthwise_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Each channel convolved with filters of its own.
+    """Convolves each channel with its own filters.
 
     Args:
       input: floating tensor of shape (batch, height, width, channels), or channels second for "NCHW".
@@ -254,7 +254,7 @@ def depthwise_conv2d(
             f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
             ValueError,
             f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
-        ).told_by(op)
+        ).for_op(op)
     return _convolved(
         x, bind.reshape(w, shape=(*window, 1, channels * multiplier)), strides, padding, first, dilations, op
     )
@@ -279,7 +279,7 @@ def separable_conv2d(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """:func:`depthwise_conv2d`, then a convolution that mixes the channels of each place.
+    """Computes :func:`depthwise_conv2d`, then a convolution that combines the channels of each position.
 
     ``depthwise_filter`` has shape (height, width, channels, multiplier), ``pointwise_filter``
     (1, 1, channels * multiplier, results); the other arguments are those of :func:`depthwise_conv2d`.

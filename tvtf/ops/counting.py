@@ -30,12 +30,12 @@ def confusion_matrix(
     dtype: Any = int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often each label (row) was predicted as each class (column).
+    """Returns how often each label (row) was predicted as each class (column).
 
     Args:
       labels: numeric tensor of shape (n,); a last axis of size one too many is dropped, as of ``predictions``.
       predictions: numeric tensor of shape (n,).
-      num_classes: how many classes there are; one more than the largest value where not given, which only eager tensors tell.
+      num_classes: how many classes there are; default: one more than the largest value, which must be eager.
       weights: numeric tensor of shape (n,) of what each prediction counts.
       dtype: of the result.
 
@@ -103,7 +103,7 @@ def _class_count(rows: Tensor, columns: Tensor) -> Dim:
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """The place of each value among ``nbins`` intervals of equal width; what lies outside counts to the first or last.
+    """Returns the place of each value among ``nbins`` intervals of equal width; what lies outside counts to the first or last.
 
     Args:
       values: numeric tensor of any shape.
@@ -135,7 +135,7 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """How many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
+    """Returns how many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
 
     >>> import tvtf as tf
     >>> tf.histogram_fixed_width([-1., 0., 1.5, 2., 5., 15.], [0., 5.], nbins=5).numpy()
@@ -172,7 +172,7 @@ def _flat(x: Tensor) -> Tensor:
 
 @export("math.zero_fraction", "nn.zero_fraction")
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """The share of elements that are zero, a float32 scalar; NaN of an empty tensor.
+    """Returns the share of elements that are zero, a float32 scalar; NaN of an empty tensor.
 
     >>> import tvtf as tf
     >>> tf.math.zero_fraction([0, 1, 0, 3]).numpy()
@@ -196,7 +196,7 @@ def _all(x: Tensor) -> Tensor:
 
 @export("math.is_non_decreasing")
 def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether no element is less than the one before it, in the order of memory.
+    """Returns whether no element is less than the one before it, in the order of memory.
 
     >>> import tvtf as tf
     >>> tf.math.is_non_decreasing([1., 1., 2.]).numpy()
@@ -209,7 +209,7 @@ def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
 
 @export("math.is_strictly_increasing")
 def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
-    """Whether each element is greater than the one before it, in the order of memory.
+    """Returns whether each element is greater than the one before it, in the order of memory.
 
     >>> import tvtf as tf
     >>> tf.math.is_strictly_increasing([1., 1., 2.]).numpy()

@@ -38,13 +38,13 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
     dims = static_dims(shape, what)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
-            raise ArgumentError(f"Dimension {dim} must be >= 0").told_by("Fill")
+            raise ArgumentError(f"Dimension {dim} must be >= 0").for_op("Fill")
     return dims
 
 
 @export("fill")
 def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
-    """A tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
+    """Returns a tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.fill([2], 9).numpy()
@@ -57,7 +57,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     """
     scalar = convert_to_tensor(value)
     if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
-        raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
+        raise ArgumentError(f"value must be a scalar, but got shape {brackets(scalar.shape)}").for_op("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
 
 
@@ -193,7 +193,7 @@ def _scalar_dim(e: Any, dim: Dim) -> str:
 
 @export("range")
 def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
-    """Numbers from ``start`` up to but without ``limit``, in steps of ``delta``; one argument is the limit.
+    """Returns numbers from ``start`` up to, but without, ``limit`` in steps of ``delta``; a single argument is the limit.
 
     Args:
       start: number, or scalar tensor.
@@ -230,13 +230,13 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
-    """Whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
+    """Returns whether bounds mix symbolic dims with fractions, so that the number of elements is no expression of dims."""
     numbers = [b for b in bounds if isinstance(b, (int, float))]
     return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
 
 
 def _ascends(start: Any, delta: Any) -> bool:
-    """Whether a range from 0 has a positive step: then only a negative limit is an error, and dims aren't negative."""
+    """Returns whether a range from 0 has a positive step: then only a negative limit is an error, and dims aren't negative."""
     first, step = static_value(start, "start"), static_value(delta, "delta")
     return isinstance(first, int) and first == 0 and isinstance(step, int) and step > 0
 
@@ -289,7 +289,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
     """Returns a range's bound as a number or dim, rounded to the range's dtype."""
     shape = convert_to_tensor(value).shape
     if shape.rank:
-        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
+        raise ArgumentError(f"{what} must be a scalar, not shape {brackets(shape)}").for_op("Range")
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
@@ -301,7 +301,7 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
 def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
     """Returns the number of elements of a range, which may be a symbolic dim."""
     if delta == 0:
-        raise ArgumentError("Requires delta != 0: 0").told_by("Range")
+        raise ArgumentError("Requires delta != 0: 0").for_op("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
         return _static_size(start, limit, delta, kind)
     first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
@@ -312,7 +312,7 @@ def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
     """Returns the number of elements of a range whose ends tracing knows."""
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
-        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
+        raise ArgumentError(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").for_op("Range")
     if all(isinstance(b, int) for b in (start, limit, delta)):
         return -((start - limit) // delta)
     first, last, step = map(kind.np.type, (start, limit, delta))
@@ -321,7 +321,7 @@ def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
 
 @export("linspace", "lin_space")
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
-    """``num`` evenly spaced values from ``start`` to ``stop``, both included, along a new axis.
+    """Returns ``num`` evenly spaced values from ``start`` to ``stop``, both included, along a new axis.
 
     Args:
       start: float scalar or tensor; integers become float64.
@@ -344,7 +344,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
     count = size_argument(num, "num")
     if isinstance(count, int) and count < 0:
-        raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 1/{count}").for_op("Range")
     axis = axis % (first.ndim + 1)
     first, last = (_expanded(x, axis) for x in (first, last))
     places = bind.range(size=count, start=0, delta=1, dtype=int64)
@@ -447,7 +447,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """A new axis of ``depth`` elements.
+    """Encodes indices as one-hot vectors in a new axis of ``depth`` elements.
 
     ``on_value`` at the index, ``off_value`` elsewhere and for indices out of range.
 

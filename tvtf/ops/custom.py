@@ -22,9 +22,9 @@ def _numpy(*arrays: np.ndarray, count: int, **_: Any) -> tuple[np.ndarray, ...]:
     return arrays[:count]
 
 
-def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, refusal: str) -> Any:
-    if refusal:
-        raise LookupError(refusal)
+def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, error_text: str) -> Any:
+    if error_text:
+        raise LookupError(error_text)
     results = call(backward, [*cts, *inputs[used_from(len(inputs), backward, count) :]])
     return gradients_of(inputs, results, given)
 
@@ -61,15 +61,15 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
         "samples": "its functions are tested by tests/frontend/test_custom.py",
     },
 )
-def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), refusal: str = "") -> Any:
+def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), error_text: str = "") -> Any:
     """Returns the first ``count`` inputs, with ``backward`` as their gradient.
 
     ``backward`` is a function of cotangents and the last inputs. ``given`` names for each of its results the input's
-    index and whether the result is IndexedSlices. A ``refusal`` is the error text of a gradient that doesn't exist.
+    index and whether the result is IndexedSlices. A ``error_text`` is the error text of a gradient that doesn't exist.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
-    return inputs, {"backward": backward, "count": count, "given": given, "refusal": refusal}
+    return inputs, {"backward": backward, "count": count, "given": given, "error_text": error_text}
 
 
 _RECOMPUTE: dict[str, Any] = {

@@ -96,7 +96,7 @@ def put_diagonal(x: Tensor, first: int, second: int) -> Any:
 
 @export("linalg.trace")
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
+    """Returns the sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) for a rank below 2.
@@ -111,7 +111,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     if x.ndim < 2 or x.dtype not in NUMERIC:
         raise ArgumentError(
             f"input must be numeric and at least 2-dimensional, but got {x.dtype.name} shaped {brackets(x._type.shape)}"
-        ).told_by("Trace")
+        ).for_op("Trace")
     rows, columns = x._type.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]

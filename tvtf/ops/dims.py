@@ -27,7 +27,7 @@ def _analyzer(*dims: Dim) -> Any:
 
 
 def proves(condition: Any, *dims: Dim) -> bool:
-    """Whether a comparison of dims is provable for all values of the symbolic ones."""
+    """Returns whether a comparison of dims is provable for all values of the symbolic ones."""
     return condition if isinstance(condition, bool) else bool(_analyzer(*dims).can_prove(condition))
 
 

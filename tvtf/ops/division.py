@@ -91,7 +91,7 @@ def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[...
     public=("math.floordiv", "floordiv"),
 )
 def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
-    """``floor(x / y)`` elementwise, with broadcasting.
+    """Computes ``floor(x / y)`` elementwise, with broadcasting.
 
     Args:
       x: real tensor of shape (...).
@@ -129,7 +129,7 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     public=("math.floormod", "floormod", "math.mod", "mod"),
 )
 def floormod(x: Any, y: Any, name: str | None = None) -> Any:
-    """The remainder of the floored division, elementwise, with broadcasting: it has the sign of ``y``.
+    """Returns the remainder of the floored division, elementwise, with broadcasting: it has the sign of ``y``.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
@@ -156,7 +156,7 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     public=("truncatediv",),
 )
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x / y`` rounded towards 0, elementwise, with broadcasting.
+    """Computes ``x / y`` rounded towards 0, elementwise, with broadcasting.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
@@ -186,7 +186,7 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     public=("truncatemod",),
 )
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
-    """The remainder of the division rounded towards 0, elementwise, with broadcasting: it has the sign of ``x``.
+    """Returns the remainder of the division rounded towards 0, elementwise, with broadcasting: it has the sign of ``x``.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
@@ -229,7 +229,7 @@ def float_divide_no_nan(x: Any, y: Any) -> Any:
 
 @export("math.divide_no_nan")
 def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x / y`` elementwise, with broadcasting; 0 where ``y`` is 0.
+    """Computes ``x / y`` elementwise, with broadcasting; 0 where ``y`` is 0.
 
     Args:
       x: numeric tensor of shape (...).
@@ -263,7 +263,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     public=("math.multiply_no_nan",),
 )
 def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x * y`` elementwise, with broadcasting; 0 where ``y`` is 0, even if ``x`` is infinite or NaN.
+    """Computes ``x * y`` elementwise, with broadcasting; 0 where ``y`` is 0, even if ``x`` is infinite or NaN.
 
     >>> import tvtf as tf
     >>> tf.math.multiply_no_nan([float("inf"), 2.], [0., 3.]).numpy()
@@ -276,7 +276,7 @@ def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
-    """``value`` where ``x`` is not 0, else 0."""
+    """Returns ``value`` where ``x`` is not 0, else 0."""
     zero = full_like(value, 0)
     return bind.select(_is_zero(x), zero, value)
 
@@ -302,7 +302,7 @@ def _x_times(function: Callable[..., Any]) -> Callable[..., Any]:
     public=("math.xdivy",),
 )
 def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0.
+    """Computes ``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0.
 
     >>> import tvtf as tf
     >>> tf.math.xdivy([0., 3.], [0., 2.]).numpy()
@@ -326,7 +326,7 @@ def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
     public=("math.xlogy",),
 )
 def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
+    """Computes ``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
 
     >>> import tvtf as tf
     >>> tf.math.xlogy([0., 3.], [0., 1.]).numpy()
@@ -350,7 +350,7 @@ def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
     public=("math.xlog1py",),
 )
 def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
+    """Computes ``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
 
     >>> import tvtf as tf
     >>> tf.math.xlog1py([0., 3.], [-1., 0.]).numpy()
@@ -374,7 +374,7 @@ def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
     public=("math.nextafter",),
 )
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
-    """The next floating number after ``x1`` on the way to ``x2``, elementwise, with broadcasting.
+    """Returns the next floating number after ``x1`` on the way to ``x2``, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.nextafter(1., 2.).numpy()

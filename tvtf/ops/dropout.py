@@ -45,7 +45,7 @@ def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: 
 def stateless_dropout(
     x: Any, rate: Any, seed: Any, rng_alg: Any = None, noise_shape: Any = None, name: str | None = None
 ) -> Tensor:
-    """:func:`dropout` whose mask is a function of ``seed`` (two ints) alone.
+    """Computes :func:`dropout` whose mask is a function of ``seed`` (two ints) alone.
 
     Args:
       x, rate, noise_shape: as for :func:`dropout`.
@@ -70,7 +70,7 @@ def stateless_dropout(
 def general_dropout(
     x: Any, rate: Any, uniform_sampler: Callable[..., Any], noise_shape: Any = None, name: str | None = None
 ) -> Tensor:
-    """:func:`dropout` with random numbers from ``uniform_sampler(shape=, dtype=)``.
+    """Computes :func:`dropout` with random numbers from ``uniform_sampler(shape=, dtype=)``.
 
     >>> import tvtf as tf
     >>> numbers = lambda shape, dtype: tf.constant([.2, .9])

@@ -89,6 +89,7 @@ def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]
 
 
 def _contract_samples() -> list[Sample]:
+    """Returns equations with batch, free and summed labels, and sizes of 0."""
     cases = (
         ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
         ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
@@ -242,8 +243,8 @@ class Operand:
 def _stretches(label: str, dim: Dim, other: Operand) -> bool:
     if not label.startswith(".") or not isinstance(dim, int) or dim != 1 or label not in other.labels:
         return False
-    facing = other.tensor._type.shape[other.labels.index(label)]
-    return not isinstance(facing, int) or facing != 1
+    opposite = other.tensor._type.shape[other.labels.index(label)]
+    return not isinstance(opposite, int) or opposite != 1
 
 
 def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
@@ -324,8 +325,8 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     terms, output = _parsed(equation, len(tensors))
     try:
         return _checked_evaluation(tensors, terms, output)
-    except ArgumentError as refusal:
-        raise refusal.told_by("Einsum") from None
+    except ArgumentError as error:
+        raise error.for_op("Einsum") from None
 
 
 def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) -> Tensor:

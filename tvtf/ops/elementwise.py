@@ -137,7 +137,7 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Converts operands as TensorFlow's ``+`` and ``/`` do.
 
-    An operand that doesn't fit the first one's dtype is left for the op to refuse.
+    An operand that doesn't fit the first one's dtype is left to the op, which raises.
     """
     x = convert_to_tensor(x)
     try:

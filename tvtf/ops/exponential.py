@@ -20,7 +20,7 @@ from tvtf.ops.rules import bind, number
     public=("exp", "math.exp"),
 )
 def exp(x: Any, name: str | None = None) -> Any:
-    """e to the power ``x``, elementwise.
+    """Computes e to the power ``x``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.exp(0.).numpy()
@@ -40,7 +40,7 @@ def exp(x: Any, name: str | None = None) -> Any:
     public=("log", "math.log"),
 )
 def log(x: Any, name: str | None = None) -> Any:
-    """Natural logarithm, elementwise; NaN below 0, -inf at 0.
+    """Computes the natural logarithm, elementwise; NaN below 0, -inf at 0.
 
     >>> import tvtf as tf
     >>> tf.math.log([1., 0.]).numpy()
@@ -60,7 +60,7 @@ def log(x: Any, name: str | None = None) -> Any:
     public=("sqrt", "math.sqrt"),
 )
 def sqrt(x: Any, name: str | None = None) -> Any:
-    """Square root, elementwise; NaN below 0.
+    """Computes the square root, elementwise; NaN below 0.
 
     >>> import tvtf as tf
     >>> tf.sqrt([4., 9.]).numpy()
@@ -80,7 +80,7 @@ def sqrt(x: Any, name: str | None = None) -> Any:
     public=("math.rsqrt",),
 )
 def rsqrt(x: Any, name: str | None = None) -> Any:
-    """``1 / sqrt(x)``, elementwise.
+    """Computes ``1 / sqrt(x)``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.rsqrt([4., 0.]).numpy()
@@ -100,7 +100,7 @@ def rsqrt(x: Any, name: str | None = None) -> Any:
     public=("math.reciprocal",),
 )
 def reciprocal(x: Any, name: str | None = None) -> Any:
-    """``1 / x``, elementwise.
+    """Computes ``1 / x``, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.reciprocal([2., 0.]).numpy()
@@ -127,7 +127,7 @@ def _logistic(x: np.ndarray) -> np.ndarray:
     public=("sigmoid", "math.sigmoid", "nn.sigmoid"),
 )
 def sigmoid(x: Any, name: str | None = None) -> Any:
-    """``1 / (1 + exp(-x))``, elementwise, without overflow.
+    """Computes ``1 / (1 + exp(-x))``, elementwise, without overflow.
 
     >>> import tvtf as tf
     >>> tf.sigmoid([0., -200., 200.]).numpy()
@@ -146,7 +146,7 @@ def sigmoid(x: Any, name: str | None = None) -> Any:
     public=("math.expm1",),
 )
 def expm1(x: Any, name: str | None = None) -> Any:
-    """``exp(x) - 1``, elementwise; exact near 0.
+    """Computes ``exp(x) - 1``, elementwise; exact near 0.
 
     >>> import tvtf as tf
     >>> tf.math.expm1(1e-10).numpy()
@@ -166,7 +166,7 @@ def expm1(x: Any, name: str | None = None) -> Any:
     public=("math.log1p",),
 )
 def log1p(x: Any, name: str | None = None) -> Any:
-    """``log(1 + x)``, elementwise; exact near 0.
+    """Computes ``log(1 + x)``, elementwise; exact near 0.
 
     >>> import tvtf as tf
     >>> tf.math.log1p(1e-10).numpy()
@@ -179,7 +179,7 @@ def log1p(x: Any, name: str | None = None) -> Any:
 
 @export("math.log_sigmoid")
 def log_sigmoid(x: Any, name: str | None = None) -> Any:
-    """``log(sigmoid(x))``, elementwise, without overflow.
+    """Computes ``log(sigmoid(x))``, elementwise, without overflow.
 
     Args:
       x: floating tensor of shape (...).

@@ -44,7 +44,7 @@ def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
 
 
 def _is_computed(dim: Dim) -> bool:
-    """Whether a dim depends on symbols other than those of the trace's parameters."""
+    """Returns whether a dim depends on symbols other than those of the trace's parameters."""
     if isinstance(dim, int):
         return False
     from tvm import tirx
@@ -92,7 +92,7 @@ def dims_vector(dims: tuple[Dim, ...], dtype: DType) -> Any:
     why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
 )
 def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
-    """Whether no dim is larger than ``most``; a product that overflows 64 bits is."""
+    """Returns whether no dim is larger than ``most``; a product that overflows 64 bits is."""
     return (), {"dims": dims, "most": most}
 
 
@@ -106,7 +106,7 @@ def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
     why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
 )
 def memory_fits(sizes: tuple[Dim, ...]) -> Any:
-    """Whether tensors of these ``sizes`` in bytes can be allocated.
+    """Returns whether tensors of these ``sizes`` in bytes can be allocated.
 
     The limits are what a process can address and a few times the machine's memory.
     """

@@ -124,7 +124,7 @@ def fake_quant(x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) ->
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """A float32 tensor quantized to a range of ``2**num_bits`` steps, and back.
+    """Rounds a float32 tensor to ``2**num_bits`` steps in a range.
 
     Its gradient passes where that range lies.
 
@@ -144,7 +144,7 @@ def fake_quant_with_min_max_args(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args
     """
     if not min < max:
-        raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by(
+        raise ArgumentValueError(f"min has to be smaller than max, was: {min:g} >= {max:g}").for_op(
             "FakeQuantWithMinMaxArgs"
         )
     limits = (convert_to_tensor(v, float32) for v in (min, max))
@@ -156,7 +156,7 @@ def fake_quant_with_min_max_args(
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """As :func:`fake_quant_with_min_max_args`, with float32 scalars for the range, which get a gradient, too.
+    """Works as :func:`fake_quant_with_min_max_args`, with float32 scalars for the range, which get a gradient, too.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_vars([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()
@@ -175,7 +175,7 @@ def fake_quant_with_min_max_vars(
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """As :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
+    """Works as :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) the ranges are not one for each.
@@ -192,7 +192,7 @@ def fake_quant_with_min_max_vars_per_channel(
         if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
             raise ArgumentError(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
-            ).told_by("FakeQuantWithMinMaxVarsPerChannel")
+            ).for_op("FakeQuantWithMinMaxVarsPerChannel")
     return bind.fake_quant(x, low, high, bits=num_bits, narrow=narrow_range)
 
 
@@ -235,7 +235,7 @@ def fake_quant_with_min_max_args_gradient(
     narrow_range: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of :func:`fake_quant_with_min_max_args`: ``gradients`` where ``inputs`` lie in the range, else zero.
+    """Returns the gradient of :func:`fake_quant_with_min_max_args`: ``gradients`` where ``inputs`` lie in the range, else zero.
 
     >>> import tvtf as tf
     >>> tf.quantization.fake_quant_with_min_max_args_gradient([1., 1.], [0., 9.]).numpy()
@@ -257,7 +257,7 @@ def fake_quant_with_min_max_vars_gradient(
     narrow_range: bool = False,
     name: str | None = None,
 ) -> FakeQuantWithMinMaxVarsGradient:
-    """The gradients of :func:`fake_quant_with_min_max_vars` by its inputs and the two ends of the range.
+    """Returns the gradients of :func:`fake_quant_with_min_max_vars` by its inputs and the two ends of the range.
 
     >>> import tvtf as tf
     >>> [g.numpy().tolist() for g in tf.quantization.fake_quant_with_min_max_vars_gradient([1., 1.], [0., 9.], -6., 6.)]
@@ -279,7 +279,7 @@ def fake_quant_with_min_max_vars_per_channel_gradient(
     narrow_range: bool = False,
     name: str | None = None,
 ) -> FakeQuantWithMinMaxVarsPerChannelGradient:
-    """The gradients of :func:`fake_quant_with_min_max_vars_per_channel` by its inputs and the ends of the ranges.
+    """Returns the gradients of :func:`fake_quant_with_min_max_vars_per_channel` by its inputs and the ends of the ranges.
 
     >>> import tvtf as tf
     >>> found = tf.quantization.fake_quant_with_min_max_vars_per_channel_gradient([[1., 1.]], [[0., 9.]], [-6., -6.], [6., 6.])

@@ -113,7 +113,7 @@ def _half_array(x: np.ndarray, axes: tuple[int, ...], norm: str) -> np.ndarray:
 
 
 def _empty_result(x: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Returns zeros in the shape of a transform that has no input elements, which SciPy refuses."""
+    """Returns zeros in the shape of a transform that has no input elements, for which SciPy raises."""
     shape = list(x.shape)
     shape[axis] = size
     return np.zeros(shape, complex)

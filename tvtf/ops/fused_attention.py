@@ -45,9 +45,9 @@ def _type(
     scores = (*q.shape[:-1], k.shape[-2])
     fits = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
     if not (fits and same_shape(v.shape[:-1], k.shape[:-1])) or not all(_fits(m, scores) for m in masks):
-        shown = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
+        shape_texts = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
         raise ArgumentError(
-            f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shown}"
+            f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shape_texts}"
         )
     return TensorType(_swapped((*q.shape[:-1], v.shape[-1])), q.dtype), TensorType(q.shape[:-1], _sums(q.dtype))
 
@@ -221,5 +221,5 @@ def attention_grad(
     ct: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
     scale: float, fill: float, causal: int | None,
 ) -> Any:  # fmt: skip
-    """The cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
+    """Returns the cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
     return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}

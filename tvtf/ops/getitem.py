@@ -26,7 +26,7 @@ MSG_INDEX = (
 )
 
 
-class Taken(NamedTuple):
+class AxisSlice(NamedTuple):
     """What a slice takes of one axis, before new axes are inserted and indexed ones removed."""
 
     begin: Dim
@@ -38,16 +38,16 @@ class Taken(NamedTuple):
 
 @defer_unknown_rank
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
+    """Computes ``x[key]`` for ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
     if is_mask(key):
         return boolean_mask(x, key)
     try:
         return _apply(*_cut(x, key))
-    except ArgumentError as refusal:
-        raise refusal.told_by("StridedSlice") from None
+    except ArgumentError as error:
+        raise error.for_op("StridedSlice") from None
 
 
-def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[Taken], tuple[Dim, ...]]:
+def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[AxisSlice], tuple[Dim, ...]]:
     """Returns the tensor to slice, what to take of each axis, and the result's shape.
 
     A slice whose bounds the program computes is gathered first, and its axis then taken whole.
@@ -61,7 +61,7 @@ def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[Taken], tuple[Dim, ...]]:
             x = _rows_between(x, entry, axis)
             entries[place] = builtins.slice(None)
         axis += 1
-    return x, *taken_by(x._type.shape, tuple(entries))
+    return x, *axis_slices(x._type.shape, tuple(entries))
 
 
 def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
@@ -142,28 +142,28 @@ def _scalar_value(value: Tensor) -> Any:
     return value if known is None else known.item()
 
 
-def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...]]:
+def axis_slices(dims: Sequence[Dim], key: Any) -> tuple[list[AxisSlice], tuple[Dim, ...]]:
     """Returns what ``x[key]`` takes of each axis of an ``x`` with these dims, and the result's shape."""
     entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
-    taken_axes: list[Taken] = []
+    slices: list[AxisSlice] = []
     shape: list[Dim] = []
     for entry in _without_ellipsis(entries, len(dims)):
         if entry is None:
             shape.append(1)
             continue
-        axis = len(taken_axes)
+        axis = len(slices)
         if axis >= len(dims):
             message = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
             raise ArgumentError(message if len(dims) else "Attempting to slice scalar input.")
-        taken = (
+        axis_slice = (
             _sliced_axis(entry, dims[axis], axis)
             if isinstance(entry, builtins.slice)
             else _indexed_axis(entry, dims[axis], axis)
         )
-        taken_axes.append(taken)
+        slices.append(axis_slice)
         if isinstance(entry, builtins.slice):
-            shape.append(taken.size)
-    return taken_axes, tuple(shape)
+            shape.append(axis_slice.size)
+    return slices, tuple(shape)
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
@@ -177,21 +177,21 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
     return [*entries[:at], *missing, *entries[at + 1 :]]
 
 
-def _indexed_axis(index: Any, extent: Dim, axis: int) -> Taken:
+def _indexed_axis(index: Any, extent: Dim, axis: int) -> AxisSlice:
     """Takes one element of an axis; an index not known to be in range is checked at run time."""
     if isinstance(index, Tensor):
-        return Taken(0, extent, 1, dynamic=index)
+        return AxisSlice(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
     if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
         raise ArgumentError(f"slice index {begin} of dimension {axis} out of bounds.")
-    return Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
+    return AxisSlice(begin, 1, 1, checked=not _lies_within(begin, extent))
 
 
 def _lies_within(begin: Dim, extent: Dim) -> bool:
     return proves(begin >= 0, begin) and proves(begin < extent, begin, extent)
 
 
-def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
+def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> AxisSlice:
     """Takes a slice of an axis with the sign of its step known: forward and backward ones clamp differently."""
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
@@ -203,16 +203,16 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
     return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
 
 
-def _forward(part: builtins.slice, extent: Dim, step: int) -> Taken:
+def _forward(part: builtins.slice, extent: Dim, step: int) -> AxisSlice:
     start = 0 if part.start is None else _clamped(part.start, extent, 0, extent)
     stop = extent if part.stop is None else _clamped(part.stop, extent, 0, extent)
-    return Taken(start, at_least_zero(ceil_div(stop - start, step)), step)
+    return AxisSlice(start, at_least_zero(ceil_div(stop - start, step)), step)
 
 
-def _backward(part: builtins.slice, extent: Dim, step: int) -> Taken:
+def _backward(part: builtins.slice, extent: Dim, step: int) -> AxisSlice:
     start = extent - 1 if part.start is None else _clamped(part.start, extent, -1, extent - 1)
     stop = -1 if part.stop is None else _clamped(part.stop, extent, -1, extent - 1)
-    return Taken(start, at_least_zero(ceil_div(start - stop, -step)), step)
+    return AxisSlice(start, at_least_zero(ceil_div(start - stop, -step)), step)
 
 
 def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
@@ -223,7 +223,7 @@ def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
     return dim_max(position if isinstance(index, int) else dim_min(position, high), low)
 
 
-def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
+def _apply(x: Tensor, axes: list[AxisSlice], shape: tuple[Dim, ...]) -> Tensor:
     """Emits the ops of a slice: a dynamic slice for computed indices, a strided slice for the rest, and a reshape."""
     dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
     if dynamic:  # first, together with fixed indices, so that only the selected elements are copied
@@ -231,7 +231,7 @@ def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
         fixed = [(i, EagerTensor(np.array(a.begin, dtype.np))) for i, a in enumerate(axes) if _is_place(a)]
         places, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
         x = bind.dynamic_slice(x, *starts, axes=places, sizes=(1,) * len(places), wrap=True)
-        axes = [Taken(0, 1, 1) if i in places else a for i, a in enumerate(axes)]
+        axes = [AxisSlice(0, 1, 1) if i in places else a for i, a in enumerate(axes)]
     begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
     strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
     if not takes_all(x._type.shape, begin, size, strides):
@@ -241,8 +241,8 @@ def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
     )
 
 
-def _is_place(axis: Taken) -> bool:
-    """Whether a slice takes a single, statically known element of an axis."""
+def _is_place(axis: AxisSlice) -> bool:
+    """Returns whether a slice takes a single, statically known element of an axis."""
     return axis.dynamic is None and isinstance(axis.begin, int) and axis.size == 1
 
 
@@ -292,6 +292,7 @@ def strided_slice(
     steps = [1] * len(first) if strides is None else scalars_of(strides)
 
     def entry(i: int) -> Any:
+        """Returns the index of one axis, as the bits of the masks determine it."""
         if ellipsis_mask >> i & 1:
             return Ellipsis
         if new_axis_mask >> i & 1:
@@ -304,13 +305,13 @@ def strided_slice(
     try:
         x = convert_to_tensor(input_)
         return _apply(*_cut(x, [entry(i) for i in range(len(first))]))
-    except ArgumentError as refusal:
-        raise refusal.told_by("StridedSlice") from None
+    except ArgumentError as error:
+        raise error.for_op("StridedSlice") from None
 
 
 @export("slice")
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
+    """Returns ``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
 
     Args:
       input_: tensor of rank r.
@@ -334,7 +335,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
         raise ArgumentError(
             f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
             f"{brackets([len(starts)])} and {brackets([len(sizes)])} instead."
-        ).told_by("Slice")
+        ).for_op("Slice")
     return _windowed_slice(x, starts, sizes)
 
 
@@ -384,7 +385,7 @@ def _size_of(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
     if isinstance(size, int) and size == -1:
         size = extent - begin
     if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
-        raise ArgumentError(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")
+        raise ArgumentError(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").for_op("Slice")
     if all(isinstance(d, int) for d in (extent, begin, size)) and not 0 <= size <= extent - begin:
-        raise ArgumentError(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").told_by("Slice")
+        raise ArgumentError(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").for_op("Slice")
     return size

@@ -51,7 +51,7 @@ from tvtf.ops.value_checks import is_permutation, required
 def eye(
     num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
-    """The identity matrix, or a batch of them.
+    """Returns the identity matrix, or a batch of them.
 
     >>> import tvtf as tf
     >>> tf.eye(2).numpy()
@@ -159,7 +159,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
     """Selects a band whose widths the program computes; they are checked at run time."""
     if x.ndim < 2:
-        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixBandPart"
         )
     rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
@@ -180,7 +180,7 @@ def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
 
 @export("meshgrid")
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
-    """The coordinates of a grid from its vectors: one tensor of the grid's shape for each.
+    """Returns the coordinates of a grid from its vectors: one tensor of the grid's shape for each.
 
     Args:
       args: vectors (or scalars).
@@ -218,7 +218,7 @@ def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
 
 @export("sequence_mask")
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: str | None = None) -> Tensor:
-    """For each length so many True (or ones), then False, in a new last axis of ``maxlen``.
+    """Returns masks in a new last axis of ``maxlen``: True (or one) for the first elements, as many as each length.
 
     Args:
       lengths: integer tensor of any shape; cast to the dtype of ``maxlen``.
@@ -253,7 +253,7 @@ def _largest(counts: Tensor) -> Tensor:
 
 @export("broadcast_static_shape")
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
+    """Returns the shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
 
     >>> import tvtf as tf
     >>> tf.broadcast_static_shape(tf.TensorShape([2, 1]), tf.TensorShape([3]))
@@ -286,7 +286,7 @@ def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: T
 
 @export("broadcast_dynamic_shape")
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """The shape that two shape vectors broadcast to, as a vector.
+    """Returns the shape that two shape vectors broadcast to, as a vector.
 
     >>> import tvtf as tf
     >>> tf.broadcast_dynamic_shape([2, 1], [3]).numpy()
@@ -302,7 +302,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     first, second = static_dims(shape_x), static_dims(shape_y)
     wide = broadcast_dims(first, second)
     if wide is None:
-        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
+        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").for_op("BroadcastArgs")
     kind = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
     if all(isinstance(d, int) for d in wide):
         return constant(np.array(wide, kind.np))
@@ -313,9 +313,9 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 def _is_of_any_length(sizes: Any) -> bool:
-    """Whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
+    """Returns whether a vector of sizes has an unknown length, so that its elements can't become dims of the trace."""
     if not isinstance(sizes, SymbolicTensor) or sizes.dtype not in INTEGER:
-        return False  # static_dims refuses other dtypes
+        return False  # static_dims rejects other dtypes
     return sizes.known is None and not is_static_shape(sizes._type.shape)
 
 
@@ -339,7 +339,7 @@ def _broadcasts(first: Tensor, second: Tensor) -> Tensor:
 
 def _check_broadcast(first: np.ndarray, second: np.ndarray) -> None:
     if not ((first == second) | (first == 1) | (second == 1)).all():
-        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
+        raise ArgumentError(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").for_op("BroadcastArgs")
 
 
 # -- blocks of space
@@ -375,7 +375,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 @export("nn.depth_to_space")
 @attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
-    """The inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
+    """Returns the inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
 
     >>> import tvtf as tf
     >>> tf.nn.depth_to_space([[[[1, 2, 3, 4]]]], 2).shape
@@ -391,7 +391,7 @@ def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name:
     b = _block(block_size, ())
     if isinstance(c, int) and c % (b * b):
         message = f"Input depth dimension {c} should be divisible by: {b * b}"
-        raise ArgumentError(message).told_by("DepthToSpace")
+        raise ArgumentError(message).for_op("DepthToSpace")
     blocks = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
     moved = bind.transpose(blocks, perm=(0, 1, 3, 2, 4, 5))
     wide = bind.reshape(moved, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _over(c, b * b)))
@@ -406,11 +406,11 @@ def _block(block_size: Any, extents: Sequence[Dim]) -> int:
     """Returns the block size after checking that it divides the known extents."""
     size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
-        raise ArgumentError(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
+        raise ArgumentError(f"Block size should be > 1, but was: {size}").for_op("SpaceToDepth")
     for extent in extents:
         if isinstance(extent, int) and extent % size:
             message = f"Image height and width should be divisible by block_size {size}, but one is {extent}"
-            raise ArgumentError(message).told_by("SpaceToDepth")
+            raise ArgumentError(message).for_op("SpaceToDepth")
     return size
 
 
@@ -418,7 +418,7 @@ def _channels_last(x: Tensor, data_format: str) -> Tensor:
     if data_format not in ("NHWC", "NCHW"):
         raise ValueError(f"Expected data_format 'NHWC' or 'NCHW', but got {data_format!r}")
     if x.ndim != 4:
-        raise ArgumentError(f"Input rank should be 4 instead of: {x.ndim}").told_by("SpaceToDepth")
+        raise ArgumentError(f"Input rank should be 4 instead of: {x.ndim}").for_op("SpaceToDepth")
     return x if data_format == "NHWC" else bind.transpose(x, perm=(0, 2, 3, 1))
 
 
@@ -428,7 +428,7 @@ def _channels_back(x: Tensor, data_format: str) -> Tensor:
 
 @export("math.invert_permutation")
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """Where each number stands in a permutation of 0, ..., n - 1.
+    """Returns where each number stands in a permutation of 0, ..., n - 1.
 
     >>> import tvtf as tf
     >>> tf.math.invert_permutation([2, 0, 1]).numpy()
@@ -453,8 +453,8 @@ def _check_permutation(array: np.ndarray) -> None:
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
-        raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
+        raise ArgumentValueError(f"{outside[0]} is not between 0 and {count}").for_op("InvertPermutation")
     distinct, places = np.unique(array, return_index=True)
     if len(distinct) < count:
         repeated = np.delete(array, places)[0]
-        raise ArgumentValueError(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")
+        raise ArgumentValueError(f"{repeated} is duplicated in the input.").for_op("InvertPermutation")

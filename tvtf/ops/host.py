@@ -67,7 +67,7 @@ def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[Ten
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
     """Emits a call of the function that the tensor ``key`` of the trace names."""
-    tell_machine()
+    register_host_functions()
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
     outputs = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False
@@ -91,14 +91,14 @@ KERNEL_SYMBOL = "tvtf.call_host"
 
 
 @functools.cache
-def tell_machine() -> None:
+def register_host_functions() -> None:
     """Registers the functions that compiled code calls by name, once per process."""
     import tvm_ffi
 
     from tvtf.core.dlpack_view import to_array, to_handle
 
     def call_function(mode: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
-        with kept_failure():
+        with storing_failure():
             arrays = [to_array(x) for x in inputs]
             return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, mode, json.loads(str(ranks)))]
 
@@ -109,7 +109,7 @@ def tell_machine() -> None:
         """
         dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
         arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
-        with kept_failure():
+        with storing_failure():
             return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
 
     for symbol, mode in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
@@ -173,7 +173,7 @@ def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.n
 class _Records:
     """The gradient functions of recorded calls, by number.
 
-    One that was used is dropped when the next call is recorded, so that its gradient may be asked for again until then.
+    One that was used is dropped when the next call is recorded, so that its gradient may be computed again until then.
     """
 
     MOST = 256  # older ones are dropped: a call whose gradient never comes would keep its record for ever
@@ -302,7 +302,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
     """Runs a primitive's NumPy kernel and returns results that share no memory with the inputs.
 
     Raises:
-      InvalidArgumentError: the kernel refused its inputs; the error names the op.
+      InvalidArgumentError: the kernel rejected its inputs; the error names the op.
     """
 
     def computed() -> list[np.ndarray]:
@@ -357,7 +357,7 @@ def _plain(value: Any, dims: tuple[int, ...]) -> Any:
 
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
-    """Whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
+    """Returns whether compiled code calls a primitive's ``numpy`` kernel for tensors of these dtypes."""
     return prim.host or any(d in ON_HOST for d in dtypes)
 
 
@@ -384,7 +384,7 @@ MARK = "tvtf: a Python function failed"
 
 
 @contextmanager
-def kept_failure() -> Iterator[None]:
+def storing_failure() -> Iterator[None]:
     """Stores an exception raised inside for :func:`take_failure` and raises a plain RuntimeError in its place."""
     try:
         yield
@@ -428,7 +428,7 @@ _CALL: dict[str, Any] = {
     "vjp": _vjp,
     "why_not": {
         "lower": "lowered to a call of Python by passes/lower/legalize.py",
-        "batch": "a Python function of one example is no function of a batch",
+        "batch": "a Python function of one example is not a function of a batch",
         "onnx": "a file holds no Python function",
         "samples": "it runs what it is given: tests/frontend/test_host.py",
     },
@@ -450,7 +450,7 @@ def call_python(
 
 
 def _recalled_vjp(ct: Any, y: Any, *inputs: Tensor, **attrs: Any) -> Any:
-    """As ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
+    """Works as ``_vjp`` of the call that is recalled; the recalled results get no cotangents."""
     last = len(inputs) - len(y)
     return (*_vjp(ct, y, *inputs[:last], **attrs), *(None for _ in y))
 

@@ -35,7 +35,7 @@ YUV_TO_RGB = [[1.0, 1.0, 1.0], [0.0, -0.394642334, 2.03206185], [1.13988303, -0.
 
 @export("image.convert_image_dtype")
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
-    """An image of another dtype: integers span their range, floats [0, 1].
+    """Converts an image to another dtype: integers span their range, floats [0, 1].
 
     Args:
       image: numeric tensor.
@@ -78,7 +78,7 @@ def _as_floats(image: Any, adjust: Callable[[Tensor], Tensor]) -> Tensor:
 
 @export("image.adjust_brightness")
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """``delta`` added to every pixel, in floats.
+    """Adds ``delta`` to every pixel, in floats.
 
     >>> import tvtf as tf
     >>> tf.image.adjust_brightness(tf.constant([[[0.25, 0.5]]]), 0.25).numpy()
@@ -91,7 +91,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
 
 @export("image.adjust_gamma")
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    """``gain * image ** gamma``, in floats.
+    """Computes ``gain * image ** gamma``, in floats.
 
     >>> import tvtf as tf
     >>> tf.image.adjust_gamma(tf.constant([0.5, 1.]), 2.0).numpy()
@@ -159,7 +159,7 @@ def _contrast_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 @export("image.adjust_contrast")
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """Each channel's distance from its mean over the image times a factor, in floats. It has no gradient.
+    """Multiplies each channel's distance from its mean over the image by a factor, in floats. It has no gradient.
 
     Args:
       images: numeric tensor of shape (..., height, width, channels).
@@ -185,7 +185,7 @@ def _by_matrix(images: Any, matrix: list[list[float]]) -> Tensor:
 
 @export("image.rgb_to_yiq")
 def rgb_to_yiq(images: Any) -> Tensor:
-    """Red, green and blue as luma and two chroma channels.
+    """Converts red, green and blue to luma and two chroma channels.
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_yiq(tf.constant([[[1., 0., 0.]]])).numpy().round(3).ravel().tolist()
@@ -198,7 +198,7 @@ def rgb_to_yiq(images: Any) -> Tensor:
 
 @export("image.yiq_to_rgb")
 def yiq_to_rgb(images: Any) -> Tensor:
-    """The inverse of :func:`rgb_to_yiq`.
+    """Returns the inverse of :func:`rgb_to_yiq`.
 
     >>> import tvtf as tf
     >>> tf.image.yiq_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -211,7 +211,7 @@ def yiq_to_rgb(images: Any) -> Tensor:
 
 @export("image.rgb_to_yuv")
 def rgb_to_yuv(images: Any) -> Tensor:
-    """Red, green and blue as luma and two differences.
+    """Converts red, green and blue to luma and two differences.
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_yuv(tf.constant([[[0., 0., 0.]]])).numpy().ravel()
@@ -224,7 +224,7 @@ def rgb_to_yuv(images: Any) -> Tensor:
 
 @export("image.yuv_to_rgb")
 def yuv_to_rgb(images: Any) -> Tensor:
-    """The inverse of :func:`rgb_to_yuv`.
+    """Returns the inverse of :func:`rgb_to_yuv`.
 
     >>> import tvtf as tf
     >>> tf.image.yuv_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
@@ -237,7 +237,7 @@ def yuv_to_rgb(images: Any) -> Tensor:
 
 @export("image.rgb_to_grayscale")
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
-    """The luma of each pixel, one channel.
+    """Returns the luma of each pixel, as one channel.
 
     >>> import tvtf as tf
     >>> tf.image.rgb_to_grayscale(tf.constant([[[255, 255, 255]]], tf.uint8)).shape
@@ -250,7 +250,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.grayscale_to_rgb")
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """The one channel three times.
+    """Repeats the channel three times.
 
     >>> import tvtf as tf
     >>> tf.image.grayscale_to_rgb(tf.constant([[[1.], [2.]]])).numpy()
@@ -269,7 +269,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
 
 @export("image.per_image_standardization")
 def per_image_standardization(image: Any) -> Tensor:
-    """Each image less its mean, divided by its deviation, as float32.
+    """Subtracts each image's mean and divides by its standard deviation, in float32.
 
     >>> import tvtf as tf
     >>> tf.image.per_image_standardization(tf.constant([[[1.], [3.]]])).numpy().ravel()
@@ -311,7 +311,7 @@ def checked_image(image: Any) -> Tensor:
 
 @export("image.flip_left_right")
 def flip_left_right(image: Any) -> Tensor:
-    """The image, or each of a batch, mirrored along its width.
+    """Mirrors an image, or each of a batch, along its width.
 
     >>> import tvtf as tf
     >>> tf.image.flip_left_right(tf.constant([[[1], [2]]])).numpy().ravel()
@@ -327,7 +327,7 @@ def flip_left_right(image: Any) -> Tensor:
 
 @export("image.flip_up_down")
 def flip_up_down(image: Any) -> Tensor:
-    """The image, or each of a batch, mirrored along its height.
+    """Mirrors an image, or each of a batch, along its height.
 
     >>> import tvtf as tf
     >>> tf.image.flip_up_down(tf.constant([[[1]], [[2]]])).numpy().ravel()
@@ -343,7 +343,7 @@ def flip_up_down(image: Any) -> Tensor:
 
 @export("image.transpose")
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
-    """The image, or each of a batch, with height and width exchanged.
+    """Exchanges height and width of an image, or of each of a batch.
 
     >>> import tvtf as tf
     >>> tf.image.transpose(tf.zeros([2, 3, 1])).shape
@@ -356,7 +356,7 @@ def transpose_image(image: Any, name: str | None = None) -> Tensor:
 
 @export("image.rot90")
 def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
-    """The image, or each of a batch, turned ``k`` quarters counter-clockwise.
+    """Rotates an image, or each of a batch, ``k`` quarter turns counter-clockwise.
 
     >>> import tvtf as tf
     >>> tf.image.rot90(tf.constant([[[1], [2]]])).numpy().ravel()
@@ -387,7 +387,7 @@ def resized_specs(arguments: Mapping[str, Any]) -> list[TensorSpec]:
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """A rectangle of the image, or of each of a batch.
+    """Crops a rectangle out of an image, or out of each of a batch.
 
     >>> import tvtf as tf
     >>> tf.image.crop_to_bounding_box(tf.reshape(tf.range(9), [3, 3, 1]), 1, 0, 2, 2).numpy().ravel()
@@ -420,7 +420,7 @@ def _check(message: str, holds: bool) -> None:
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """The image, or each of a batch, in a larger one of zeros.
+    """Pads an image, or each of a batch, with zeros to a larger one.
 
     >>> import tvtf as tf
     >>> tf.image.pad_to_bounding_box(tf.ones([1, 1, 1]), 0, 1, 1, 3).numpy().ravel()

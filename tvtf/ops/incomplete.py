@@ -86,7 +86,7 @@ def _igamma_vjp(sign: float) -> Any:
     public=("math.igamma",),
 )
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
-    """The lower regularized incomplete gamma function, with broadcasting.
+    """Returns the lower regularized incomplete gamma function, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.igamma(1., 1.).numpy()
@@ -110,7 +110,7 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     public=("math.igammac",),
 )
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
-    """The upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting.
+    """Returns the upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.igammac(1., 1.).numpy()
@@ -137,7 +137,7 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     public=("math.zeta",),
 )
 def zeta(x: Any, q: Any, name: str | None = None) -> Any:
-    """The Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``.
+    """Returns the Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``.
 
     >>> import tvtf as tf
     >>> tf.math.zeta(2., 1.).numpy()
@@ -160,7 +160,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
     public=("math.erfcinv",),
 )
 def erfcinv(x: Any, name: str | None = None) -> Any:
-    """The inverse of the complementary error function, elementwise.
+    """Returns the inverse of the complementary error function, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.erfcinv([0.5]).numpy().round(3)
@@ -187,6 +187,7 @@ def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tupl
 
 
 def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
+    """Returns a case with arguments in the domain of the incomplete beta function."""
     limits = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))
     inputs = tuple(
         lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)
@@ -207,7 +208,7 @@ def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
     public=("math.betainc",),
 )
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
-    """The regularized incomplete beta function, with broadcasting; its gradient is that by ``x``.
+    """Returns the regularized incomplete beta function, with broadcasting; its gradient is that by ``x``.
 
     >>> import tvtf as tf
     >>> tf.math.betainc(1., 1., 0.25).numpy()
@@ -221,7 +222,7 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
 
 @export("math.lbeta")
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the magnitude of the beta function of the numbers in the last axis, shape (..., n) to (...).
+    """Returns the logarithm of the magnitude of the beta function of the numbers in the last axis, shape (..., n) to (...).
 
     >>> import tvtf as tf
     >>> tf.math.lbeta([1., 1.]).numpy()

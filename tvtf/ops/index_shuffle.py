@@ -101,7 +101,7 @@ def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds:
 
 @export("random_index_shuffle")
 def shuffled_index(index: Any, seed: Any, max_index: Any, rounds: int = 4, name: str | None = None) -> Tensor:
-    """Where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled.
+    """Returns where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled.
 
     Args:
       index: integer scalar or vector of numbers from 0 to ``max_index``.
@@ -121,7 +121,7 @@ def shuffled_index(index: Any, seed: Any, max_index: Any, rounds: int = 4, name:
 
 @export("random.experimental.index_shuffle")
 def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
-    """Where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled, TensorFlow's own for the same seed.
+    """Returns where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled, TensorFlow's own for the same seed.
 
     Args:
       index: integer scalar or vector of numbers from 0 to ``max_index``.

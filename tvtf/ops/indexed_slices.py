@@ -42,7 +42,7 @@ def on_values(function: Callable[[Tensor], Tensor], t: Any) -> Any:
 
 @export("math.scalar_mul", "scalar_mul")
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """``x`` times a scalar; rows stay rows.
+    """Multiplies ``x`` by a scalar; IndexedSlices remain IndexedSlices.
 
     Args:
       scalar: a scalar.

@@ -47,7 +47,7 @@ def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None
 
 
 def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
-    """Whether all indices lie in [low, extent), as a bool scalar of the program."""
+    """Returns whether all indices lie in [low, extent), as a bool scalar of the program."""
     indices64 = bind.cast(indices, dtype=int64)
     fits = bind.logical_and(
         bind.less(indices64, scalar_of(extent)), bind.greater_equal(indices64, EagerTensor(np.array(low)))
@@ -160,20 +160,21 @@ def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: i
     """
     params, indices = types[0]
     rank, count = len(params.shape), len(indices.shape) - batch_dims
-    moved, wide, lifted, taken = (e.temp() for _ in range(4))
+    moved, wide, lifted, gathered = (e.temp() for _ in range(4))
     order = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
     e.node("Transpose", [inputs[0]], [moved], perm=order)
     e.node("Cast", [inputs[1]], [wide], to=7)
     e.node("Unsqueeze", [wide, e.const(np.array([-1]))], [lifted])
-    e.node("GatherND", [moved, lifted], [taken], batch_dims=batch_dims)
+    e.node("GatherND", [moved, lifted], [gathered], batch_dims=batch_dims)
     between = axis - batch_dims
     total = rank - 1 + count
     places = [*range(batch_dims), *range(batch_dims + count, batch_dims + count + between)]
     places += [*range(batch_dims, batch_dims + count), *range(batch_dims + count + between, total)]
-    e.node("Transpose", [taken], outputs, perm=places)
+    e.node("Transpose", [gathered], outputs, perm=places)
 
 
 def _gather_samples() -> list[Sample]:
+    """Returns cases of several axes and batch dims, also without indices."""
     cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),
@@ -213,7 +214,7 @@ def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np
     if params.known is None or indices.known is None or batch_dims:
         return None
     if not all(isinstance(i, int) and 0 <= i < params.known.shape[axis] for i in indices.known.flat):
-        return None  # the guard refuses it when the program runs
+        return None  # the guard rejects it when the program runs
     return np.asarray(np.take(params.known, indices.known.astype(np.int64), axis), object)
 
 
@@ -250,7 +251,7 @@ def gather(
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
     if batch < 0:
-        raise ArgumentError(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").told_by(
+        raise ArgumentError(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").for_op(
             "GatherV2"
         )
     along = batch_dims if axis is None else static_int(axis, "axis")
@@ -258,7 +259,7 @@ def gather(
         along += x.ndim
         x = x if along else without_rows(x)  # for a negative axis TensorFlow's gradient is dense, not IndexedSlices
     if batch > along and batch <= at.ndim:
-        raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
+        raise ArgumentError(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").for_op("GatherV2")
     return bind.gather(x, at, axis=along, batch_dims=batch)
 
 
@@ -328,10 +329,10 @@ def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
 def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
     """Applies a ``bad_indices_policy``: returns index vectors and a mask of the valid ones, or None where all must be.
 
-    The default refuses index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
+    The default rejects index vectors out of range; "IGNORE" replaces them by zeros, which the mask leaves out.
     """
     if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").told_by(op)
+        raise ArgumentValueError(f"Unknown bad indices handling attribute: {policy}").for_op(op)
     if policy != "IGNORE" or not index_depth(indices._type):
         return indices, None
     fits = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)
@@ -416,7 +417,7 @@ def gather_places(params: Tensor, indices: Tensor) -> Any:
 def gather_nd(
     params: Any, indices: Any, batch_dims: int = 0, name: str | None = None, bad_indices_policy: str = ""
 ) -> Tensor:
-    """The slices of ``params`` that the index vectors in the last axis of ``indices`` name.
+    """Returns the slices of ``params`` that the index vectors in the last axis of ``indices`` name.
 
     Args:
       params: tensor of shape p.
@@ -464,7 +465,7 @@ def true_places(condition: Tensor, count: Any) -> Any:
 
 @export("boolean_mask")
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Tensor:
-    """The elements (or slices) of ``tensor`` where ``mask`` holds.
+    """Returns the elements (or slices) of ``tensor`` where ``mask`` holds.
 
     Args:
       tensor: tensor of rank r.

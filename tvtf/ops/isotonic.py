@@ -78,7 +78,7 @@ def segment_averages(x: Tensor, segments: Tensor) -> Any:
 
 @export("nn.isotonic_regression")
 def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) -> Any:
-    """The sequences nearest to the given ones that do not rise, by the sum of squares.
+    """Returns the sequences nearest to the given ones that do not rise, by the sum of squares.
 
     Args:
       inputs: numeric tensor; integers of 32 bits and more give float64.

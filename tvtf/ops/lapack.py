@@ -111,7 +111,7 @@ def _stacked(parts: Sequence[np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
     return np.stack(parts).reshape(batch + parts[0].shape)
 
 
-def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
+def with_lapack_error(text: str, function: Callable[..., Any], *args: Any) -> Any:
     """Calls ``function``; LAPACK's error becomes one with TensorFlow's text."""
     try:
         return function(*args)

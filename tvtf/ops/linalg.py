@@ -64,19 +64,19 @@ def _matmul_type(
             )
     rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
-    shown = f"{brackets(a.shape)}, {brackets(b.shape)}"
+    shapes = f"{brackets(a.shape)}, {brackets(b.shape)}"
     if not agree_dim(inner, inner_b):
         raise ArgumentError(
             f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
             ValueError,
-            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shown}.",
+            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shapes}.",
         )
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if batch is None:
         raise ArgumentError(
             f"In[0] and In[1] must have compatible batch dimensions: {brackets(a.shape)} vs. {brackets(b.shape)}",
             ValueError,
-            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shown}.",
+            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shapes}.",
         )
     return TensorType((*batch, rows, columns), output_type or a.dtype)
 
@@ -148,6 +148,7 @@ def lifted(x: Tensor, rank: int) -> Tensor:
 def _matmul_onnx(
     e: Any, inputs: Any, outputs: Any, types: Any, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> None:
+    """Writes a MatMul node, with transposes where needed; ONNX has no flags for them."""
     operands = []
     for name, x, swap in zip(inputs, types[0], (transpose_a, transpose_b)):
         name = name if output_type is None else e.cast(name, output_type)
@@ -162,6 +163,7 @@ def _transposed_onnx(e: Any, name: str, rank: int) -> str:
 
 
 def _matmul_samples() -> list[Sample]:
+    """Returns products of transposed operands, broadcast batches, and sizes of 0."""
     cases = (
         ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
         ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
@@ -204,7 +206,7 @@ def matmul(
     grad_b: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The matrix product of the last two axes; leading axes are batches and broadcast.
+    """Returns the matrix product of the last two axes; leading axes are batches and broadcast.
 
     Args:
       a: numeric tensor, shape (..., m, k).
@@ -245,7 +247,7 @@ def matmul(
 
 
 def _is_swapped(transpose: Any, adjoint: Any, batches: bool, names: tuple[str, str]) -> bool:
-    """Whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
+    """Returns whether to swap two axes. Errors name the attribute of TensorFlow's op, which differs for batches."""
     if transpose is False is adjoint:
         return False
     attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)

@@ -78,6 +78,7 @@ def _distributions(seed: int, shape: Any) -> Any:
 
 
 def _dense_samples() -> list[Sample]:
+    """Returns cases with distributions as labels, also with infinite logits."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
     samples = [Sample((_distributions(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
     symbolic = (("n", "classes"), ("n", "classes"))
@@ -116,9 +117,9 @@ def _row_scaled_onnx(e: Any, ct: str, rows: str, types: Any, outputs: Any) -> No
 
 
 def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    chance, rest = e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [chance], axis=-1)
-    e.node("Sub", [chance, inputs[1]], [rest])
+    probability, rest = e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [probability], axis=-1)
+    e.node("Sub", [probability, inputs[1]], [rest])
     _row_scaled_onnx(e, inputs[0], rest, types, outputs)
 
 
@@ -193,8 +194,8 @@ def require_front(x: Tensor, op: str, name: str = "features") -> None:
     """Checks that a tensor is floating; the error names TensorFlow's op."""
     try:
         require_dtype(x._type, FLOATING, name)
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
 
 
 def _axis_last(x: Tensor, axis: Any) -> Tensor:
@@ -223,7 +224,7 @@ def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) ->
 
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
     """Raises ValueError unless labels have the shape of the logits without its last axis."""
-    shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
+    shape_texts = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
         raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
     if labels.ndim != logits.ndim - 1:
@@ -232,7 +233,9 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
             f"{labels.ndim} and logits.shape={logits.shape} of rank {logits.ndim}"
         )
     if not all(map(agree_dim, labels._type.shape, logits._type.shape[:-1])):
-        raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shown}")
+        raise ValueError(
+            f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shape_texts}"
+        )
 
 
 def label_message(classes: Any, wrong: str = "") -> str:
@@ -282,6 +285,7 @@ def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
 
 
 def _sparse_samples() -> list[Sample]:
+    """Returns cases with classes as labels, of both dtypes."""
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
     kinds = (np.int32, np.int64, np.int32, np.int64)
     samples = [
@@ -314,11 +318,11 @@ def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     """Writes the gradient as ONNX nodes: softmax minus one-hot labels, times each row's cotangent."""
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
-    chance, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
-    e.node("Softmax", [inputs[2]], [chance], axis=-1)
+    probability, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [probability], axis=-1)
     e.node("Unsqueeze", [inputs[1], e.const(np.array([-1], np.int64))], [tall])
     e.node("Equal", [tall, e.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
-    e.node("Sub", [chance, e.cast(hot, dtype)], [rest])
+    e.node("Sub", [probability, e.cast(hot, dtype)], [rest])
     _row_scaled_onnx(e, inputs[0], rest, types, outputs)
 
 

@@ -115,7 +115,7 @@ class Lu(NamedTuple):
 @export("linalg.lu")
 @attributes(output_idx_type=one_of(int32, int64))
 def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
-    """The LU factors of each matrix with its rows in the order ``p``.
+    """Returns the LU factors of each matrix with its rows in the order ``p``.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., m, m).
@@ -146,7 +146,7 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
 
 @export("linalg.lu_reconstruct")
 def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The matrices that `tf.linalg.lu` took apart, shapes (..., m, n) and (..., m) to (..., m, n).
+    """Returns the matrices that `tf.linalg.lu` factorized, shapes (..., m, n) and (..., m) to (..., m, n).
 
     >>> import tvtf as tf
     >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1., 2.], [4., 4.]])).numpy()
@@ -180,7 +180,7 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
 
 @export("linalg.lu_solve")
 def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The solution x of ``A @ x = rhs`` from the LU factors of A.
+    """Returns the solution x of ``A @ x = rhs`` from the LU factors of A.
 
     Args:
       lower_upper, perm: what `tf.linalg.lu` gave of square matrices, shapes (..., n, n) and (..., n).
@@ -207,7 +207,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
 @export("linalg.lu_matrix_inverse")
 def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of the square matrices that `tf.linalg.lu` took apart, shapes (..., n, n) and (..., n) to (..., n, n).
+    """Returns the inverse of the square matrices that `tf.linalg.lu` factorized, shapes (..., n, n) and (..., n) to (..., n, n).
 
     >>> import tvtf as tf
     >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[0., 2.], [4., 0.]])).numpy()

@@ -47,7 +47,7 @@ def both_known(function: Any) -> Any:
     public=("add", "math.add"),
 )
 def add(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x + y`` elementwise, with broadcasting; strings are put together.
+    """Computes ``x + y`` elementwise, with broadcasting; strings are put together.
 
     Args:
       x: tensor of a numeric dtype or of strings, shape (...).
@@ -79,7 +79,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     public=("subtract", "math.subtract"),
 )
 def subtract(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x - y`` elementwise, with broadcasting; unsigned integers wrap around.
+    """Computes ``x - y`` elementwise, with broadcasting; unsigned integers wrap around.
 
     >>> import tvtf as tf
     >>> tf.subtract([1., 2.], 3.).numpy()
@@ -101,7 +101,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
     public=("multiply", "math.multiply"),
 )
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x * y`` elementwise, with broadcasting.
+    """Computes ``x * y`` elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.multiply([1., 2.], 3.).numpy()
@@ -130,7 +130,7 @@ def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Te
     public=("realdiv",),
 )
 def real_divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x / y`` of floating or complex operands; :func:`divide` converts integers first.
+    """Computes ``x / y`` of floating or complex operands; :func:`divide` converts integers first.
 
     >>> import tvtf as tf
     >>> tf.realdiv([1., 2.], 4.).numpy()
@@ -149,7 +149,7 @@ _DIVIDED = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 f
 
 @export("divide", "math.divide")
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x / y`` elementwise, with broadcasting: the true quotient, of integers too.
+    """Computes ``x / y`` elementwise, with broadcasting: the true quotient, of integers too.
 
     Args:
       x: numeric tensor of shape (...).
@@ -172,7 +172,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
 @export("truediv", "math.truediv")
 def truediv(x: Any, y: Any, name: str | None = None) -> Any:
-    """As `tf.divide`, but a Python ``x`` keeps the dtype that it has alone.
+    """Works as `tf.divide`, but a Python ``x`` keeps the dtype that it has alone.
 
     >>> import tvtf as tf
     >>> tf.truediv([1., 2.], 4).numpy()
@@ -212,7 +212,7 @@ def _select_cotangents(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple
     public=("maximum", "math.maximum"),
 )
 def maximum(x: Any, y: Any, name: str | None = None) -> Any:
-    """The larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+    """Returns the larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 
     The gradient of a tie goes to ``x``.
 
@@ -236,7 +236,7 @@ def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     public=("minimum", "math.minimum"),
 )
 def minimum(x: Any, y: Any, name: str | None = None) -> Any:
-    """The smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+    """Returns the smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 
     The gradient of a tie goes to ``x``.
 
@@ -288,7 +288,7 @@ def _all(flags: Tensor) -> Tensor:
     public=("pow", "math.pow"),
 )
 def pow(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x ** y`` elementwise, with broadcasting; integers wrap around.
+    """Computes ``x ** y`` elementwise, with broadcasting; integers wrap around.
 
     Raises:
       InvalidArgumentError: a negative exponent of an integer.
@@ -313,7 +313,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     public=("negative", "math.negative"),
 )
 def negative(x: Any, name: str | None = None) -> Any:
-    """``-x`` elementwise, of what has a sign.
+    """Computes ``-x`` elementwise, of what has a sign.
 
     >>> import tvtf as tf
     >>> tf.negative([1, -2]).numpy()
@@ -339,7 +339,7 @@ def abs_real(x: Any) -> Any:
 
 @export("abs", "math.abs")
 def abs(x: Any, name: str | None = None) -> Any:
-    """``|x|`` elementwise: a complex tensor's magnitudes are floating.
+    """Computes ``|x|`` elementwise: a complex tensor's magnitudes are floating.
 
     Args:
       x: floating, signed integer or complex tensor of shape (...).
@@ -367,7 +367,7 @@ def abs(x: Any, name: str | None = None) -> Any:
     public=("sign", "math.sign"),
 )
 def sign(x: Any, name: str | None = None) -> Any:
-    """-1, 0 or 1 elementwise, NaN where x is; ``x / |x|`` of complex numbers.
+    """Returns -1, 0 or 1 elementwise, NaN where x is; ``x / |x|`` of complex numbers.
 
     >>> import tvtf as tf
     >>> tf.sign([-2., 0., 3.]).numpy()
@@ -387,7 +387,7 @@ def sign(x: Any, name: str | None = None) -> Any:
     public=("square", "math.square"),
 )
 def square(x: Any, name: str | None = None) -> Any:
-    """``x * x`` elementwise.
+    """Computes ``x * x`` elementwise.
 
     >>> import tvtf as tf
     >>> tf.square([-2., 3.]).numpy()
@@ -407,7 +407,7 @@ def square(x: Any, name: str | None = None) -> Any:
     public=("math.squared_difference",),
 )
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
-    """``(x - y) * conj(x - y)`` elementwise, with broadcasting.
+    """Computes ``(x - y) * conj(x - y)`` elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.squared_difference([1., 5.], 3.).numpy()
@@ -429,7 +429,7 @@ def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 @export("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """``t`` within [min, max], elementwise; NaN stays NaN, and ``min`` wins where the two cross.
+    """Limits ``t`` to [min, max], elementwise; NaN stays NaN, and ``min`` wins where the two cross.
 
     Args:
       t: real tensor of shape (...), or IndexedSlices, whose values are clipped.
@@ -467,7 +467,7 @@ def _require_shape(t: Tensor, result: Tensor) -> None:
 
 @export("add_n", "math.add_n")
 def add_n(inputs: Any, name: str | None = None) -> Any:
-    """The sum of tensors of one shape and dtype.
+    """Returns the sum of tensors of one shape and dtype.
 
     Args:
       inputs: tensors, or one whose rows they are, of the same numeric dtype and shape (...).
@@ -508,7 +508,7 @@ def _terms(op: str, inputs: Any) -> list[Tensor]:
 
 @export("math.accumulate_n")
 def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
-    """The sum of tensors of one shape and dtype, as :func:`add_n`.
+    """Returns the sum of tensors of one shape and dtype, as :func:`add_n`.
 
     Args:
       inputs: a list of tensors of the same numeric dtype and shape (...).

@@ -19,7 +19,7 @@ from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 
 @export("linalg.adjoint")
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """The conjugate of each matrix with its last two axes swapped.
+    """Returns the conjugate of each matrix with its last two axes swapped.
 
     >>> import tvtf as tf
     >>> tf.linalg.adjoint([[1 + 1j, 2]]).numpy()
@@ -36,7 +36,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.cross")
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """The cross product of vectors of three elements in the last axis.
+    """Returns the cross product of vectors of three elements in the last axis.
 
     Args:
       a: numeric tensor of shape (..., 3).
@@ -68,7 +68,7 @@ def _rolled(x: Tensor, by: int) -> Tensor:
 
 @export("linalg.tensor_diag")
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape (d..., d...) whose elements are those of ``diagonal``, shape (d...), where both halves agree.
+    """Returns a tensor of shape (d..., d...) whose elements are those of ``diagonal``, shape (d...), where both halves agree.
 
     >>> import tvtf as tf
     >>> tf.linalg.tensor_diag([1, 2]).numpy()
@@ -90,7 +90,7 @@ _OF_DIAGONALS = (bfloat16, float16, float32, float64, int32, int64, complex64, c
 
 @export("linalg.tensor_diag_part")
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The elements of a tensor of shape (d..., d...) where both halves of the index agree, shape (d...).
+    """Returns the elements of a tensor of shape (d..., d...) where both halves of the index agree, shape (d...).
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) for an odd rank, or halves that differ.
@@ -105,11 +105,11 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     shape, half = x._type.shape, x.ndim // 2
     require_dtype(x._type, _OF_DIAGONALS, "input")
     if x.ndim % 2 or not (half or state.trace is None):
-        raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
+        raise ArgumentError(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").for_op(
             "DiagPart"
         )
     if not same_shape(shape[:half], shape[half:]):
-        raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").told_by("DiagPart")
+        raise ArgumentError(f"Invalid shape {brackets(shape)}: its halves do not match").for_op("DiagPart")
     size = size_of(shape[:half])
     flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
     return bind.reshape(flat, shape=shape[:half])
@@ -117,7 +117,7 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.normalize")
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """A tensor divided by its norm, and that norm, whose reduced axes are kept with size one.
+    """Divides a tensor by its norm; returns the result and the norm, whose reduced axes have size one.
 
     Args:
       tensor, ord, axis: as for `tf.norm`.

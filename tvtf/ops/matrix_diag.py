@@ -69,12 +69,12 @@ class Band(NamedTuple):
 def _bounds(k: Any, align: str) -> tuple[int, int]:
     """Returns the first and last diagonal that ``k`` names; both must be known while tracing."""
     if align not in ALIGNMENTS:
-        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by(
+        raise ArgumentError(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").for_op(
             "MatrixDiagPartV3"
         )
     value = static_value(convert_to_tensor(k))
     if value is None or value.ndim > 1 or value.size not in (1, 2):
-        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by(
+        raise ArgumentError(f"k must be an int or a pair of ints that tracing knows, but got {k}").for_op(
             "MatrixDiagPartV3"
         )
     return int(value.reshape(-1)[0]), int(value.reshape(-1)[-1])
@@ -82,7 +82,7 @@ def _bounds(k: Any, align: str) -> tuple[int, int]:
 
 def _ordered(low: int, high: int) -> tuple[int, int]:
     if low > high:
-        raise ArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
+        raise ArgumentError(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").for_op(
             "MatrixDiagV3"
         )
     return low, high
@@ -105,7 +105,7 @@ def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwis
 def _known_dims(x: Tensor) -> tuple[int, int]:
     """Returns the numbers of rows and columns, which must be known while tracing."""
     if x.ndim < 2:
-        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by(
+        raise ArgumentError(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").for_op(
             "MatrixDiagPartV3"
         )
     rows, columns = x._type.shape[-2:]
@@ -125,7 +125,7 @@ def _band(x: Tensor, k: Any, align: str) -> Band:
         if bound and not -band.rows < bound < band.columns:
             raise ArgumentError(
                 f"{name}_diag_index is out of bound: {bound}. It must be between {-band.rows} and {band.columns}"
-            ).told_by("MatrixDiagPartV3")
+            ).for_op("MatrixDiagPartV3")
     _ordered(band.low, band.high)
     return band
 
@@ -140,7 +140,7 @@ def _shape_of(band: Band) -> tuple[int, ...]:
 def diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
-    """The k-th diagonal of matrices (above the main one where k > 0, below where k < 0), or a band of diagonals.
+    """Returns the k-th diagonal of matrices (above the main one where k > 0, below where k < 0), or a band of diagonals.
 
     Args:
       input: tensor of shape (..., rows, columns).
@@ -230,14 +230,14 @@ def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tup
     least_rows, least_columns = size - min(high, 0), size + max(low, 0)
     for name, requested, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
         if requested != NOWHERE and requested < least:
-            raise ArgumentError(f"The number of {name} is too small.").told_by("MatrixDiagV3")
+            raise ArgumentError(f"The number of {name} is too small.").for_op("MatrixDiagV3")
     if rows == columns == NOWHERE:
         rows = columns = max(least_rows, least_columns)
     rows, columns = (least_rows if rows == NOWHERE else rows), (least_columns if columns == NOWHERE else columns)
     if rows != least_rows and columns != least_columns:
         raise ArgumentError(
             "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
-        ).told_by("MatrixDiagV3")
+        ).for_op("MatrixDiagV3")
     return rows, columns
 
 
@@ -251,7 +251,7 @@ def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
     if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
         raise ArgumentError(
             f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
-        ).told_by(op)
+        ).for_op(op)
     flat = bind.reshape(diagonals, shape=(*_lead(diagonals, band), int(np.prod(shape))))
     return _picked(flat, band.inverse(), (band.rows, band.columns), matrix)
 

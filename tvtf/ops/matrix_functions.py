@@ -64,7 +64,7 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     def of_one(x: np.ndarray) -> np.ndarray:
         import scipy.linalg
 
-        if not np.isfinite(x).all():  # SciPy refuses such a matrix, TensorFlow does not
+        if not np.isfinite(x).all():  # SciPy raises for such a matrix, TensorFlow does not
             return np.full_like(x, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # logm warns in single precision
@@ -82,7 +82,7 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     public=("linalg.expm",),
 )
 def matrix_exponential(input: Any, name: str | None = None) -> Any:
-    """The exponential of each matrix.
+    """Returns the exponential of each matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -117,7 +117,7 @@ def _complex_square(x: TensorType) -> TensorType:
     public=("linalg.logm",),
 )
 def matrix_logarithm(input: Any, name: str | None = None) -> Any:
-    """The principal logarithm of each matrix.
+    """Returns the principal logarithm of each matrix.
 
     Args:
       input: complex64 or complex128 tensor of shape (..., n, n).
@@ -146,7 +146,7 @@ def matrix_logarithm(input: Any, name: str | None = None) -> Any:
     public=("linalg.sqrtm", "matrix_square_root"),
 )
 def matrix_square_root(input: Any, name: str | None = None) -> Any:
-    """The principal square root of each matrix: its product with itself is the matrix.
+    """Returns the principal square root of each matrix: its product with itself is the matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -196,7 +196,7 @@ def _threshold(s: Tensor, x: Tensor, factor: float, bound: Any) -> Tensor:
 
 @export("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """The Moore-Penrose pseudoinverse of each matrix, shape (..., m, n) to (..., n, m).
+    """Returns the Moore-Penrose pseudoinverse of each matrix, shape (..., m, n) to (..., n, m).
 
     Args:
       a: float32, float64, complex64 or complex128 tensor.
@@ -225,7 +225,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
 @export("linalg.matrix_rank")
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
-    """How many singular values of each matrix exceed ``tol``, an int32 tensor of shape (...).
+    """Returns how many singular values of each matrix exceed ``tol``, an int32 tensor of shape (...).
 
     Args:
       a: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
@@ -248,7 +248,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
 @export("linalg.lstsq")
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None) -> Tensor:
-    """The least squares solution of ``matrix @ x = rhs``; where many solve it, the shortest.
+    """Returns the least squares solution of ``matrix @ x = rhs``; where many solve it, the shortest.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., m, n).

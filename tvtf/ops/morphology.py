@@ -94,7 +94,7 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> MaxPoolWithArgmax:
-    """The largest element of each window, and its place in the flat image.
+    """Returns the largest element of each window, and its place in the flat image.
 
     Args:
       input: real tensor of shape (n, rows, columns, channels), of known size but for n.
@@ -164,7 +164,7 @@ def _four(value: Any, what: str) -> list[int]:
 def dilation2d(
     input: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
 ) -> Tensor:
-    """The largest sum of an image's element and a filter's in each window.
+    """Returns the largest sum of an image's element and a filter's in each window.
 
     Args:
       input: real tensor of shape (n, rows, columns, channels), of known size but for n.
@@ -202,7 +202,7 @@ def dilation2d(
 def erosion2d(
     value: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
 ) -> Tensor:
-    """The smallest difference of an image's element and a filter's in each window; arguments as `tf.nn.dilation2d`.
+    """Returns the smallest difference of an image's element and a filter's in each window; arguments as `tf.nn.dilation2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.erosion2d([[[[1.], [2.]]]], [[[0.], [5.]]], [1] * 4, "VALID", "NHWC", [1] * 4).numpy()

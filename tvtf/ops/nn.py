@@ -112,6 +112,6 @@ def _bias_add_first(x: Tensor, bias: Tensor) -> Tensor:
     try:
         require_same_dtype((x._type, bias._type), ("value", "bias"))
         check_bias(x._type, bias._type, 1)
-    except ArgumentError as refusal:
-        raise refusal.told_by("BiasAdd") from None
+    except ArgumentError as error:
+        raise error.for_op("BiasAdd") from None
     return bind.add(x, bind.reshape(bias, shape=(bias._type.shape[0], *(1,) * (x.ndim - 2))))

@@ -96,7 +96,7 @@ def integers(value: Any, what: str) -> Any:
 
 
 def _is_known(value: Any) -> bool:
-    """Whether a value contains nothing that the program computes."""
+    """Returns whether a value contains nothing that the program computes."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_known, value))
     return not (isinstance(value, (SymbolicTensor, TensorShape)) or is_dim(value))
@@ -188,8 +188,8 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     Primitives and exported functions convert them when they are called.
 
-    >>> from tvtf.core.primitive import refusing
-    >>> @refusing
+    >>> from tvtf.core.primitive import name_errors
+    >>> @name_errors
     ... @attributes(num_bits=int)
     ... def bits(num_bits=8):
     ...     return num_bits

@@ -1,6 +1,6 @@
 """Python's operators for tensors and Variables, with a fast path for eager operands of one dtype.
 
-TensorFlow's ``+`` and ``/`` pass an operand of another dtype on, and the op refuses it; the other operators convert it
+TensorFlow's ``+`` and ``/`` pass an operand of another dtype on, and the op rejects it; the other operators convert it
 to the tensor's dtype, or raise that it can't be converted.
 """
 
@@ -47,7 +47,7 @@ def _named(name: str) -> Operator:
 
 @defer_unknown_rank
 def equals(x: Any, y: Any) -> Any:
-    """``x == y``: elementwise; False for None and for shapes that don't broadcast.
+    """Computes ``x == y``: elementwise; False for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -56,7 +56,7 @@ def equals(x: Any, y: Any) -> Any:
 
 @defer_unknown_rank
 def differs(x: Any, y: Any) -> Any:
-    """``x != y``: elementwise; True for None and for shapes that don't broadcast.
+    """Computes ``x != y``: elementwise; True for None and for shapes that don't broadcast.
 
     In a TensorFlow 1 graph it compares by identity.
     """
@@ -64,7 +64,7 @@ def differs(x: Any, y: Any) -> Any:
 
 
 def _is_in_graph() -> bool:
-    """Whether the active trace, or one around it, is a graph of TensorFlow 1, whose tensors compare by identity."""
+    """Returns whether the active trace, or one around it, is a graph of TensorFlow 1, whose tensors compare by identity."""
     trace = state.trace
     while trace is not None and not trace.has_keys:
         trace = trace.parent or trace.caller
@@ -99,13 +99,13 @@ def _swapped(operate: Operator) -> Operator:
 
 
 def _invert(x: Any) -> Any:
-    """``~x``: logical for bools, bitwise for integers."""
+    """Computes ``~x``: logical for bools, bitwise for integers."""
     x = convert_to_tensor(x)
     return table["logical_not" if x.dtype.is_bool else "invert"](x)
 
 
 def _yielding(operate: Operator, reflected: str) -> Operator:
-    """Makes an operator return NotImplemented for an operand it refuses that has a method ``__r...__`` of its own."""
+    """Makes an operator return NotImplemented for an operand that it rejects and that has a method ``__r...__`` of its own."""
 
     def run(x: Any, y: Any) -> Any:
         try:
@@ -123,7 +123,7 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
 
 # -- the fast path
 
-_UNQUIET = (ValueError, RuntimeError, OverflowError, MemoryError)
+_NUMPY_ERRORS = (ValueError, RuntimeError, OverflowError, MemoryError)
 """What NumPy raises for shapes that don't broadcast, nested quiet contexts, ints and results that don't fit.
 
 The complete operator then computes the result or raises TensorFlow's error.
@@ -131,7 +131,7 @@ The complete operator then computes the result or raises TensorFlow's error.
 
 
 def _holds(dtype: np.dtype, value: int) -> bool:
-    """Whether NumPy converts an int to this dtype.
+    """Returns whether NumPy converts an int to this dtype.
 
     It compares larger ints exactly, where TensorFlow wraps them around.
     """
@@ -156,7 +156,7 @@ def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
             if direct:
                 try:
                     result = state.quiet.run(ufunc, a, b)
-                except _UNQUIET:
+                except _NUMPY_ERRORS:
                     return complete(x, y)
                 return EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
         return complete(x, y)
@@ -174,7 +174,7 @@ def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operato
         if direct and state.trace is None and not state.tapes:
             try:
                 return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
-            except _UNQUIET:
+            except _NUMPY_ERRORS:
                 return complete(x, y)
         return complete(x, y)
 
@@ -279,6 +279,7 @@ class Equality:
 
     @by_identity.setter
     def by_identity(self, enabled: bool) -> None:
+        """Makes ``==`` of tensors and Variables compare identity, or elements again."""
         if enabled == self.by_identity:
             return
         kinds = (Tensor, EagerTensor, Variable)

@@ -140,12 +140,12 @@ def _pairs(paddings: Any, x: Tensor) -> Pairs:
     """Returns paddings as pairs of dims, one for each axis."""
     rows = dims_value(integers(paddings, "paddings"), "paddings")
     if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
-        raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
+        raise ArgumentError(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").for_op("Pad")
     pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
     if len(pairs) != x.ndim:
         raise ArgumentError(
             f"The first dimension of paddings must be the rank of inputs[{len(pairs)},2] {brackets(x.shape)}"
-        ).told_by("Pad")
+        ).for_op("Pad")
     return pairs
 
 
@@ -156,7 +156,7 @@ def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
     if known and (low > extent - edge or high > extent - edge):
         words = ("less than", "not less than") if edge else ("no greater than", "greater than")
         message = f"paddings must be {words[0]} the dimension size: {low}, {high} {words[1]} {extent}"
-        raise ArgumentError(message).told_by("MirrorPad")
+        raise ArgumentError(message).for_op("MirrorPad")
     parts = [x]
     if not (isinstance(low, int) and low == 0):
         parts.insert(0, part(x, axis, low - 1 + edge, low, -1))
@@ -221,7 +221,7 @@ def tile_by(x: Tensor, multiples: tuple[Dim, ...]) -> Any:
 
 @export("tile")
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """A tensor repeated as a whole, so many times along every axis.
+    """Repeats a tensor as a whole along every axis.
 
     Args:
       input: tensor of rank r.
@@ -241,7 +241,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
 @export("repeat")
 def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
-    """Each element along ``axis`` repeated; the flattened tensor where axis is None.
+    """Repeats each element along ``axis``, or of the flattened tensor if it is None.
 
     Args:
       input: tensor.
@@ -291,7 +291,7 @@ def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
 
 
 def _are_computed(repeats: Any) -> bool:
-    """Whether the program computes several numbers of repeats."""
+    """Returns whether the program computes several numbers of repeats."""
     if isinstance(repeats, (list, tuple)):
         return len(repeats) > 1 and any(map(is_computed, repeats))
     return is_computed(repeats) and repeats._type.shape not in ((), (1,))
@@ -312,7 +312,7 @@ def _repeated_by_tensor(x: Tensor, counts: Tensor, axis: int) -> Tensor:
 
 @export("reverse")
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements in reverse order along the axes.
+    """Reverses the elements along the axes.
 
     >>> import tvtf as tf
     >>> tf.reverse([1, 2, 3], [0]).numpy()
@@ -329,10 +329,10 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
     for i, a in enumerate(axes):
         if not -x.ndim <= a < x.ndim:
-            raise ArgumentError(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").told_by("ReverseV2")
+            raise ArgumentError(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").for_op("ReverseV2")
         axes[i] = a % x.ndim
         if axes[i] in axes[:i]:
-            raise ArgumentError(f"axis {axes[i]} specified more than once.").told_by("ReverseV2")
+            raise ArgumentError(f"axis {axes[i]} specified more than once.").for_op("ReverseV2")
     shape = x._type.shape
     begin = tuple(d - 1 if i in axes else 0 for i, d in enumerate(shape))
     strides = tuple(-1 if i in axes else 1 for i in range(x.ndim))
@@ -341,12 +341,12 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
 
 def _require_integers(x: Tensor, name: str) -> None:
     if x.dtype not in (int32, int64):
-        raise not_among(x.dtype, (int32, int64), f"T{name}", name).told_by("Roll")
+        raise not_among(x.dtype, (int32, int64), f"T{name}", name).for_op("Roll")
 
 
 @export("roll")
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The elements moved along the axes; what leaves at one end comes in at the other.
+    """Rotates the elements along the axes: those beyond one end are inserted at the other.
 
     Args:
       input: tensor.
@@ -374,7 +374,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         raise ArgumentError("shift and axis must have the same size")
     for a, s in zip(axes, shifts):
         if not -x.ndim <= a < x.ndim:
-            raise ArgumentError(f"axis {a} is out of range").told_by("Roll")
+            raise ArgumentError(f"axis {a} is out of range").for_op("Roll")
         x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_by_tensor(x, s, a % x.ndim)
     return x
 

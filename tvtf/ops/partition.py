@@ -42,7 +42,7 @@ from tvtf.ops.value_checks import required, within
 @export("dynamic_partition")
 @attributes(num_partitions=positive)
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
-    """The slices of a tensor sorted into ``num_partitions`` tensors.
+    """Distributes the slices of a tensor over ``num_partitions`` tensors.
 
     Args:
       data: tensor of shape (p..., d...).
@@ -66,7 +66,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
     if not same_shape(shape[: len(lead)], lead):
         raise ArgumentError(
             f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
-        ).told_by("DynamicPartition")
+        ).for_op("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
     message = f"partitions is not in [0, {count})"
     numbers = required(numbers, partial(_require_within, count=count), within(count), message)
@@ -80,7 +80,7 @@ def _require_within(numbers: np.ndarray, count: int) -> None:
     if len(wrong):
         at = tuple(int(i) for i in wrong[0])
         place = f"[{','.join(map(str, at))}]" if at else ""
-        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").told_by("DynamicPartition")
+        raise ArgumentError(f"partitions{place} = {numbers[at]} is not in [0, {count})").for_op("DynamicPartition")
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def stitched(*inputs: Tensor, size: Any) -> Any:
 
 @export("dynamic_stitch")
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
-    """The slices of several tensors put together at given places; of slices for one place the last counts.
+    """Merges the slices of several tensors at given indices; the last slice for an index wins.
 
     Args:
       indices: list of int32 tensors.
@@ -169,12 +169,12 @@ _BEYOND = "index is out of bound as with dims"
 
 def _require_places(places: np.ndarray, count: int) -> None:
     if np.any((places < 0) | (places >= count)):
-        raise ArgumentError(_BEYOND).told_by("UnravelIndex")
+        raise ArgumentError(_BEYOND).for_op("UnravelIndex")
 
 
 @export("unravel_index")
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """The coordinates in an array of shape ``dims`` of places in its flat form.
+    """Converts indices into a flat array to coordinates in an array of shape ``dims``.
 
     Args:
       indices: int32 or int64 tensor of shape () or (n,).
@@ -210,7 +210,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: Any = None, batch_axis: Any = None, name: str | None = None
 ) -> Tensor:
-    """Each sequence of a batch with its first elements, as many as its length, in reverse order.
+    """Reverses the first elements of each sequence of a batch, as many as its length.
 
     Args:
       input: tensor of any dtype.
@@ -233,13 +233,13 @@ def reverse_sequence(
     shape = x._type.shape
     for axis, what in ((along, "seq_dim"), (batch, "batch_dim")):
         if not 0 <= axis < x.ndim:
-            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").told_by(
+            raise ArgumentError(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").for_op(
                 "ReverseSequence"
             )
     if along == batch:
-        raise ArgumentError(f"batch_dim == seq_dim == {along}").told_by("ReverseSequence")
+        raise ArgumentError(f"batch_dim == seq_dim == {along}").for_op("ReverseSequence")
     if lengths.ndim != 1 or not agree_dim(lengths._type.shape[0], shape[batch]):
-        raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").told_by(
+        raise ArgumentError(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").for_op(
             "ReverseSequence"
         )
     check = partial(_require_lengths, size=shape[along], along=along)
@@ -259,7 +259,7 @@ def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
     for i, length in enumerate(lengths):
         if not 0 <= length <= size:
             message = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
-            raise ArgumentError(message).told_by("ReverseSequence")
+            raise ArgumentError(message).for_op("ReverseSequence")
 
 
 # -- blocks
@@ -269,7 +269,7 @@ def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The paddings that make each dim a multiple of its block's, and the crops that undo them.
+    """Returns the paddings that make each dim a multiple of its block's, and the crops that undo them.
 
     Args:
       input_shape, block_shape: n ints.
@@ -327,7 +327,7 @@ def _quotient(dim: Dim, divisor: int, x: Tensor) -> Dim:
 
 @export("space_to_batch", "space_to_batch_nd", "nn.space_to_batch")
 def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """Space cut into blocks, and the places within a block made batches.
+    """Divides space into blocks, and moves the positions within a block to the batch axis.
 
     Args:
       input: tensor of shape (n, s1..., rest...).
@@ -338,7 +338,7 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: str | None
       A tensor of shape (n * product of the block, (s + paddings) / block..., rest...).
 
     Raises:
-      ValueError: a padded dim is no multiple of its block's.
+      ValueError: a padded dim is not a multiple of its block's.
 
     >>> import tvtf as tf
     >>> tf.space_to_batch([[1, 2, 3, 4]], [2], [[0, 0]]).numpy()
@@ -374,7 +374,7 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
       A tensor of shape (n, s * block - crops..., rest...).
 
     Raises:
-      ValueError: the batch is no multiple of the block's size.
+      ValueError: the batch is not a multiple of the block's size.
 
     >>> import tvtf as tf
     >>> tf.batch_to_space([[1, 3], [2, 4]], [2], [[0, 0]]).numpy()

@@ -32,7 +32,7 @@ def pooled(
             f"Input must be {rank + 2}-dimensional, but got shape {show_shape(x._type.shape)}",
             ValueError,
             f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input {show_shape(x._type.shape)}",
-        ).told_by(op)
+        ).for_op(op)
     x = channels_last(x) if first else x
     window = spatial_steps(ksize, rank, first, "ksize", op)
     hops = spatial_steps(strides, rank, first, "strides", op)
@@ -45,7 +45,7 @@ def pooled(
 def max_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """The largest value in each window of images.
+    """Returns the largest value in each window of images.
 
     Args:
       input: real tensor of shape (batch, height, width, channels), or (batch, channels, height, width) for "NCHW".
@@ -73,7 +73,7 @@ def max_pool2d(
 def avg_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """The mean of each window of images, padding left out; arguments as :func:`max_pool2d`, floating dtypes.
+    """Returns the mean of each window of images, padding left out; arguments as :func:`max_pool2d`, floating dtypes.
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool2d(tf.constant([[[[1.], [4.]], [[3.], [2.]]]]), 2, 2, "VALID").numpy().ravel()
@@ -101,7 +101,7 @@ def _op(kind: str, rank: int) -> str:
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The largest value in each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`max_pool2d`.
+    """Returns the largest value in each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`max_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.
@@ -121,7 +121,7 @@ def max_pool(
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """The mean of each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`avg_pool2d`.
+    """Returns the mean of each window over 1, 2 or 3 spatial axes, by the input's rank; see :func:`avg_pool2d`.
 
     Raises:
       ValueError: for another rank than 3, 4 or 5.
@@ -141,7 +141,7 @@ def avg_pool(
 def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """The largest value in each window of (batch, width, channels), or "NCW"; see :func:`max_pool2d`.
+    """Returns the largest value in each window of (batch, width, channels), or "NCW"; see :func:`max_pool2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -156,7 +156,7 @@ def max_pool1d(
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """The mean of each window of (batch, width, channels), or "NCW"; see :func:`avg_pool2d`.
+    """Returns the mean of each window of (batch, width, channels), or "NCW"; see :func:`avg_pool2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
@@ -171,7 +171,7 @@ def avg_pool1d(
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """The largest value in each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`max_pool2d`.
+    """Returns the largest value in each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`max_pool2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.max_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
@@ -186,7 +186,7 @@ def max_pool3d(
 def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """The mean of each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`avg_pool2d`.
+    """Returns the mean of each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`avg_pool2d`.
 
     >>> import tvtf as tf
     >>> tf.nn.avg_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
@@ -208,7 +208,7 @@ def pool(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """Max or average pooling of 1, 2 or 3 spatial axes.
+    """Computes max or average pooling of 1, 2 or 3 spatial axes.
 
     Args:
       input: tensor of shape (batch, *spatial, channels), or channels second for a format that begins "NC".
@@ -254,7 +254,7 @@ def pool(
 
 
 def _dilated(x: Tensor, kind: str, window: tuple[int, ...], holes: tuple[int, ...]) -> Tensor:
-    """Pooling over windows with holes: the maximum or sum of one shifted view per tap."""
+    """Computes pooling over windows with holes: the maximum or sum of one shifted view per tap."""
     ones = (1,) * len(holes)
     results = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(holes), holes)
     views = []

@@ -363,7 +363,7 @@ def stateless_uniform(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """Uniform random numbers in [minval, maxval) as a function of the seed: TensorFlow's own, bit for bit.
+    """Returns uniform random numbers in [minval, maxval) as a function of the seed: TensorFlow's own, bit for bit.
 
     Args:
       shape: the result's shape; may hold scalars computed from shapes.
@@ -454,7 +454,7 @@ def stateless_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """Normal random numbers as a function of the seed: TensorFlow's own, but for the rounding of log, sin and cos.
+    """Returns normal random numbers as a function of the seed: TensorFlow's own, but for the rounding of log, sin and cos.
 
     Args:
       shape: the result's shape; may hold scalars computed from shapes.
@@ -488,7 +488,7 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """Normal random numbers within two standard deviations, as a function of the seed.
+    """Returns normal random numbers within two standard deviations, as a function of the seed.
 
     TensorFlow's own but for rounding. The arguments are those of `tf.random.stateless_normal`.
 
@@ -506,7 +506,7 @@ def stateless_truncated_normal(
 
 @export("random.experimental.stateless_shuffle")
 def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Tensor:
-    """The rows of ``value`` (along its first axis) in an order that is a function of the seed: TensorFlow's own.
+    """Returns the rows of ``value`` (along its first axis) in an order that is a function of the seed: TensorFlow's own.
 
     >>> import tvtf as tf
     >>> tf.random.experimental.stateless_shuffle([10, 20, 30, 40], seed=[1, 2]).numpy().tolist()
@@ -570,11 +570,11 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
-        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").told_by(
+        raise ArgumentError(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").for_op(
             "Multinomial"
         )
     if logits._type.shape[1] == 0:
-        raise ArgumentError("num_classes should be positive, got 0").told_by("Multinomial")
+        raise ArgumentError("num_classes should be positive, got 0").for_op("Multinomial")
     count = sample_count(num_samples)
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
@@ -598,7 +598,7 @@ def _running_sums(logits: Tensor) -> Tensor:
 
 @export("random.split", "random.experimental.stateless_split")
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
-    """``num`` new seeds from one: a tensor of shape (num, 2) and the seed's dtype.
+    """Derives ``num`` new seeds from one: a tensor of shape (num, 2) and the seed's dtype.
 
     >>> import tvtf as tf
     >>> tf.random.split([1, 2], 2).shape
@@ -612,7 +612,7 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
 
 @export("random.fold_in", "random.experimental.stateless_fold_in")
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
-    """A new seed from a seed and an integer scalar, such as a step number: shape (2,), the dtype of ``data``.
+    """Derives a new seed from a seed and an integer scalar, such as a step number: shape (2,), the dtype of ``data``.
 
     >>> import tvtf as tf
     >>> tf.random.fold_in([1, 2], 5).shape

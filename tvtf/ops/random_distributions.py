@@ -105,7 +105,7 @@ def _gamma_of(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def _fits(parameter: Sequence[Dim], shape: Sequence[Dim]) -> bool:
-    """Whether a parameter broadcasts to a shape, as far as the trace knows their dims."""
+    """Returns whether a parameter broadcasts to a shape, as far as the trace knows their dims."""
     pairs = zip(reversed(parameter), reversed(shape))
     return len(parameter) <= len(shape) and all(
         p in (1, d) for p, d in pairs if isinstance(p, int) and isinstance(d, int)
@@ -186,7 +186,7 @@ def gamma_parameters(alpha: Any, beta: Any, dtype: Any) -> tuple[Tensor, Tensor]
 def stateless_gamma(
     shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
-    """Gamma random numbers as a function of the seed, TensorFlow's own but for rounding.
+    """Returns gamma random numbers as a function of the seed, TensorFlow's own but for rounding.
 
     Args:
       shape: the result's shape, which ends with that of ``alpha`` and ``beta`` broadcast.
@@ -268,7 +268,7 @@ def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any)
 @export("random.stateless_poisson")
 @attributes(dtype=one_of(float16, float32, float64, int32, int64))
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
-    """Poisson random numbers as a function of the seed, TensorFlow's own.
+    """Returns Poisson random numbers as a function of the seed, TensorFlow's own.
 
     Args:
       shape: the result's shape, which ends with that of ``lam``.
@@ -404,7 +404,7 @@ def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Binomial random numbers as a function of the seed.
+    """Returns binomial random numbers as a function of the seed.
 
     Args:
       shape: the result's shape, with which the parameters broadcast.
@@ -419,10 +419,10 @@ def stateless_binomial(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_binomial
     """
-    chance = convert_to_tensor(probs, dtype_hint=float32)
-    tries = cast(convert_to_tensor(counts), chance.dtype)
+    probability = convert_to_tensor(probs, dtype_hint=float32)
+    tries = cast(convert_to_tensor(counts), probability.dtype)
     return bind.stateless_random_binomial(
-        convert_to_tensor(seed), tries, chance, shape=drawn_dims(shape), dtype=as_dtype(output_dtype)
+        convert_to_tensor(seed), tries, probability, shape=drawn_dims(shape), dtype=as_dtype(output_dtype)
     )
 
 
@@ -496,6 +496,7 @@ def _between_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
+    """Draws truncated normal numbers; the stream continues from one set of parameters to the next."""
     vectors, times = _by_parameters(shape, (mean, deviation, low, high))
     rows, state = [], philox.state_of(seed)
     for parameters in zip(*vectors):
@@ -527,7 +528,7 @@ def stateless_parameterized_truncated_normal(
     maxvals: Any = 2.0,
     name: str | None = None,
 ) -> Tensor:
-    """Normal random numbers between limits as a function of the seed.
+    """Returns normal random numbers between limits as a function of the seed.
 
     Of thousands only the first are TensorFlow's, which divides the others among its threads.
 

@@ -62,7 +62,7 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
 def _reduction_op(
     name: str, domain: Sequence[DType], *, numpy: Callable[..., Any], **columns: Any
 ) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """A reduction by TensorFlow's name: ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``."""
+    """Declares a reduction under TensorFlow's name: ``Max`` is ``tf.reduce_max``, ONNX's ReduceMax and the kernel ``reduce.max``."""
     own = f"reduce_{name.lower()}"
 
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
@@ -92,7 +92,7 @@ def _raise_repeated(axes: Any, rank: int) -> None:
     """Raises the error for an axis given twice, possibly once as a negative number."""
     canonical = [int(a) % rank for a in axes]
     repeated = next(a for i, a in enumerate(canonical) if a in canonical[:i])
-    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").told_by("Reduce")
+    raise ArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {repeated}").for_op("Reduce")
 
 
 _LONG_ROW = 4096
@@ -129,7 +129,7 @@ def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
 )
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Sum over axes; all of them where ``axis`` is None.
+    """Computes the sum over axes; over all if ``axis`` is None.
 
     Args:
       input_tensor: numeric tensor.
@@ -194,7 +194,7 @@ def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[in
     onnx=_mean_nodes,
 )
 def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Mean over axes; integers are divided towards zero, as in TensorFlow.
+    """Computes the mean over axes; integers are divided towards zero, as in TensorFlow.
 
     Args:
       input_tensor: numeric tensor.
@@ -245,7 +245,7 @@ def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], kee
     vjp=_extreme_vjp,
 )
 def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """The largest element over axes; NaN where there is one, -inf (or the smallest integer) where there are none.
+    """Returns the largest element over axes; NaN where there is one, -inf (or the smallest integer) where there are none.
 
     Args:
       input_tensor: real tensor.
@@ -271,7 +271,7 @@ def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     vjp=_extreme_vjp,
 )
 def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """The smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
+    """Returns the smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
 
     The arguments are those of `tf.reduce_max`.
 
@@ -315,7 +315,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     ),
 )
 def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Product over axes; 1 where there are no elements. The arguments are those of `tf.reduce_sum`.
+    """Computes the product over axes; 1 if there are no elements. The arguments are those of `tf.reduce_sum`.
 
     >>> import tvtf as tf
     >>> tf.reduce_prod([[1, 2], [3, 4]], axis=1).numpy()
@@ -342,10 +342,10 @@ def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int
 
 def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
     """Writes "not any absent", on top of :func:`_any_nodes`."""
-    absent, any_absent = e.temp(), e.temp()
-    e.node("Not", inputs, [absent])
-    _any_nodes(e, [absent], [any_absent], types, axis=axis, keepdims=keepdims)
-    e.node("Not", [any_absent], outputs)
+    negated, any_negated = e.temp(), e.temp()
+    e.node("Not", inputs, [negated])
+    _any_nodes(e, [negated], [any_negated], types, axis=axis, keepdims=keepdims)
+    e.node("Not", [any_negated], outputs)
 
 
 @_reduction_op(
@@ -356,7 +356,7 @@ def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int
     samples=reduction_samples((boolean,), gradient=False),
 )
 def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Whether any element over axes is True; False where there are none.
+    """Returns whether any element over axes is True; False where there are none.
 
     >>> import tvtf as tf
     >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
@@ -378,7 +378,7 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     samples=reduction_samples((boolean,), gradient=False),
 )
 def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
-    """Whether all elements over axes are True; True where there are none.
+    """Returns whether all elements over axes are True; True where there are none.
 
     >>> import tvtf as tf
     >>> tf.reduce_all([[True, False], [True, True]], axis=1).numpy()
@@ -461,7 +461,7 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
 
 
 def _place_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
-    """The place of an extreme, by the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``."""
+    """Declares the index of an extreme under the name that TensorFlow and ONNX have for it: ``ArgMax`` is ``tf.argmax``."""
     own = name.lower()
     return primitive(
         tf_name=name,
@@ -479,7 +479,7 @@ def _place_op(name: str, find: Any, worst: Any) -> Callable[[Callable[P, Any]], 
 @_place_op("ArgMax", np.argmax, lowest)
 @attributes(output_type=one_of(int16, uint16, int32, int64))
 def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
-    """The place of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+    """Returns the index of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
 
     Args:
       input: tensor.
@@ -504,7 +504,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
 @_place_op("ArgMin", np.argmin, highest)
 @attributes(output_type=one_of(int32, int64))
 def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
-    """The place of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+    """Returns the index of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
 
     Args:
       input: tensor.

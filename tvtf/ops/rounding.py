@@ -21,7 +21,7 @@ def _rounding(
 
 @_rounding(np.floor, lambda t, x: t.floor(x), onnx="Floor", public=("floor", "math.floor"))
 def floor(x: Any, name: str | None = None) -> Any:
-    """The largest whole number that is not larger, elementwise.
+    """Returns the largest whole number that is not larger, elementwise.
 
     >>> import tvtf as tf
     >>> tf.floor([1.7, -1.2]).numpy()
@@ -34,7 +34,7 @@ def floor(x: Any, name: str | None = None) -> Any:
 
 @_rounding(np.ceil, lambda t, x: t.ceil(x), onnx="Ceil", public=("math.ceil",))
 def ceil(x: Any, name: str | None = None) -> Any:
-    """The smallest whole number that is not smaller, elementwise.
+    """Returns the smallest whole number that is not smaller, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.ceil([1.2, -1.7]).numpy()
@@ -47,7 +47,7 @@ def ceil(x: Any, name: str | None = None) -> Any:
 
 @_rounding(np.rint, lambda t, x: t.nearbyint(x), onnx="Round", public=("math.rint",))
 def rint(x: Any, name: str | None = None) -> Any:
-    """The nearest whole number, elementwise; a half goes to the even one.
+    """Returns the nearest whole number, elementwise; a half goes to the even one.
 
     >>> import tvtf as tf
     >>> tf.math.rint([0.5, 1.5, -1.7]).numpy()
@@ -60,7 +60,7 @@ def rint(x: Any, name: str | None = None) -> Any:
 
 @export("round", "math.round")
 def round(x: Any, name: str | None = None) -> Any:
-    """The nearest whole number, elementwise; a half goes to the even one, and integers stay.
+    """Returns the nearest whole number, elementwise; a half goes to the even one, and integers stay.
 
     Args:
       x: floating or integer tensor of shape (...).

@@ -79,11 +79,11 @@ def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
 
 
 def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """Returns sorted reduction axes, all of them for None. Out-of-range axes stay, for the type rule to refuse."""
+    """Returns sorted reduction axes, all of them for None. Out-of-range axes stay: the type rule rejects them."""
     if axis is None:
         return tuple(range(rank))
     if _is_array(axis) and axis.dtype.kind == "f":
-        axis = axis.astype(np.int32)  # TensorFlow casts NumPy's floats but refuses Python's
+        axis = axis.astype(np.int32)  # TensorFlow casts NumPy's floats but rejects Python's
     if type(axis) is float and state.trace is None:
         raise TypeError(f"Cannot convert {axis} to EagerTensor of dtype int32")
     _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
@@ -159,7 +159,7 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
 
     Raises:
       ValueError: the value can't be converted to a tensor.
-      ArgumentError: it isn't of integers, has a rank above 1, or is a scalar where ``is_vector`` asks for a vector.
+      ArgumentError: it isn't of integers, has a rank above 1, or is a scalar although ``is_vector`` requires a vector.
     """
     if hasattr(value, "as_list"):
         value = value.as_list()
@@ -264,7 +264,7 @@ def _cast_float(size: Any) -> Any:
 
 
 def is_computed(value: Any) -> bool:
-    """Whether a value is a symbolic tensor whose value the trace doesn't know."""
+    """Returns whether a value is a symbolic tensor whose value the trace doesn't know."""
     return isinstance(value, SymbolicTensor) and value.known is None
 
 
@@ -451,9 +451,11 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 
 def _incompatible(types: Sequence[TensorType]) -> ArgumentError:
-    shown = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+    shape_texts = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
     return ArgumentError(
-        f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}"
+        f"Incompatible shapes: {shape_texts}",
+        ValueError,
+        f"Dimensions must be equal or 1 to broadcast: input shapes {shape_texts}",
     )
 
 
@@ -543,7 +545,7 @@ def filled_like(x: Tensor, value: float) -> Tensor:
 
 
 def number(value: Any, like: Tensor) -> Tensor:
-    """A scalar constant of the dtype of ``like``."""
+    """Returns a scalar constant of the dtype of ``like``."""
     return EagerTensor(np.asarray(value, like._type.dtype.np))
 
 

@@ -47,7 +47,7 @@ def _common_row(vectors: Tensor) -> Tensor:
     why_not={
         "lower": "its dims are bound by passes/lower/legalize.py",
         "vjp": "no floating inputs",
-        "onnx": "a dim that a value tells is no dim of ONNX's",
+        "onnx": "a dim that a tensor's value determines is no dim of ONNX's",
     },
     samples=lambda: [Sample((np.array([3, 2]),), {"dims": (3, 2)})],
 )

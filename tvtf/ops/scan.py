@@ -54,6 +54,7 @@ def _scan_batch(name: str) -> Any:
 
 
 def _scan_samples() -> list[Sample]:
+    """Returns exclusive and reversed scans, also over an axis of size 0."""
     cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
     samples = [
         Sample((draw(i, s),), {"axis": a, "exclusive": e, "reverse": r}, NUMERIC)
@@ -93,7 +94,7 @@ def _cumsum_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, e
 )
 @attributes(exclusive=bool, reverse=bool)
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Running sum along ``axis``.
+    """Computes the running sum along ``axis``.
 
     Args:
       x: numeric tensor.
@@ -157,7 +158,7 @@ def moved_by_one(x: Tensor, axis: int, step: int) -> Tensor:
 )
 @attributes(exclusive=bool, reverse=bool)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
-    """Running product along ``axis``; its gradient is right where elements are zero, too.
+    """Computes the running product along ``axis``; its gradient is right where elements are zero, too.
 
     Args:
       x: numeric tensor.
@@ -285,7 +286,7 @@ def running_logsumexp(x: Tensor, axis: int, reverse: bool) -> Any:
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:
-    """``log(cumsum(exp(x)))`` along ``axis``, without overflow.
+    """Computes ``log(cumsum(exp(x)))`` along ``axis``, without overflow.
 
     Args:
       x: floating tensor.

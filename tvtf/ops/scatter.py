@@ -60,8 +60,8 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
     wrong = np.argwhere(ids >= num_segments)
     if len(wrong):
         place = tuple(wrong[0])
-        shown = brackets([int(p) for p in place]) if ids.ndim else ""
-        raise ArgumentError(f"segment_ids{shown} = {ids[place]} is out of range [0, {num_segments})")
+        place_text = brackets([int(p) for p in place]) if ids.ndim else ""
+        raise ArgumentError(f"segment_ids{place_text} = {ids[place]} is out of range [0, {num_segments})")
 
 
 def segment_numpy(update: Any, empty: Any) -> Any:
@@ -89,12 +89,13 @@ def segment_batch(name: str) -> Callable[..., Any]:
     """Returns the batch rule of a segment reduction: each item's segments follow those of the item before."""
 
     def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
+        """Adds ``item * num_segments`` to the ids of each item; negative ids, which are ignored, must stay negative."""
         data, ids = (stretch(size, x, b) for x, b in zip(inputs, batched))
-        first = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
-        first = bind.multiply(first, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
-        moved = bind.add(ids, bind.reshape(first, shape=(size, *(1,) * (ids.ndim - 1))))
-        places = bind.select(bind.less(ids, number(0, ids)), ids, moved)
-        result = getattr(bind, name)(data, places, num_segments=size * num_segments)
+        items = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
+        offsets = bind.multiply(items, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
+        moved_ids = bind.add(ids, bind.reshape(offsets, shape=(size, *(1,) * (ids.ndim - 1))))
+        all_ids = bind.select(bind.less(ids, number(0, ids)), ids, moved_ids)
+        result = getattr(bind, name)(data, all_ids, num_segments=size * num_segments)
         return bind.reshape(result, shape=(size, num_segments, *result._type.shape[1:]))
 
     return rule
@@ -175,7 +176,7 @@ def _segment_op(
 
 @_segment_op("sum", np.add, lambda t: 0, "add", vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None))
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The sum of the slices of ``data`` that have the same id; negative ids are left out.
+    """Returns the sum of the slices of ``data`` that have the same id; negative ids are left out.
 
     Args:
       data: numeric tensor whose shape begins with that of ``segment_ids``.
@@ -232,7 +233,7 @@ def _extreme_samples() -> list[Sample]:
     "max", np.maximum, lowest_finite, "max", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The largest of the slices of ``data`` that have the same id; the lowest number where there are none.
+    """Returns the largest of the slices of ``data`` that have the same id; the lowest number where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_max([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -250,7 +251,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     "min", np.minimum, highest_finite, "min", vjp=_extreme_vjp, type=_real_segment_type, samples=_extreme_samples
 )
 def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The smallest of the slices of ``data`` that have the same id; the highest number where there are none.
+    """Returns the smallest of the slices of ``data`` that have the same id; the highest number where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_min([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -282,7 +283,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
 
 @_segment_op("prod", np.multiply, lambda t: 1, "mul", vjp=_prod_vjp)
 def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
-    """The product of the slices of ``data`` that have the same id; one where there are none.
+    """Returns the product of the slices of ``data`` that have the same id; one where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_prod([1, 2, 3], [0, 1, 0], 2).numpy()
@@ -394,7 +395,7 @@ def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     public=("tensor_scatter_nd_update",),
 )
 def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
-    """A copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
+    """Returns a copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
 
     Args:
       tensor: tensor of shape t.
@@ -450,7 +451,7 @@ def _scatter_op(
 def tensor_scatter_nd_add(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_add([1, 2, 3], [[0], [0]], [8, 9]).numpy()
@@ -468,7 +469,7 @@ def tensor_scatter_nd_add(
 def tensor_scatter_nd_sub(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Tensor:
-    """A copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_sub([9, 2, 3], [[0]], [8]).numpy()
@@ -492,7 +493,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
 def tensor_scatter_nd_max(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_max([1, 2, 3], [[0], [1]], [8, 0]).numpy()
@@ -507,7 +508,7 @@ def tensor_scatter_nd_max(
 def tensor_scatter_nd_min(
     tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
 ) -> Any:
-    """A copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
+    """Returns a copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
     >>> tf.tensor_scatter_nd_min([1, 2, 3], [[0], [1]], [8, 0]).numpy()

@@ -32,7 +32,7 @@ def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, T
 
 @export("math.unsorted_segment_mean")
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """The mean of the slices of ``data`` that have the same id; zero where there are none.
+    """Returns the mean of the slices of ``data`` that have the same id; zero where there are none.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_mean([1., 2., 3.], [0, 1, 0], 2).numpy()
@@ -46,7 +46,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 @export("math.unsorted_segment_sqrt_n")
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """The sum of the slices with the same id divided by the square root of their number.
+    """Returns the sum of the slices with the same id divided by the square root of their number.
 
     >>> import tvtf as tf
     >>> tf.math.unsorted_segment_sqrt_n([1., 2., 3., 4.], [0, 0, 0, 0], 1).numpy()
@@ -80,13 +80,13 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
         return x, *_sorted_at_run_time(ids)
     array = ids.eager_array()
     if array.ndim != 1 or not agree_dim(x._type.shape[0], len(array)):
-        raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").told_by(op)
+        raise ArgumentError("segment_ids should be the same size as dimension 0 of input.").for_op(op)
     if (np.diff(array) < 0).any():
-        raise ArgumentError("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").for_op(op)
     if len(array) and array[0] < 0:
         range_text = f"Segment id {array[0]} out of range [0, {array[-1] + 1})"
         message = f"{range_text}, possibly because 'segment_ids' input is not sorted."
-        raise ArgumentError(message).told_by(op)
+        raise ArgumentError(message).for_op(op)
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 
@@ -112,7 +112,7 @@ def _zero_where_empty(reduced: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 @export("math.segment_sum")
 def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """The sum of the rows of ``data`` that have the same id; the ids ascend.
+    """Returns the sum of the rows of ``data`` that have the same id; the ids ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_sum([1, 2, 3], [0, 0, 1]).numpy()
@@ -129,7 +129,7 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_prod")
 def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """The product of the rows of ``data`` that have the same id; the ids ascend.
+    """Returns the product of the rows of ``data`` that have the same id; the ids ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_prod([1, 2, 3], [0, 0, 1]).numpy()
@@ -143,7 +143,7 @@ def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
 
 @export("math.segment_max")
 def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """The largest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Returns the largest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_max([1, 2, 3], [0, 0, 2]).numpy()
@@ -157,7 +157,7 @@ def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_min")
 def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """The smallest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Returns the smallest of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_min([1, 2, 3], [0, 0, 2]).numpy()
@@ -171,7 +171,7 @@ def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
 @export("math.segment_mean")
 def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-    """The mean of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
+    """Returns the mean of the rows of ``data`` that have the same id, zero where there are none; the ids ascend.
 
     >>> import tvtf as tf
     >>> tf.math.segment_mean([1., 2., 3.], [0, 0, 1]).numpy()

@@ -88,7 +88,7 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
 
 @export("nn.log_poisson_loss")
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """``exp(log_input) - log_input * targets``, and Stirling's approximation of ``log(targets!)`` for the full loss.
+    """Computes ``exp(log_input) - log_input * targets``, and Stirling's approximation of ``log(targets!)`` for the full loss.
 
     Raises:
       ValueError: when the shapes differ.
@@ -119,7 +119,7 @@ def _stirling(y: Tensor) -> Tensor:
 
 @export("nn.l2_loss")
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares, a scalar of t's floating dtype.
+    """Computes half the sum of squares, a scalar of t's floating dtype.
 
     >>> import tvtf as tf
     >>> tf.nn.l2_loss([1., 2.]).numpy()

@@ -11,7 +11,7 @@ from tvtf.core.argument_error import ArgumentError
 from tvtf.core.shape import Dim, brackets, broadcast_shapes, same_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
-from tvtf.ops.getitem import Taken, is_mask, taken_by, takes_all
+from tvtf.ops.getitem import AxisSlice, axis_slices, is_mask, takes_all
 from tvtf.ops.rules import bind
 from tvtf.state.variable import Variable
 
@@ -58,22 +58,22 @@ def with_slice(x: Tensor, key: Any, value: Tensor) -> Tensor:
       InvalidArgumentError: it does not broadcast (ValueError while tracing).
     """
     try:
-        axes, shape = taken_by(x._type.shape, key)
+        axes, shape = axis_slices(x._type.shape, key)
         if broadcast_shapes(shape, value._type.shape) != shape:
             raise ArgumentError(
                 f"Cannot broadcast input shape {brackets(value._type.shape)} into final shape {brackets(shape)}"
             )
-    except ArgumentError as refusal:
-        raise refusal.told_by("ResourceStridedSliceAssign") from None
+    except ArgumentError as error:
+        raise error.for_op("ResourceStridedSliceAssign") from None
     if not same_shape(value._type.shape, shape):
         value = bind.broadcast_to(value, shape=shape)
     return _replaced(x, axes, value)
 
 
-def _replaced(x: Tensor, axes: Sequence[Taken], value: Tensor) -> Tensor:
+def _replaced(x: Tensor, axes: Sequence[AxisSlice], value: Tensor) -> Tensor:
     """Writes the slice by a scatter over its leading axes, up to the last that is not taken whole."""
     dims = x._type.shape
-    partial = [i for i, (taken, dim) in enumerate(zip(axes, dims)) if not _is_whole(taken, dim)]
+    partial = [i for i, (axis_slice, dim) in enumerate(zip(axes, dims)) if not _is_whole(axis_slice, dim)]
     if not partial:
         return bind.reshape(value, shape=dims)
     depth = partial[-1] + 1
@@ -82,29 +82,29 @@ def _replaced(x: Tensor, axes: Sequence[Taken], value: Tensor) -> Tensor:
     return bind.tensor_scatter_update(x, _places(axes[:depth], lead, dims), rows)
 
 
-def _is_whole(taken: Taken, dim: Dim) -> bool:
-    return taken.dynamic is None and takes_all((dim,), (taken.begin,), (taken.size,), (taken.step,))
+def _is_whole(axis_slice: AxisSlice, dim: Dim) -> bool:
+    return axis_slice.dynamic is None and takes_all((dim,), (axis_slice.begin,), (axis_slice.size,), (axis_slice.step,))
 
 
-def _places(axes: Sequence[Taken], lead: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
+def _places(axes: Sequence[AxisSlice], lead: tuple[Dim, ...], dims: Sequence[Dim]) -> Tensor:
     """Returns the index vectors of the taken slices in the leading axes, shape ``(*lead, len(axes))``."""
-    columns = [_column(axis, taken, lead, dims[axis]) for axis, taken in enumerate(axes)]
+    columns = [_column(axis, axis_slice, lead, dims[axis]) for axis, axis_slice in enumerate(axes)]
     if all(isinstance(c, np.ndarray) for c in columns):
         return EagerTensor(np.stack([np.broadcast_to(c, lead) for c in columns], axis=-1))
     broadcast_columns = [bind.broadcast_to(convert_to_tensor(c), shape=lead) for c in columns]
     return bind.stack(*broadcast_columns, axis=len(lead))
 
 
-def _column(axis: int, taken: Taken, lead: tuple[Dim, ...], dim: Dim) -> Any:
+def _column(axis: int, axis_slice: AxisSlice, lead: tuple[Dim, ...], dim: Dim) -> Any:
     """Returns the taken indices of one axis, in a shape that broadcasts to ``lead``."""
     shape = tuple(size if i == axis else 1 for i, size in enumerate(lead))
-    if taken.dynamic is not None:
-        at = bind.cast(taken.dynamic, dtype=int64)
+    if axis_slice.dynamic is not None:
+        at = bind.cast(axis_slice.dynamic, dtype=int64)
         zero, extent = EagerTensor(np.array(0)), bind.reshape(_steps(1, dim, 1), shape=())
         return bind.reshape(bind.select(bind.less(at, zero), bind.add(at, extent), at), shape=shape)
-    if isinstance(taken.begin, int) and isinstance(taken.size, int):
-        return (taken.begin + taken.step * np.arange(taken.size)).reshape(shape)
-    return bind.reshape(_steps(taken.size, taken.begin, taken.step), shape=shape)
+    if isinstance(axis_slice.begin, int) and isinstance(axis_slice.size, int):
+        return (axis_slice.begin + axis_slice.step * np.arange(axis_slice.size)).reshape(shape)
+    return bind.reshape(_steps(axis_slice.size, axis_slice.begin, axis_slice.step), shape=shape)
 
 
 def _steps(size: Dim, start: Dim, delta: int) -> Tensor:

@@ -19,7 +19,7 @@ from tvtf.ops.rules import bind, draw, kernel, number, stretch
 # -- the primitive: in every axis `size` elements from `begin` in steps of `strides`
 
 
-def taken(begin: Sequence[int], size: Sequence[int], strides: Sequence[int]) -> tuple[builtins.slice, ...]:
+def numpy_index(begin: Sequence[int], size: Sequence[int], strides: Sequence[int]) -> tuple[builtins.slice, ...]:
     """Returns the NumPy index of a canonical slice."""
     return tuple(map(_numpy_slice, begin, size, strides))
 
@@ -35,7 +35,7 @@ def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checke
     for axis in checked:
         if not 0 <= begin[axis] <= x.shape[axis] - size[axis]:
             raise ArgumentError(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
-    return x[taken(begin, size, strides)].copy()
+    return x[numpy_index(begin, size, strides)].copy()
 
 
 def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> list[tuple[Tensor, str]]:
@@ -56,7 +56,7 @@ def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, str
 def _strided_batch(
     size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> Tensor:
-    """Slices every example alike: the batch axis is kept whole, in front."""
+    """Slices every batch item in the same way: the leading batch axis is not sliced."""
     return bind.strided_slice(
         inputs[0],
         begin=(0, *begin),
@@ -100,7 +100,7 @@ def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
     onnx=_strided_nodes,
     guard=_strided_guard,
     value=lambda x, *, begin, size, strides, checked: (
-        x.known[taken(begin, size, strides)] if x.known is not None and is_static_shape((*begin, *size)) else None
+        x.known[numpy_index(begin, size, strides)] if x.known is not None and is_static_shape((*begin, *size)) else None
     ),
     samples=lambda: [
         Sample((draw(0, s),), {"begin": b, "size": n, "strides": d, "checked": ()}, COMPILED)
@@ -123,7 +123,7 @@ def canonical_slice(x: Tensor, begin: Any, size: Any, strides: Any, checked: Any
 
 def _grad_numpy(ct: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
     result = np.zeros(shape, ct.dtype)
-    result[taken(begin, ct.shape, strides)] = ct
+    result[numpy_index(begin, ct.shape, strides)] = ct
     return result
 
 
@@ -239,8 +239,8 @@ def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) 
     place = bind.select(bind.less(start, first), bind.add(start, extent_scalar), start) if wrap else start
     inside = bind.logical_and(bind.less_equal(first, place), bind.less_equal(place, last))
     known = getattr(start, "known", None)
-    shown_start = "" if known is None else f" {known}"
-    return inside, f"slice index{shown_start} of dimension {axis} out of bounds."
+    start_text = "" if known is None else f" {known}"
+    return inside, f"slice index{start_text} of dimension {axis} out of bounds."
 
 
 def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:

@@ -127,7 +127,7 @@ def _front(logits: Any, axis: Any) -> Any:
     public=("nn.softmax", "math.softmax"),
 )
 def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
-    """``exp(logits) / reduce_sum(exp(logits), axis)``, computed so that nothing overflows.
+    """Computes ``exp(logits) / reduce_sum(exp(logits), axis)`` without overflow.
 
     Args:
       logits: floating tensor, shape (...), rank at least 1.
@@ -185,7 +185,7 @@ def _log_softmax_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: i
     public=("nn.log_softmax", "math.log_softmax"),
 )
 def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
-    """``logits - log(reduce_sum(exp(logits), axis))``, computed so that nothing overflows.
+    """Computes ``logits - log(reduce_sum(exp(logits), axis))`` without overflow.
 
     Args:
       logits: floating tensor, shape (...), rank at least 1.

@@ -27,7 +27,6 @@ from tvtf.ops.lapack import (
     only_diagonal,
     product,
     products,
-    refusing,
     require_matrices,
     require_same_batches,
     require_square,
@@ -37,6 +36,7 @@ from tvtf.ops.lapack import (
     square_type,
     unequal,
     upper_part,
+    with_lapack_error,
 )
 from tvtf.ops.linalg import lifted
 from tvtf.ops.operands import attributes, operands
@@ -56,14 +56,14 @@ def _inverse_type(x: TensorType) -> TensorType:
 
 @lapack_primitive(
     type=_inverse_type,
-    numpy=lambda x: refusing(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
+    numpy=lambda x: with_lapack_error(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
     vjp=lambda ct, y, x: bind.negative(products(adjoint(y), ct, adjoint(y))),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.inv",),
 )
 @attributes(adjoint=bool)
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """The inverse of each matrix.
+    """Returns the inverse of each matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -106,7 +106,7 @@ def _inverse_adjoint(x: Tensor) -> Tensor:
     public=("linalg.det",),
 )
 def matrix_determinant(input: Any, name: str | None = None) -> Any:
-    """The determinant of each matrix.
+    """Returns the determinant of each matrix.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -158,7 +158,7 @@ class LogMatrixDeterminant(NamedTuple):
 
 @export("linalg.slogdet")
 def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
-    """The sign of each determinant and the logarithm of its magnitude, where the determinant itself may overflow.
+    """Returns the sign of each determinant and the logarithm of its magnitude, where the determinant itself may overflow.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -178,7 +178,7 @@ def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
 
 @export("linalg.logdet")
 def logdet(matrix: Any, name: str | None = None) -> Tensor:
-    """The logarithm of the determinant of each Hermitian positive definite matrix, shape (..., n, n) to (...).
+    """Returns the logarithm of the determinant of each Hermitian positive definite matrix, shape (..., n, n) to (...).
 
     >>> import tvtf as tf
     >>> tf.linalg.logdet([[4., 0.], [0., 9.]]).numpy()
@@ -227,14 +227,14 @@ def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
 
 @lapack_primitive(
     type=_solve_type,
-    numpy=lambda a, b: refusing(SINGULAR, np.linalg.solve, a, b),
+    numpy=lambda a, b: with_lapack_error(SINGULAR, np.linalg.solve, a, b),
     vjp=_solve_vjp,
     samples=lambda: _pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((0, 2, 2), (0, 2, 1))),
     public=("linalg.solve",),
 )
 @attributes(adjoint=bool)
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
-    """The solution x of ``matrix @ x = rhs``.
+    """Returns the solution x of ``matrix @ x = rhs``.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -319,7 +319,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
-    """The solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
+    """Returns the solution x of ``matrix @ x = rhs`` for triangular matrices; the other triangle is not read.
 
     Args:
       matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
@@ -386,7 +386,7 @@ def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
     public=("linalg.cholesky",),
 )
 def cholesky(input: Any, name: str | None = None) -> Any:
-    """The lower triangular factor L of each Hermitian positive definite matrix ``L @ adjoint(L)``.
+    """Returns the lower triangular factor L of each Hermitian positive definite matrix ``L @ adjoint(L)``.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
@@ -409,7 +409,7 @@ def cholesky(input: Any, name: str | None = None) -> Any:
 
 @export("linalg.cholesky_solve")
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """The solution x of ``A @ x = rhs`` from the Cholesky factor of A.
+    """Returns the solution x of ``A @ x = rhs`` from the Cholesky factor of A.
 
     Args:
       chol: what `tf.linalg.cholesky` gave, shape (..., n, n).

@@ -135,8 +135,8 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
     x = convert_to_tensor(values)
     try:
         along = canonical_axis(axis, x.ndim)
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as axis_error:
+        raise axis_error.for_op(op) from None
     if along == x.ndim - 1:
         return apply(x, descending=direction == "DESCENDING")
     perm = [i for i in range(x.ndim) if i != along] + [along]
@@ -146,7 +146,7 @@ def _along_axis(values: Any, axis: Any, direction: str, apply: Any, op: str) -> 
 
 @export("sort")
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
-    """The elements along ``axis`` in order; NaN counts as the largest.
+    """Sorts the elements along ``axis``; NaN counts as the largest.
 
     Args:
       values: real tensor of rank 1 or more.
@@ -170,7 +170,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
-    """The int32 places that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
+    """Returns the int32 indices that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
 
     Args:
       values: real tensor of rank 1 or more.
@@ -265,7 +265,7 @@ def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
 @export("math.top_k", "nn.top_k")
 @attributes(sorted=bool, index_type=one_of(int16, int32, int64))
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, name: str | None = None) -> TopKV2:
-    """The ``k`` largest elements of the last axis, largest first, and their places.
+    """Returns the ``k`` largest elements of the last axis, largest first, and their indices.
 
     Args:
       input: real tensor of shape (..., n), n >= k.
@@ -295,7 +295,7 @@ def _count(k: Any) -> Dim:
 
 @export("math.in_top_k", "nn.in_top_k")
 def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether the target of each row is among its ``k`` largest predictions; ties at the edge are all in.
+    """Returns whether the target of each row is among its ``k`` largest predictions; ties at the edge are all in.
 
     Args:
       targets: int32 or int64 vector of class numbers.
@@ -395,7 +395,7 @@ def search_rows(sequence: Tensor, values: Tensor, side: str, out_type: DType) ->
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Where each value would go into the sorted last axis so that it stays sorted.
+    """Returns where each value would go into the sorted last axis so that it stays sorted.
 
     Args:
       sorted_sequence: real tensor of shape (..., n), each row ascending.
@@ -422,7 +422,7 @@ def searchsorted(
     rows = size_of(shape[:-1])
     if isinstance(count, int) and isinstance(rows, int) and count != rows:
         error = ArgumentError("Leading dim_size of both tensors must match.")
-        raise error.told_by("LowerBound" if side == "left" else "UpperBound")
+        raise error.for_op("LowerBound" if side == "left" else "UpperBound")
     target_rows = bind.reshape(targets, shape=(count, shape[-1]))
     result = bind.searchsorted(flat, target_rows, side=side, out_type=as_dtype(out_type))
     return bind.reshape(result, shape=shape)
@@ -449,7 +449,7 @@ class UniqueWithCounts(NamedTuple):
 def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     vector, kind = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
-        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by(
+        raise ArgumentError(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").for_op(
             "Unique"
         )
     return bind.distinct(vector, axis=0, out_idx=kind, count=unknown_dim())
@@ -518,7 +518,7 @@ def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
 @export("unique")
 @attributes(out_idx=one_of(int32, int64))
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
-    """The distinct elements of a vector in order of first occurrence, and for each element the place of its like.
+    """Returns the distinct elements of a vector in order of first occurrence, and for each element the place of its like.
 
     >>> import tvtf as tf
     >>> y, idx = tf.unique([7, 1, 7])
@@ -534,7 +534,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 @export("unique_with_counts")
 @attributes(out_idx=one_of(int32, int64))
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
-    """As :func:`unique`, and how often each distinct element occurs.
+    """Works as :func:`unique`, and counts the occurrences of each distinct element.
 
     >>> import tvtf as tf
     >>> tf.unique_with_counts([7, 1, 7]).count.numpy()

@@ -43,7 +43,7 @@ _TWO_BY_ROOT_PI = 2 / np.sqrt(np.pi)
     public=("math.erf",),
 )
 def erf(x: Any, name: str | None = None) -> Any:
-    """The error function, elementwise.
+    """Returns the error function, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.erf([0., 1.]).numpy()
@@ -63,7 +63,7 @@ def erf(x: Any, name: str | None = None) -> Any:
     public=("math.erfc",),
 )
 def erfc(x: Any, name: str | None = None) -> Any:
-    """``1 - erf(x)``, elementwise; exact where it is small.
+    """Computes ``1 - erf(x)``, elementwise; exact where it is small.
 
     >>> import tvtf as tf
     >>> tf.math.erfc([0.]).numpy()
@@ -85,7 +85,7 @@ def erfc(x: Any, name: str | None = None) -> Any:
     public=("math.erfinv",),
 )
 def erfinv(x: Any, name: str | None = None) -> Any:
-    """The inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond.
+    """Returns the inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond.
 
     >>> import tvtf as tf
     >>> tf.math.erfinv([0., 1.]).numpy()
@@ -107,7 +107,7 @@ def erfinv(x: Any, name: str | None = None) -> Any:
     public=("math.ndtri",),
 )
 def ndtri(x: Any, name: str | None = None) -> Any:
-    """The quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond.
+    """Returns the quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond.
 
     >>> import tvtf as tf
     >>> tf.math.ndtri([0.5, 1.]).numpy()
@@ -129,7 +129,7 @@ def ndtri(x: Any, name: str | None = None) -> Any:
     public=("math.lgamma",),
 )
 def lgamma(x: Any, name: str | None = None) -> Any:
-    """The logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2...
+    """Returns the logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2...
 
     >>> import tvtf as tf
     >>> tf.math.lgamma([1., 3.]).numpy()
@@ -156,7 +156,7 @@ def _digamma(x: np.ndarray) -> np.ndarray:
     public=("math.digamma",),
 )
 def digamma(x: Any, name: str | None = None) -> Any:
-    """The derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2...
+    """Returns the derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2...
 
     >>> import tvtf as tf
     >>> tf.math.digamma([1.]).numpy()
@@ -217,7 +217,7 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     public=("math.polygamma",),
 )
 def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
-    """The derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting.
+    """Returns the derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.polygamma(1., 1.).numpy()

@@ -27,7 +27,6 @@ from tvtf.ops.lapack import (
     or_zeros,
     product,
     products,
-    refusing,
     require_matrices,
     samples_of,
     scaled,
@@ -35,6 +34,7 @@ from tvtf.ops.lapack import (
     singled,
     square_type,
     upper_part,
+    with_lapack_error,
 )
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, ones_like, optional_flag
@@ -125,7 +125,7 @@ class Qr(NamedTuple):
 @export("linalg.qr")
 @attributes(full_matrices=bool)
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
-    """The QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
+    """Returns the QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
 
     Args:
       input: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
@@ -168,7 +168,7 @@ def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
     LAPACK doesn't get to see them, for it may never return.
     """
     finite = np.isfinite(x).all((-2, -1), keepdims=True)
-    parts = refusing("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
+    parts = with_lapack_error("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
     return [
         np.where(finite if part.ndim == x.ndim else finite[..., 0], part, part.dtype.type(np.nan)) for part in parts
     ]
@@ -273,7 +273,7 @@ def singular_values(x: Tensor) -> Any:
 @export("linalg.svd")
 @attributes(full_matrices=bool)
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """The singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
+    """Returns the singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
 
     Args:
       tensor: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
@@ -308,7 +308,7 @@ def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     text = "Self-adjoint eigen decomposition was not successful."
     if not np.isfinite(np.tril(x)).all():  # LAPACK may never return for such a matrix
         raise ArgumentError(f"{text} The input might not be valid.")
-    values, vectors = refusing(text, np.linalg.eigh, x)
+    values, vectors = with_lapack_error(text, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 
 
@@ -360,7 +360,7 @@ def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @export("linalg.eigvalsh")
 def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
-    """The eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
+    """Returns the eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
 
     >>> import tvtf as tf
     >>> tf.linalg.eigvalsh([[2., 0.], [0., 1.]]).numpy()
@@ -381,7 +381,7 @@ def _eig_types(x: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return tuple(refusing("Eigen decomposition was not successful.", np.linalg.eig, x))
+    return tuple(with_lapack_error("Eigen decomposition was not successful.", np.linalg.eig, x))
 
 
 def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
@@ -432,7 +432,7 @@ def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
 
 @export("linalg.eigvals", "eigvals")
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
-    """The eigenvalues of square matrices, shape (..., n, n) to a complex tensor of shape (..., n); see `tf.linalg.eig`.
+    """Returns the eigenvalues of square matrices, shape (..., n, n) to a complex tensor of shape (..., n); see `tf.linalg.eig`.
 
     >>> import tvtf as tf
     >>> tf.linalg.eigvals([[0., 1.], [-1., 0.]]).numpy()

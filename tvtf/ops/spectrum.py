@@ -47,7 +47,7 @@ def _lengths(fft_length: Any, count: int) -> list[int] | None:
         return None
     lengths = [int(n) for n in np.atleast_1d(np.array(static_value(fft_length, "fft_length")))]
     if len(lengths) != count:
-        raise ArgumentError(f"fft_length must have shape [{count}]").told_by("RFFT")
+        raise ArgumentError(f"fft_length must have shape [{count}]").for_op("RFFT")
     return lengths
 
 
@@ -87,7 +87,7 @@ def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> T
 
 @export("signal.fft")
 def fft(input: Any, name: str | None = None) -> Tensor:
-    """The discrete Fourier transform over the last axis: a complex64 or complex128 tensor of shape (..., n).
+    """Returns the discrete Fourier transform over the last axis: a complex64 or complex128 tensor of shape (..., n).
 
     >>> import tvtf as tf
     >>> tf.signal.fft(tf.constant([1., 1.], tf.complex64)).numpy()
@@ -100,7 +100,7 @@ def fft(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft")
 def ifft(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft`, divided by the number of elements.
+    """Returns the inverse of :func:`fft`, divided by the number of elements.
 
     A complex64 or complex128 tensor of shape (..., n).
 
@@ -115,7 +115,7 @@ def ifft(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft")
 def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The Fourier transform over the last axis of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last axis of a float32 or float64 tensor, without what mirrors the rest.
 
     Args:
       input_tensor: tensor of shape (..., n).
@@ -135,7 +135,7 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> 
 
 @export("signal.irfft")
 def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The inverse of :func:`rfft`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft`: a real tensor from half of its spectrum.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., n).
@@ -152,7 +152,7 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) ->
 
 @export("signal.fft2d")
 def fft2d(input: Any, name: str | None = None) -> Tensor:
-    """The discrete Fourier transform over the last two axes: a complex64 or complex128 tensor of shape (..., m, n).
+    """Returns the discrete Fourier transform over the last two axes: a complex64 or complex128 tensor of shape (..., m, n).
 
     >>> import tvtf as tf
     >>> tf.signal.fft2d(tf.constant([[1., 1.]], tf.complex64)).numpy()
@@ -165,7 +165,7 @@ def fft2d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft2d")
 def ifft2d(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft2d`, divided by the number of elements.
+    """Returns the inverse of :func:`fft2d`, divided by the number of elements.
 
     A complex64 or complex128 tensor of shape (..., m, n).
 
@@ -180,7 +180,7 @@ def ifft2d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft2d")
 def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The Fourier transform over the last two axes of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last two axes of a float32 or float64 tensor, without what mirrors the rest.
 
     Args:
       input_tensor: tensor of shape (..., m, n).
@@ -200,7 +200,7 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
 @export("signal.irfft2d")
 def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The inverse of :func:`rfft2d`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft2d`: a real tensor from half of its spectrum.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., m, n).
@@ -217,7 +217,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
 @export("signal.fft3d")
 def fft3d(input: Any, name: str | None = None) -> Tensor:
-    """The discrete Fourier transform over the last three axes.
+    """Returns the discrete Fourier transform over the last three axes.
 
     A complex64 or complex128 tensor of shape (..., l, m, n).
 
@@ -232,7 +232,7 @@ def fft3d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.ifft3d")
 def ifft3d(input: Any, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fft3d`, divided by the number of elements.
+    """Returns the inverse of :func:`fft3d`, divided by the number of elements.
 
     A complex64 or complex128 tensor of shape (..., l, m, n).
 
@@ -247,7 +247,7 @@ def ifft3d(input: Any, name: str | None = None) -> Tensor:
 
 @export("signal.rfft3d")
 def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The Fourier transform over the last three axes of a float32 or float64 tensor, without what mirrors the rest.
+    """Returns the Fourier transform over the last three axes of a float32 or float64 tensor, without what mirrors the rest.
 
     Args:
       input_tensor: tensor of shape (..., l, m, n).
@@ -267,7 +267,7 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
 @export("signal.irfft3d")
 def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
-    """The inverse of :func:`rfft3d`: a real tensor from half of its spectrum.
+    """Returns the inverse of :func:`rfft3d`: a real tensor from half of its spectrum.
 
     Args:
       input_tensor: complex64 or complex128 tensor of shape (..., l, m, n).
@@ -306,7 +306,7 @@ def _whole_lengths(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:
 def fftnd(
     input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
 ) -> Tensor:
-    """The discrete Fourier transform over any axes of a complex tensor.
+    """Returns the discrete Fourier transform over any axes of a complex tensor.
 
     Args:
       input_tensor: complex64 or complex128 tensor.
@@ -330,7 +330,7 @@ def fftnd(
 def ifftnd(
     input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
 ) -> Tensor:
-    """The inverse of `tf.signal.fftnd`.
+    """Returns the inverse of `tf.signal.fftnd`.
 
     >>> import tvtf as tf
     >>> tf.signal.ifftnd(tf.constant([2., 0.], tf.complex64)).numpy()
@@ -348,7 +348,7 @@ def ifftnd(
 def rfftnd(
     input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
 ) -> Tensor:
-    """Half of the Fourier transform over any axes of a real tensor; see `tf.signal.fftnd`.
+    """Computes half of the Fourier transform over any axes of a real tensor; see `tf.signal.fftnd`.
 
     >>> import tvtf as tf
     >>> tf.signal.rfftnd([1., 1., 1., 1.]).numpy()
@@ -363,7 +363,7 @@ def rfftnd(
 def irfftnd(
     input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
 ) -> Tensor:
-    """The inverse of `tf.signal.rfftnd`.
+    """Returns the inverse of `tf.signal.rfftnd`.
 
     >>> import tvtf as tf
     >>> tf.signal.irfftnd(tf.constant([4., 0., 0.], tf.complex64)).numpy()
@@ -384,7 +384,7 @@ def _shifts(x: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 
 @export("signal.fftshift")
 def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
-    """The elements turned so that frequency zero comes to the middle of each of the axes (all where not given).
+    """Moves frequency zero to the middle of each of the axes (default: all).
 
     >>> import tvtf as tf
     >>> tf.signal.fftshift([0, 1, 2, -2, -1]).numpy()
@@ -399,7 +399,7 @@ def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
 
 @export("signal.ifftshift")
 def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
-    """The inverse of :func:`fftshift`.
+    """Returns the inverse of :func:`fftshift`.
 
     >>> import tvtf as tf
     >>> tf.signal.ifftshift([-2, -1, 0, 1, 2]).numpy()

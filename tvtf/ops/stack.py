@@ -21,7 +21,9 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
 from tvtf.ops.scatter import gathered
 
-INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/control_flow/tensor_array_traced.py)"
+INSIDE = (
+    "loops count within their stacks, and arrays check their indices (frontend/control_flow/tensor_array_traced.py)"
+)
 EXPORT = "loops are exported as a whole"
 
 

@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
 def sufficient_statistics(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """What the moments over axes are computed from.
+    """Returns the statistics from which the moments over axes are computed.
 
     The count, the sum and the sum of squares, of ``x - shift`` where given.
 
@@ -51,7 +51,7 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The mean and variance from what `tf.nn.sufficient_statistics` gave.
+    """Returns mean and variance from the result of `tf.nn.sufficient_statistics`.
 
     >>> import tvtf as tf
     >>> [t.numpy().item() for t in tf.nn.normalize_moments(2., 4., 10., None)]
@@ -78,7 +78,7 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:
-    """Batch normalization of images; ``gamma`` counts where ``scale_after_normalization`` holds.
+    """Normalizes images over the batch; ``gamma`` counts where ``scale_after_normalization`` holds.
 
     >>> import tvtf as tf
     >>> tf.nn.batch_norm_with_global_normalization([[[[3.]]]], [1.], [4.], [0.], [2.], 0., True).numpy()
@@ -93,7 +93,7 @@ def batch_norm_with_global_normalization(
 
 @export("nn.crelu")
 def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """The positive parts of a tensor and of its negative, side by side along an axis.
+    """Returns the positive parts of a tensor and of its negative, side by side along an axis.
 
     >>> import tvtf as tf
     >>> tf.nn.crelu([1., -2.]).numpy()
@@ -107,7 +107,7 @@ def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
 
 @export("nn.compute_average_loss")
 def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None) -> Tensor:
-    """The sum of losses, weighed where asked, over the size of the batch.
+    """Returns the sum of losses, with optional weights, divided by the batch size.
 
     Args:
       per_example_loss: floating tensor, one loss for each example first.
@@ -142,7 +142,7 @@ def _batch_size(size: Any) -> Tensor:
 
 @export("nn.scale_regularization_loss")
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
-    """The sum of a regularization loss over the number of replicas, which is one.
+    """Returns the sum of a regularization loss divided by the number of replicas, which is one.
 
     >>> import tvtf as tf
     >>> tf.nn.scale_regularization_loss([1., 2.]).numpy()

@@ -144,7 +144,7 @@ def stft(
     pad_end: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The short-time Fourier transform of real signals.
+    """Returns the short-time Fourier transform of real signals.
 
     Args:
       signals: float32 or float64 tensor of shape (..., samples).
@@ -183,7 +183,7 @@ def inverse_stft(
     window_fn: Callable[..., Tensor] | None = hann_window,
     name: str | None = None,
 ) -> Tensor:
-    """Real signals from their short-time Fourier transform.
+    """Computes real signals from their short-time Fourier transform.
 
     See `tf.signal.inverse_stft_window_fn` for the window to use.
 
@@ -227,7 +227,7 @@ def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
 
 @export("signal.dct")
 def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Tensor:
-    """The discrete cosine transform of the last axis, of type 1 to 4.
+    """Returns the discrete cosine transform of the last axis, of type 1 to 4.
 
     Args:
       input: floating tensor of shape (..., samples).
@@ -259,7 +259,7 @@ def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = No
 
 
 def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
-    """Refuses arguments of a discrete cosine transform as TensorFlow does."""
+    """Raises TensorFlow's errors for wrong arguments of a discrete cosine transform."""
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if kind not in (1, 2, 3, 4):
@@ -269,12 +269,12 @@ def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
     if norm not in (None, "ortho"):
         raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
     if x.dtype not in FLOATING:
-        raise ArgumentError(f"input must be floating, but is {x.dtype.name}", TypeError).told_by("DCT")
+        raise ArgumentError(f"input must be floating, but is {x.dtype.name}", TypeError).for_op("DCT")
 
 
 @export("signal.idct")
 def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Tensor:
-    """The inverse of `tf.signal.dct`, unscaled unless ``norm`` is "ortho"; arguments as there (``n`` is not supported).
+    """Returns the inverse of `tf.signal.dct`, unscaled unless ``norm`` is "ortho"; arguments as there (``n`` is not supported).
 
     >>> import tvtf as tf
     >>> tf.signal.idct([6., 0., 0.]).numpy().round(3)
@@ -307,7 +307,7 @@ def mdct(
     norm: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The modified discrete cosine transform, shape (..., samples) to (..., frames, frame_length // 2).
+    """Returns the modified discrete cosine transform, shape (..., samples) to (..., frames, frame_length // 2).
 
     Args:
       signals: floating tensor.
@@ -317,7 +317,7 @@ def mdct(
       norm: None or "ortho".
 
     Raises:
-      ValueError: for a length that is no multiple of 4.
+      ValueError: for a length that is not a multiple of 4.
 
     >>> import tvtf as tf
     >>> tf.signal.mdct(tf.ones([16]), 8).shape
@@ -360,7 +360,7 @@ def inverse_mdct(
 
 @export("signal.mfccs_from_log_mel_spectrograms")
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
-    """Mel-frequency cepstral coefficients of logarithmic mel spectrograms, shape (..., bins) to (..., bins).
+    """Computes the mel-frequency cepstral coefficients of logarithmic mel spectrograms, shape (..., bins) to (..., bins).
 
     >>> import tvtf as tf
     >>> tf.signal.mfccs_from_log_mel_spectrograms([[1., 1.]]).numpy()

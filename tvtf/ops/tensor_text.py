@@ -15,10 +15,10 @@ def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
     return "".join(part for pair in zip(pieces, [*values, ""]) for part in pair)
 
 
-def shown(array: np.ndarray, summarize: int) -> str:
+def tensor_text(array: np.ndarray, summarize: int) -> str:
     """Formats a tensor's value as ``tf.print`` does, with ``summarize`` elements at both ends, or all for -1.
 
-    >>> shown(np.arange(10), 2)
+    >>> tensor_text(np.arange(10), 2)
     '[0 1 ... 8 9]'
     """
     ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize

@@ -21,7 +21,7 @@ def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
         if value.ndim != rank + 2:
             raise ArgumentError(
                 f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}"
-            ).told_by(op)
+            ).for_op(op)
     return x, w
 
 
@@ -49,8 +49,8 @@ def transposed(
     pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
     try:
         groups = group_count(shape[-1], w._type.shape[-2])
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as error:
+        raise error.for_op(op) from None
     y = bind.conv_input_grad(x, w, shape=shape, strides=hops, padding=pads, dilations=holes, groups=groups)
     return channels_first(y) if first else y
 
@@ -66,7 +66,7 @@ def conv2d_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transpose of :func:`conv2d`, also called deconvolution: each value adds a scaled filter to the result.
+    """Returns the transpose of :func:`conv2d`, also called deconvolution: each value adds a scaled filter to the result.
 
     Args:
       input: floating tensor of shape (batch, height, width, channels), or channels second for "NCHW".
@@ -105,7 +105,7 @@ def conv1d_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transpose of 1-D convolution: filters of shape (width, results, channels); see :func:`conv2d_transpose`.
+    """Returns the transpose of 1-D convolution: filters of shape (width, results, channels); see :func:`conv2d_transpose`.
 
     >>> import tvtf as tf
     >>> tf.nn.conv1d_transpose(tf.constant([[[1.]]]), tf.constant([[[1.]], [[2.]]]), [1, 2, 1], 2).numpy().ravel()
@@ -127,7 +127,7 @@ def conv3d_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transpose of 3-D convolution: filters (depth, height, width, results, channels);
+    """Returns the transpose of 3-D convolution: filters (depth, height, width, results, channels);
     see :func:`conv2d_transpose`.
 
     >>> import tvtf as tf
@@ -151,7 +151,7 @@ def conv_transpose(
     dilations: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """The transposed convolution of 1, 2 or 3 spatial axes, by the length of ``output_shape``.
+    """Returns the transposed convolution of 1, 2 or 3 spatial axes, by the length of ``output_shape``.
 
     Raises:
       ValueError: when ``output_shape`` has not 3, 4 or 5 dims.
@@ -174,7 +174,7 @@ def conv_transpose(
 def atrous_conv2d_transpose(
     value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
 ) -> Tensor:
-    """The transpose of :func:`atrous_conv2d`: filters of shape (height, width, results, channels), taps ``rate`` apart.
+    """Returns the transpose of :func:`atrous_conv2d`: filters of shape (height, width, results, channels), taps ``rate`` apart.
 
     >>> import tvtf as tf
     >>> x, w = tf.constant(1., shape=(1, 1, 1, 1)), tf.constant(1., shape=(1, 2, 1, 1))

@@ -21,10 +21,10 @@ from tvtf.ops.lapack import (
     each,
     lapack_primitive,
     matrix,
-    refusing,
     require_matrices,
     require_same_batches,
     unequal,
+    with_lapack_error,
 )
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.operands import attributes, operands
@@ -60,7 +60,9 @@ def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     return (
         rhs.copy()
         if 0 in rhs.shape
-        else refusing("The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs)
+        else with_lapack_error(
+            "The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs
+        )
     )
 
 
@@ -239,7 +241,7 @@ def tridiagonal_solve(
     partial_pivoting: bool = True,
     perturb_singular: bool = False,
 ) -> Tensor:
-    """The solution of tridiagonal systems of equations.
+    """Returns the solution of tridiagonal systems of equations.
 
     Args:
       diagonals: with the format "compact" a tensor of shape (..., 3, n) of the upper, main and lower diagonal, of which the last
@@ -285,7 +287,7 @@ def _conjugate_transpose(x: Tensor, transpose: bool, conjugated: bool) -> Tensor
 
 @export("linalg.tridiagonal_matmul")
 def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
-    """The product of tridiagonal matrices with matrices of shape (..., n, k); see `tf.linalg.tridiagonal_solve`.
+    """Returns the product of tridiagonal matrices with matrices of shape (..., n, k); see `tf.linalg.tridiagonal_solve`.
 
     >>> import tvtf as tf
     >>> tf.linalg.tridiagonal_matmul([[1., 0.], [2., 2.], [0., 0.]], [[1.5], [1.]]).numpy()
@@ -308,7 +310,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """The solution of triangular systems with few diagonals.
+    """Returns the solution of triangular systems with few diagonals.
 
     Args:
       bands: float32, float64, complex64 or complex128 tensor of shape (..., k, n): diagonals as rows, the main one first where
@@ -337,7 +339,7 @@ def banded_triangular_solve(
             ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
         )
     if count > size:
-        raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
+        raise ArgumentError(f"The number of bands is {count}, and the matrices have {size} rows").for_op(
             "BandedTriangularSolve"
         )
     return public_names()["linalg.triangular_solve"](_dense(x, count, size, lower), right, lower=lower, adjoint=adjoint)
@@ -399,7 +401,7 @@ def eigh_tridiagonal(
     tol: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The eigenvalues of a symmetric tridiagonal matrix in rising order, and its eigenvectors where asked.
+    """Returns the eigenvalues of a symmetric tridiagonal matrix in ascending order, and optionally its eigenvectors.
 
     Args:
       alpha: float32 or float64 tensor of shape (n,), the main diagonal.

@@ -30,7 +30,7 @@ _ATAN2 = ("Where", _has_sign(1), ("Add", ("Atan", _SLOPE), _HALF_TURN), ("Atan",
 
 
 def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], **columns: Any) -> Any:
-    """A function that the scalar library, ONNX and ``tf.math`` have under one name, with its derivative as ``derivative(y, x)``."""
+    """Declares a function with one name in the scalar library, ONNX and ``tf.math``, with its derivative as ``derivative(y, x)``."""
 
     def declare(front: Callable[..., Any]) -> Any:
         name = front.__name__
@@ -43,7 +43,7 @@ def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], *
 
 @_circular(np.sin, lambda y, x: bind.cos(x))
 def sin(x: Any, name: str | None = None) -> Any:
-    """Sine of ``x`` in radians, elementwise.
+    """Computes the sine of ``x`` in radians, elementwise.
 
     >>> import tvtf as tf
     >>> tf.sin(0.).numpy()
@@ -56,7 +56,7 @@ def sin(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.cos, lambda y, x: bind.negative(bind.sin(x)))
 def cos(x: Any, name: str | None = None) -> Any:
-    """Cosine of ``x`` in radians, elementwise.
+    """Computes the cosine of ``x`` in radians, elementwise.
 
     >>> import tvtf as tf
     >>> tf.cos(0.).numpy()
@@ -69,7 +69,7 @@ def cos(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.tanh, lambda y, x: bind.subtract(number(1, y), bind.square(y)), public=("tanh", "math.tanh", "nn.tanh"))
 def tanh(x: Any, name: str | None = None) -> Any:
-    """Hyperbolic tangent of ``x``, elementwise; exact near 0.
+    """Computes the hyperbolic tangent of ``x``, elementwise; exact near 0.
 
     >>> import tvtf as tf
     >>> tf.tanh([0., 1e-10]).numpy()
@@ -82,7 +82,7 @@ def tanh(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.tan, lambda y, x: shifted(bind.square(y), 1), samples=(-1.2, 1.2))
 def tan(x: Any, name: str | None = None) -> Any:
-    """Tangent of ``x`` in radians, elementwise.
+    """Computes the tangent of ``x`` in radians, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.tan(0.).numpy()
@@ -95,7 +95,7 @@ def tan(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arcsin, lambda y, x: bind.rsqrt(_one_minus_square(x)), samples=(-0.9, 0.9))
 def asin(x: Any, name: str | None = None) -> Any:
-    """Arc sine in radians, elementwise; NaN outside [-1, 1].
+    """Computes the arc sine in radians, elementwise; NaN outside [-1, 1].
 
     >>> import tvtf as tf
     >>> tf.math.asin(1.).numpy()
@@ -108,7 +108,7 @@ def asin(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arccos, lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x))), samples=(-0.9, 0.9))
 def acos(x: Any, name: str | None = None) -> Any:
-    """Arc cosine in radians, elementwise; NaN outside [-1, 1].
+    """Computes the arc cosine in radians, elementwise; NaN outside [-1, 1].
 
     >>> import tvtf as tf
     >>> tf.math.acos(1.).numpy()
@@ -121,7 +121,7 @@ def acos(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arctan, lambda y, x: bind.reciprocal(shifted(bind.square(x), 1)))
 def atan(x: Any, name: str | None = None) -> Any:
-    """Arc tangent in radians, elementwise.
+    """Computes the arc tangent in radians, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.atan(0.).numpy()
@@ -134,7 +134,7 @@ def atan(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.sinh, lambda y, x: bind.cosh(x))
 def sinh(x: Any, name: str | None = None) -> Any:
-    """Hyperbolic sine, elementwise.
+    """Computes the hyperbolic sine, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.sinh(0.).numpy()
@@ -147,7 +147,7 @@ def sinh(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.cosh, lambda y, x: bind.sinh(x))
 def cosh(x: Any, name: str | None = None) -> Any:
-    """Hyperbolic cosine, elementwise.
+    """Computes the hyperbolic cosine, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.cosh(0.).numpy()
@@ -160,7 +160,7 @@ def cosh(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arcsinh, lambda y, x: bind.reciprocal(bind.cosh(y)))
 def asinh(x: Any, name: str | None = None) -> Any:
-    """Inverse hyperbolic sine, elementwise.
+    """Computes the inverse hyperbolic sine, elementwise.
 
     >>> import tvtf as tf
     >>> tf.math.asinh(0.).numpy()
@@ -173,7 +173,7 @@ def asinh(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arccosh, lambda y, x: bind.reciprocal(bind.sinh(y)), samples=(1.2, 4.0))
 def acosh(x: Any, name: str | None = None) -> Any:
-    """Inverse hyperbolic cosine, elementwise; NaN below 1.
+    """Computes the inverse hyperbolic cosine, elementwise; NaN below 1.
 
     >>> import tvtf as tf
     >>> tf.math.acosh(1.).numpy()
@@ -186,7 +186,7 @@ def acosh(x: Any, name: str | None = None) -> Any:
 
 @_circular(np.arctanh, lambda y, x: bind.reciprocal(_one_minus_square(x)), samples=(-0.9, 0.9))
 def atanh(x: Any, name: str | None = None) -> Any:
-    """Inverse hyperbolic tangent, elementwise; infinite at -1 and 1, NaN beyond.
+    """Computes the inverse hyperbolic tangent, elementwise; infinite at -1 and 1, NaN beyond.
 
     >>> import tvtf as tf
     >>> tf.math.atanh(0.).numpy()
@@ -216,7 +216,7 @@ def _atan2_vjp(ct: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Ten
     public=("atan2", "math.atan2"),
 )
 def atan2(y: Any, x: Any, name: str | None = None) -> Any:
-    """The angle of the point (x, y) in radians, in [-pi, pi], elementwise, with broadcasting.
+    """Returns the angle of the point (x, y) in radians, in [-pi, pi], elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.atan2([1., 0.], [0., -1.]).numpy()

@@ -47,7 +47,7 @@ def required(x: Tensor, check: Check, holds: Callable[..., Tensor], message: str
 
 
 def _passes(check: Check, known: list[np.ndarray | None]) -> bool:
-    """Whether known values are right. In a trace, wrong ones fail only when the program reaches the check."""
+    """Returns whether known values are right. In a trace, wrong ones fail only when the program reaches the check."""
     outer, state.trace = state.trace, None
     try:
         check(*known)

@@ -50,8 +50,8 @@ def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -
     if isinstance(indices, EagerTensor):
         try:
             check(indices.eager_array(), *args)
-        except ArgumentError as refusal:
-            raise InvalidArgumentError(None, op, f"{refusal.message} [Op:{op}] name: ") from None
+        except ArgumentError as error:
+            raise InvalidArgumentError(None, op, f"{error.message} [Op:{op}] name: ") from None
 
 
 def _scatter(how: str) -> Callable[..., Any]:
@@ -98,7 +98,7 @@ def _require_rows(op: str, variable: Variable, places: Tensor, new: Tensor) -> N
         raise ArgumentError(
             f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
             f"[{first},{len(update_dims)}) of updates[shape={brackets(update_dims)}]"
-        ).told_by(op)
+        ).for_op(op)
 
 
 def batch_scatter_update(

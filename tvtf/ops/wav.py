@@ -108,7 +108,7 @@ def wav_samples(contents: Tensor, wanted_channels: int, wanted_samples: int, siz
 def decode_wav(
     contents: Any, desired_channels: int = -1, desired_samples: int = -1, name: str | None = None
 ) -> DecodeWav:
-    """The sound in a WAV file of 16-bit samples.
+    """Decodes a WAV file of 16-bit samples.
 
     Args:
       contents: a string, what the file holds.
@@ -168,7 +168,7 @@ def wav_of_samples(audio: Tensor, rate: Tensor) -> Any:
 
 @export("audio.encode_wav")
 def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
-    """The contents of a WAV file of 16-bit samples.
+    """Encodes sound as a WAV file of 16-bit samples.
 
     Args:
       audio: float32 of shape (samples, channels); values beyond -1 and 1 are clipped.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentError
-from tvtf.core.primitive import export, refusing
+from tvtf.core.primitive import export, name_errors
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
@@ -53,7 +53,7 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -
 @export("signal.hann_window")
 @computed("window_length", gives=_window_specs)
 def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """The Hann window, shape (window_length,).
+    """Returns the Hann window, shape (window_length,).
 
     >>> import tvtf as tf
     >>> tf.signal.hann_window(4).numpy()
@@ -67,7 +67,7 @@ def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, 
 @export("signal.hamming_window")
 @computed("window_length", gives=_window_specs)
 def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """The Hamming window, shape (window_length,).
+    """Returns the Hamming window, shape (window_length,).
 
     >>> import tvtf as tf
     >>> tf.signal.hamming_window(4).numpy()
@@ -81,7 +81,7 @@ def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float3
 @export("signal.vorbis_window")
 @computed("window_length", gives=_window_specs)
 def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """The Vorbis power complementary window, shape (window_length,).
+    """Returns the Vorbis power complementary window, shape (window_length,).
 
     >>> import tvtf as tf
     >>> tf.signal.vorbis_window(4).numpy().round(3)
@@ -96,7 +96,7 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
 @export("signal.kaiser_window")
 @computed("window_length", "beta", gives=_window_specs)
 def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Tensor:
-    """The Kaiser window, shape (window_length,).
+    """Returns the Kaiser window, shape (window_length,).
 
     >>> import tvtf as tf
     >>> tf.signal.kaiser_window(3).numpy().round(3)
@@ -106,7 +106,7 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     """
     length, kind = _checked(window_length, dtype)
     if not length:
-        raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
+        raise ArgumentError("Requires start <= limit when delta > 0: 0.5/-0.4").for_op("Range")
     return _constant(np.kaiser(length, float(static_value(beta, "beta"))), kind)
 
 
@@ -115,7 +115,7 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
 def kaiser_bessel_derived_window(
     window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
-    """The Kaiser Bessel derived window, shape (window_length,), for an even length.
+    """Returns the Kaiser Bessel derived window, shape (window_length,), for an even length.
 
     >>> import tvtf as tf
     >>> tf.signal.kaiser_bessel_derived_window(4).numpy().round(3)
@@ -133,7 +133,7 @@ def kaiser_bessel_derived_window(
 def inverse_stft_window_fn(
     frame_step: Any, forward_window_fn: Callable[..., Tensor] = hann_window, name: str | None = None
 ) -> Callable[..., Tensor]:
-    """The ``window_fn`` of `tf.signal.inverse_stft` that undoes the window of `tf.signal.stft`.
+    """Returns the ``window_fn`` of `tf.signal.inverse_stft` that undoes the window of `tf.signal.stft`.
 
     >>> import tvtf as tf
     >>> tf.signal.inverse_stft_window_fn(2)(4, tf.float32).numpy()
@@ -143,7 +143,7 @@ def inverse_stft_window_fn(
     """
     step = static_int(frame_step, "frame_step")
 
-    @refusing
+    @name_errors
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
         length, kind = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward = np.array(static_value(forward_window_fn(length, dtype=kind), "window"), np.float64)
@@ -170,7 +170,7 @@ def linear_to_mel_weight_matrix(
     dtype: Any = float32,
     name: str | None = None,
 ) -> Tensor:
-    """The matrix that takes a spectrogram to the mel scale, shape (num_spectrogram_bins, num_mel_bins).
+    """Returns the matrix that takes a spectrogram to the mel scale, shape (num_spectrogram_bins, num_mel_bins).
 
     Raises:
       ValueError: for numbers of bins, a rate or edges out of range.

@@ -21,7 +21,7 @@ FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
-    """Whether channels come before the ``rank`` spatial axes.
+    """Returns whether channels come before the ``rank`` spatial axes.
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) the op has no such format.
@@ -34,7 +34,7 @@ def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
             ValueError,
             f"Attr 'data_format' of '{{op}}' Op passed string '{data_format}' not in: {allowed}.",
         )
-        raise error.told_by(op)
+        raise error.for_op(op)
     return data_format == first
 
 
@@ -83,7 +83,7 @@ def spatial_steps(value: Any, rank: int, first: bool, name: str, op: str) -> tup
     sizes = steps(value, rank, 1 if first else rank + 1, name, op)
     if any(s < 1 for s in sizes):
         label = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
-        raise ArgumentError(f"{label} must be > 0, but got {min(sizes)}", ValueError).told_by(op)
+        raise ArgumentError(f"{label} must be > 0, but got {min(sizes)}", ValueError).for_op(op)
     return sizes
 
 
@@ -117,7 +117,7 @@ def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilation
             f"Value for attr 'padding' of \"{padding}\" is not in the list of allowed values: {allowed}",
             ValueError,
             f"Attr 'padding' of '{{op}}' Op passed string '{padding}' not in: {allowed}.",
-        ).told_by(op)
+        ).for_op(op)
     return tuple(_same(size, extent_of(k, d), s, op) for size, k, s, d in zip(sizes, window, strides, dilations))
 
 

@@ -318,7 +318,7 @@ class Optimizer(AutoTrackable):
         self._undecayed = NoDependency((frozenset(_key(v) for v in var_list or ()), pattern))
 
     def _decays(self, variable: Variable) -> bool:
-        """Whether weight decay applies to a variable."""
+        """Returns whether weight decay applies to a variable."""
         excluded, pattern = self._undecayed
         return _key(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
 
@@ -385,7 +385,7 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
         return
     broadcast = broadcast_shapes(expected, actual)
     if broadcast is None or len(broadcast) != len(expected):
-        raise ArgumentError(f"Incompatible shapes: {brackets(expected)} vs. {brackets(actual)}").told_by("Sub")
+        raise ArgumentError(f"Incompatible shapes: {brackets(expected)} vs. {brackets(actual)}").for_op("Sub")
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
@@ -395,7 +395,7 @@ def _require_rows(indices: Tensor, variable: Variable) -> None:
         return
     for at in indices.eager_array().ravel().tolist():
         if not 0 <= at < rows:
-            raise ArgumentError(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
+            raise ArgumentError(f"indices has {at}, which is not in [0, {rows})").for_op("ResourceScatterAdd")
 
 
 def _cast(grad: Any, dtype: DType) -> Any:

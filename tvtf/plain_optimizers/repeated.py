@@ -44,7 +44,7 @@ class Repeated:
         step(*grads)
 
     def is_known(self, optimizer: Any) -> bool:
-        """Whether all code of the step is tvtf's, so that it does the same each time."""
+        """Returns whether all code of the step is tvtf's, so that it does the same each time."""
         return _is_own(optimizer.update_step) and _rate_is_known(optimizer._learning_rate)
 
     def _function(self, variables: list[Variable]) -> Any:
@@ -52,7 +52,7 @@ class Repeated:
 
 
 def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Whether the step is large enough, eager, and not recorded by a tape or observer."""
+    """Returns whether the step is large enough, eager, and not recorded by a tape or observer."""
     return (
         state.trace is None
         and not (state.tapes or state.observers or state.batches)
@@ -68,7 +68,7 @@ def _is_own(method: Any) -> bool:
 
 
 def _rate_is_known(rate: Any) -> bool:
-    """Whether the rate is a Variable or tvtf's schedule: a user's function may return another number each time."""
+    """Returns whether the rate is a Variable or tvtf's schedule: a user's function may return another number each time."""
     return isinstance(rate, Variable) or (isinstance(rate, LearningRateSchedule) and _is_own(rate.__call__))
 
 

@@ -45,7 +45,7 @@ class DenseSpec(TypeSpec):
         return self._name
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether shapes and dtypes are compatible."""
+        """Returns whether shapes and dtypes are compatible."""
         other: Any = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
         return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
 

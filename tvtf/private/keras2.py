@@ -80,9 +80,9 @@ class OpDispatcher:
         """Adds this dispatcher to ``op`` if it is a public function; methods can't have dispatchers."""
         if isinstance(op, Primitive) or hasattr(op, "overrides"):
             rules = op.composites if isinstance(op, Primitive) else op.overrides
-            rules.append(lambda args, kwargs: self._taken(self.handle(args, kwargs)))
+            rules.append(lambda args, kwargs: self._converted(self.handle(args, kwargs)))
 
-    def _taken(self, result: Any) -> Any:
+    def _converted(self, result: Any) -> Any:
         """Converts the result for an unsupported call to NotImplemented."""
         return NotImplemented if result is self.NOT_SUPPORTED else result
 
@@ -94,7 +94,7 @@ class GlobalOpDispatcher(OpDispatcher):
         return self.NOT_SUPPORTED
 
     def register(self) -> None:  # type: ignore[override]
-        fallbacks.append(lambda op, args, kwargs: self._taken(self.handle(op, args, kwargs)))
+        fallbacks.append(lambda op, args, kwargs: self._converted(self.handle(op, args, kwargs)))
 
 
 def tf_convert(f: Any, ctx: Any = None, convert_by_default: bool = True, user_requested: bool = False) -> Any:

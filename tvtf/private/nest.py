@@ -28,7 +28,7 @@ def _items(structure: Any) -> list[tuple[Any, Any]]:
 
 
 def is_namedtuple(instance: Any, strict: bool = False) -> bool:
-    """Whether a value is a named tuple."""
+    """Returns whether a value is a named tuple."""
     return isinstance(instance, tuple) and hasattr(instance, "_fields")
 
 
@@ -37,7 +37,7 @@ def is_mapping(obj: Any) -> bool:
 
 
 def is_attrs(obj: Any) -> bool:
-    """Whether a value's class was made by ``attrs``."""
+    """Returns whether a value's class was made by ``attrs``."""
     return hasattr(type(obj), "__attrs_attrs__")
 
 

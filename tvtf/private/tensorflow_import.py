@@ -63,7 +63,7 @@ def _module_of(name: str) -> ModuleType | None:
 
 
 def _keras_is_to_load() -> bool:
-    """Whether ``import keras`` is to load Keras on tvtf; while ``tvtf.keras`` loads it, its own finder does."""
+    """Returns whether ``import keras`` is to load Keras on tvtf; while ``tvtf.keras`` loads it, its own finder does."""
     return "tvtf.keras" not in sys.modules and keras_choice.is_free() and has_keras()
 
 

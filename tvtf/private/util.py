@@ -136,7 +136,7 @@ def _takes_more(signature: inspect.Signature) -> bool:
 
 
 def _is_exempt(declared: Any, value: Any) -> bool:
-    """Whether a value of a deprecated argument causes no warning."""
+    """Returns whether a value of a deprecated argument causes no warning."""
     return not isinstance(declared, str) and len(declared) > 1 and declared[1] is value
 
 
@@ -238,7 +238,7 @@ def _wrapped(function: Any) -> Any:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether a function is defined in tvtf."""
+    """Returns whether a function is defined in tvtf."""
     return str(getattr(function, "__module__", "")).partition(".")[0] == "tvtf"
 
 

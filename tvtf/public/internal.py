@@ -112,7 +112,7 @@ def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs
 
 @export("__internal__.distribute.strategy_supports_no_merge_call", waits=False)
 def strategy_supports_no_merge_call() -> bool:
-    """Whether the strategy works without ``merge_call``, as it does with one replica.
+    """Returns whether the strategy works without ``merge_call``, as it does with one replica.
 
     >>> import tvtf as tf
     >>> tf.__internal__.distribute.strategy_supports_no_merge_call()

@@ -17,12 +17,12 @@ KERAS = "keras"
 
 
 def is_free() -> bool:
-    """Whether ``import keras`` can mean nothing but Keras on tvtf."""
-    return KERAS not in sys.modules and _tensorflow_is_ours() and chosen_backend() == "tensorflow"
+    """Returns whether ``import keras`` can mean nothing but Keras on tvtf."""
+    return KERAS not in sys.modules and _is_tensorflow_tvtf() and chosen_backend() == "tensorflow"
 
 
-def _tensorflow_is_ours() -> bool:
-    """Whether TensorFlow is not installed, or replaced by tvtf."""
+def _is_tensorflow_tvtf() -> bool:
+    """Returns whether TensorFlow is not installed, or replaced by tvtf."""
     return sys.modules.get("tensorflow") is tensorflow_view.find("tensorflow") or find_spec("tensorflow") is None
 
 

@@ -220,7 +220,7 @@ def MatrixDiagPartV3(  # noqa: N802
     align: str = "RIGHT_LEFT",
     name: str | None = None,  # noqa: A002
 ) -> Tensor:
-    """As ``tf.linalg.diag_part``.
+    """Works as ``tf.linalg.diag_part``.
 
     >>> import tvtf as tf
     >>> tf.raw_ops.MatrixDiagPartV3(input=[[1, 2], [3, 4]], k=1, padding_value=0).numpy()

@@ -314,7 +314,7 @@ def _value(tensor: Any) -> Any:
 
 
 def _is_symbolic(value: Any) -> bool:
-    """Whether a value is a tensor of a graph, which a session must evaluate."""
+    """Returns whether a value is a tensor of a graph, which a session must evaluate."""
     return state.trace is not None and (is_tensor(value) or nest.is_composite(value))
 
 
@@ -351,7 +351,7 @@ def _shape(value: Any) -> Any:
 
 
 def _is_array_like(value: Any) -> bool:
-    """Whether a value is an array, or nested lists of numbers or tensors that form one."""
+    """Returns whether a value is an array, or nested lists of numbers or tensors that form one."""
     if any(isinstance(x, Mapping) for x in nest.flatten(value)):
         return False
     try:

@@ -79,6 +79,7 @@ class _Alias(NamedTuple):
 
     @classmethod
     def of(cls, weights: Sequence[float]) -> _Alias:
+        """Builds the tables: each slot below the mean weight is filled up with a share of one above it."""
         count, total = len(weights), float(np.sum(weights, dtype=np.float64))
         shares, others = [w * count / total for w in weights], [-1] * count
         low = [i for i, share in enumerate(shares) if share < 1]
@@ -113,6 +114,7 @@ def _fixed_unigram(limit: int, weights: np.ndarray) -> Any:
 
 
 def _learned_unigram(limit: int, weights: np.ndarray) -> Any:
+    """Returns a sampler of classes with probabilities proportional to ``weights``, and the probabilities."""
     sums = np.cumsum(weights.astype(np.int64))
     total = int(sums[-1])
 
@@ -150,6 +152,7 @@ def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.nd
 def _sampled(
     true: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples classes; returns them and the expected counts of the true and the sampled classes."""
     _check_within(true, limit)
     draw, shares = _KINDS[kind](limit, weights)
     result, tries = _drawn(draw, state.view(np.uint64), count, unique)
@@ -187,21 +190,23 @@ SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range
 
 
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
+    """Checks the shape of true classes, and that there are enough classes for unique samples."""
     classes = operand(true, int64)
     if classes.ndim != 2:
-        raise ArgumentError("true_classes must be a matrix").told_by(kind)
+        raise ArgumentError("true_classes must be a matrix").for_op(kind)
     columns = classes.shape[1]
     if columns is not None and columns != num_true:
         message = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
-        raise ArgumentError(message).told_by(kind)
+        raise ArgumentError(message).for_op(kind)
     if unique and limit < count:
-        raise ArgumentError("Sampler's range is too small.").told_by(kind)
+        raise ArgumentError("Sampler's range is too small.").for_op(kind)
     return classes  # type: ignore[no-any-return]
 
 
 def _sample(
     kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
+    """Checks the arguments, advances the op's random stream, and binds ``sample_candidates``."""
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)
@@ -280,8 +285,11 @@ _learned: dict[Any, Variable] = {}
 """The counts of true classes seen by eager samplers, by their attributes."""
 
 
-def _seen(key: tuple[Any, ...], limit: int) -> Variable:
-    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own."""
+def _count_variable(key: tuple[Any, ...], limit: int) -> Variable:
+    """Returns the Variable with a sampler's counts; each sampler in a traced function has its own.
+
+    It is created outside of the trace, since its values must survive the call.
+    """
     if thread.trace is None and key in _learned:
         return _learned[key]
     trace, thread.trace = thread.trace, None
@@ -316,7 +324,7 @@ def learned_unigram_candidate_sampler(
     kind = "LearnedUnigramCandidateSampler"
     if range_max > 2**31 - 1:
         raise ValueError(f"Value of range_max:{range_max} is too large to handle")
-    counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
+    counts = _count_variable((num_true, num_sampled, unique, range_max, seed), range_max)
     result = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
     flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
     counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))
@@ -366,12 +374,12 @@ def fixed_unigram_candidate_sampler(
             if vocab_file
             else "Must provide either vocab_file or unigrams."
         )
-        raise ArgumentError(message).told_by(kind)
+        raise ArgumentError(message).for_op(kind)
     counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
     weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
     weights = weights[shard::num_shards]
     if len(weights) != range_max:
-        raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").told_by(kind)
+        raise ArgumentError(f"range_max is {range_max} instead of {len(weights)}").for_op(kind)
     return _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, weights)
 
 
@@ -443,8 +451,8 @@ def compute_accidental_hits(
       num_true: the number of true classes of each example.
 
     Returns:
-      int32 numbers of examples, int64 places among the drawn, and float32 weights that take logits out of a softmax, one of each
-      for each hit.
+      For each hit the int32 index of the example, the int64 position among the sampled classes, and a float32 weight that,
+      added to a logit, excludes it from a softmax.
 
     >>> import tvtf as tf
     >>> found = tf.nn.compute_accidental_hits([[1, 2], [0, 3]], [2, 3, 0], 2)
@@ -526,8 +534,8 @@ def nce_loss(
       labels: int64 tensor of shape (batch, num_true).
       inputs: tensor of shape (batch, dim).
       num_sampled, num_classes, num_true: the numbers of sampled, of all, and of true classes.
-      sampled_values: what a sampler of `tf.random` gave; `tf.random.log_uniform_candidate_sampler` is asked where None.
-      remove_accidental_hits: whether drawn classes that are true don't count.
+      sampled_values: a result of a sampler of `tf.random`; None for one of `tf.random.log_uniform_candidate_sampler`.
+      remove_accidental_hits: whether sampled classes that are true are excluded.
 
     Returns:
       A tensor of shape (batch,).

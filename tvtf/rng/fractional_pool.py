@@ -58,10 +58,12 @@ def _shuffled(size: int, count: int, state: np.ndarray) -> np.ndarray:
 
 
 def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
-    """Returns window sizes spread evenly, from a random start (pseudo-random pooling)."""
+    """Returns the sizes of pseudo-random pooling: borders are multiples of the mean size, moved by a random start."""
     ratio, least = size / count, size // count
     first, second = (int(w) for w in philox.words(state, 2))
+    # 52 random bits as the mantissa of a float64 in [1, 2), as in TensorFlow's UniformDistribution<double>.
     start = float(np.array((first & 0xFFFFF) << 32 | second | 1023 << 52, np.uint64).view(np.float64)) - 1.0
+    # The largest start for which the first and the last window have at most ``least + 1`` elements.
     start *= min((least + 2) / ratio - 1, (size + 1 - least) / ratio - (count - 1))
     inner = [math.ceil(ratio * (i + start)) for i in range(1, count)]
     return np.diff([1, *inner, size + 1])
@@ -70,6 +72,7 @@ def _even(size: int, count: int, state: np.ndarray) -> np.ndarray:
 def _borders(
     state: np.ndarray, sizes: tuple[int, int], counts: tuple[int, int], pseudo: bool
 ) -> tuple[np.ndarray, ...]:
+    """Returns the borders of windows along each axis; random only if the size is not a multiple of the count."""
     words, result = state.view(np.uint64), []
     for size, count in zip(sizes, counts):
         if size % count == 0:
@@ -93,6 +96,7 @@ def window_borders(state: Tensor, sizes: tuple[int, int], counts: tuple[int, int
 
 
 def _ratios(ratio_argument: Any) -> list[float]:
+    """Converts ``pooling_ratio`` to four factors. Raises ValueError for a factor below 1."""
     message = "`pooling_ratio` %s. Received: pooling_ratio=" + str(ratio_argument)
     is_number = isinstance(ratio_argument, (int, float))
     if is_number:
@@ -109,6 +113,7 @@ def _ratios(ratio_argument: Any) -> list[float]:
 
 
 def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
+    """Pools images along rows, then along columns, over random windows."""
     x, ratios = convert_to_tensor(value), _ratios(ratio)
     sizes = x.shape[1:3].as_list()
     if x.ndim != 4:

@@ -468,6 +468,7 @@ class Orthogonal(RandomInitializer):
 
 
 def _known() -> dict[str, type[Initializer]]:
+    """Returns initializers by all names that Keras accepts."""
     classes: list[type[Initializer]] = [
         Zeros,
         Ones,
@@ -547,6 +548,8 @@ def get(identifier: Any) -> Callable[..., Tensor] | None:
 
 
 def _of_value(value: Tensor) -> Callable[..., Tensor]:
+    """Returns an initializer that returns a given tensor, for its own shape only."""
+
     def initialize(shape: Any, dtype: Any = None) -> Tensor:
         if _dims(shape) != tuple(value.shape):
             raise ValueError(

@@ -94,6 +94,7 @@ def _moved(now: Tensor, place: Tensor, blocks: Dim) -> Tensor:
 
 
 def _advanced_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
+    """Returns an eager op's generator state and advances its stream; the lock makes both one step."""
     with seeds.lock:
         if op_seed is None:
             return first_state(None if seeds.seed is None else seeds.next_op_seed())

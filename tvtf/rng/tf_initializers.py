@@ -85,7 +85,7 @@ class ConstantInitializer(Constant):
         return constant(self.value, dtype, as_shape(shape))
 
 
-class _DrawnAnew:
+class _WithoutSeed:
     """A mixin: without a seed each call draws other numbers, as no seed is drawn in the constructor."""
 
     def _without_seed(self) -> None:
@@ -93,7 +93,7 @@ class _DrawnAnew:
 
 
 @export("random_normal_initializer")
-class RandomNormalInitializer(_DrawnAnew, RandomNormal):
+class RandomNormalInitializer(_WithoutSeed, RandomNormal):
     """An initializer of normal numbers; without a seed each call returns others.
 
     >>> import tvtf as tf
@@ -116,7 +116,7 @@ class RandomNormalInitializer(_DrawnAnew, RandomNormal):
 
 
 @export("random_uniform_initializer")
-class RandomUniformInitializer(_DrawnAnew, RandomUniform):
+class RandomUniformInitializer(_WithoutSeed, RandomUniform):
     """An initializer of uniform numbers in [minval, maxval); without a seed each call returns others.
 
     >>> import tvtf as tf

@@ -2,7 +2,7 @@
 
 A function's temporary tensors are views of the thread's block. They are created once per block and passed to each call. A
 nested call, such as one from a signal handler, uses another block. A function that needs more memory gets a larger block,
-which replaces the smaller one; other functions then create their views anew.
+which replaces the smaller one; other functions then create new views.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def trusted_folder() -> Path | None:
     try:
         home = Path(os.path.realpath(configured))
         make_private(home)
-        reason = refusal(home)
+        reason = unsafe_reason(home)
     except OSError as error:
         reason = f"can't be written ({error})"
     if reason is None:
@@ -46,14 +46,15 @@ def make_private(folder: Path) -> None:
         raise FileExistsError(f"[Errno 17] File exists: '{folder}'")
 
 
-def refusal(folder: Path) -> str | None:
+def unsafe_reason(folder: Path) -> str | None:
     """Returns why code in a folder must not be loaded, or None. Not checked on Windows, which has other access rules."""
     if not hasattr(os, "geteuid"):
         return None
-    return next(_refusals(folder), None)
+    return next(_unsafe_reasons(folder), None)
 
 
-def _refusals(folder: Path) -> Iterator[str]:
+def _unsafe_reasons(folder: Path) -> Iterator[str]:
+    """Yields the reasons why other users could write to a folder, or replace one above it."""
     for each in [folder, *folder.parents]:
         status = each.stat()
         if status.st_uid not in (os.geteuid(), _ROOT):

@@ -46,7 +46,7 @@ def adopt(path: Path) -> None:
 
 @lru_cache(maxsize=1)
 def _pool() -> Any:
-    """The pool's code, told how many threads to have."""
+    """Loads the pool's code and sets its number of threads."""
     source = _source()
     pool = stored(f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load)
     _configure(pool, available_cores())

@@ -1,6 +1,6 @@
 """Lists what a saved model may call: primitives without effects on the machine, and public functions that only compute.
 
-Both are lists of what is allowed: a new primitive with effects or a new public function is refused until somebody has
+Both are lists of what is allowed: a new primitive with effects or a new public function is rejected until it has been
 decided that an untrusted file may call it. Nothing on the lists reaches files, processes or Python functions.
 """
 
@@ -67,7 +67,7 @@ class NotAllowed(ValueError):
 
 
 def is_allowed(prim: Primitive[Any]) -> bool:
-    """Whether a primitive only computes, checks, or changes the program's own Variables."""
+    """Returns whether a primitive only computes, checks, or changes the program's own Variables."""
     return (prim.pure and prim.name not in CALLS_PYTHON) or (prim.is_own and prim.name in EFFECTS)
 
 
@@ -96,7 +96,7 @@ def functions() -> dict[str, Any]:
 
 
 def _only_computes(public: Any) -> bool:
-    """Whether a public function or primitive only computes."""
+    """Returns whether a public function or primitive only computes."""
     if isinstance(public, Primitive):
         return is_allowed(public) and public.name not in EFFECTS
     undecorated = inspect.unwrap(public) if inspect.isfunction(public) else None

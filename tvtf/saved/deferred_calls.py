@@ -59,7 +59,6 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
 
     The caller must hold the calls: their keys are valid as long as they are alive.
 
-
     Raises:
       SavedModuleError: a call is not allowed, or its key is in use for another call.
     """
@@ -77,7 +76,7 @@ def _registered(key: int, call: Call) -> Call:
 
 
 def _are_same(one: Call, other: Call) -> bool:
-    """Whether two calls have the same function and arguments."""
+    """Returns whether two calls have the same function and arguments."""
     return one is other or (
         one.function == other.function
         and one.places == other.places
@@ -92,6 +91,7 @@ def _none(_: Any) -> None:
 
 
 def _are_same_leaves(one: Any, other: Any) -> bool:
+    """Returns whether two leaves of calls are equal; functions are compared by structure."""
     if type(one) is not type(other):
         return False
     if isinstance(one, Subfunction):
@@ -109,6 +109,7 @@ def _describe(call: Call) -> dict[str, Any]:
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
+    """Reads a deferred call; its tensors are passed when it is called."""
     places = [i for i, leaf in enumerate(data["leaves"]) if "tensor" in leaf]
 
     def leaf(kind: str, content: Any) -> Any:

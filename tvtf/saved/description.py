@@ -86,6 +86,7 @@ class Description:
         return f"{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}"
 
     def as_json(self) -> dict[str, Any]:
+        """Returns the description as a JSON object."""
         return {
             "format": FORMAT,
             "version": VERSION,

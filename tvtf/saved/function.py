@@ -53,8 +53,8 @@ def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
         name = variable.name.partition(":")[0].replace("/", "_")
-        taken = sum(n == name or n.startswith(f"{name}__") for n in named)
-        named[f"{name}__{taken}" if taken else name] = variable
+        count = sum(n == name or n.startswith(f"{name}__") for n in named)
+        named[f"{name}__{count}" if count else name] = variable
     return named
 
 

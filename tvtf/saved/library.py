@@ -2,7 +2,7 @@
 
 The description follows the image that the system's loader maps, and the loader ignores it: JSON, its length in eight bytes,
 the digest of everything before, and a mark. The digest detects a damaged file before its code is loaded. It does not protect
-against an attacker: whoever can write the file can replace the code and the digest. Running a library requires TVM's
+against an attacker: a user who can write the file can replace the code and the digest. Running a library requires TVM's
 runtime (3 MB) but not its compiler.
 """
 
@@ -73,7 +73,10 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
 
 
 def _finish(path: Path, description: Description) -> None:
-    """Appends the description and flushes the file to disk."""
+    """Appends the description and a digest of the file.
+
+    The file is flushed to disk, so that the rename that follows can't publish one without contents after a crash.
+    """
     text = json.dumps(description.as_json()).encode()
     with path.open("r+b") as file:
         file.seek(0, os.SEEK_END)
@@ -95,7 +98,7 @@ def _digest(file: Any, size: int) -> bytes:
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Whether a file ends with the mark that `write` appends."""
+    """Returns whether a file ends with the mark that `write` appends."""
     try:
         with open(path, "rb") as file:
             file.seek(-len(MARK), os.SEEK_END)

@@ -53,7 +53,10 @@ class ModelView(View):
         self._wrapped: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
-        """Returns an object's children by name; another library's variable is replaced by the Variable it holds, which functions read."""
+        """Returns an object's children by name, functions included.
+
+        Another library's variable is replaced by the Variable in it, because that is the one that functions read.
+        """
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
         if isinstance(trackable, SignatureMap):
             functions = dict(trackable)
@@ -85,7 +88,7 @@ def functions_of(trackable: Any) -> dict[str, Any]:
 
 
 def _holds_function(trackable: Any, name: str) -> bool:
-    """Whether an attribute is a function, without running properties."""
+    """Returns whether an attribute is a function, without running properties."""
     value = vars(trackable).get(name, getattr(type(trackable), name, None))
     return isinstance(value, (Function, ConcreteFunction))
 
@@ -119,6 +122,7 @@ def _kind(trackable: Any, key: str, function_number: Callable[[ConcreteFunction]
 
 @_kind.register
 def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
+    """Describes a Variable: its type, and the key of its value in the checkpoint."""
     shape = variable.shape
     return {
         "kind": "variable",
@@ -132,6 +136,7 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
 
 @_kind.register
 def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
+    """Describes a function: its signature, its traces, and the reasons why some traces can't be saved."""
     function = node.function
     traces = [function_number(concrete) for concrete in function.concrete_functions]
     return {

@@ -193,6 +193,7 @@ class Program:
             raise SavedModuleError(f"{message}; the model is damaged, or another version of tvtf wrote it") from cause
 
     def _run(self, args: Any, kwargs: Any) -> Any:
+        """Evaluates the program, assigns the updated Variables, and packs the results."""
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
         captured = [c.read_value() if isinstance(c, Variable) else c for c in self.bound]
@@ -262,6 +263,7 @@ def read(data: Any) -> Program:
 
 
 def _read(data: Mapping[str, Any]) -> Program:
+    """Reads a program from JSON. Raises SavedModuleError if its checksum differs."""
     name = str(data["name"])
     if data["sha256"] != checksum(data["program"]):
         raise SavedModuleError(f"the program of {name} is not the one that was saved")

@@ -37,7 +37,7 @@ def tables(mod: ir.IRModule) -> list[int]:
 
 
 def _is_recorded(bound: Any) -> bool:
-    """Whether a call of Python has a gradient, which would call Python again."""
+    """Returns whether a call of Python has a gradient, which would call Python again."""
     return bool(bound.attrs.get("differentiable", True) or bound.attrs.get("backward", True))
 
 
@@ -153,7 +153,7 @@ def _check_call(call: Any, keys: Collection[int]) -> None:
 
 
 def _can_be_typed(call: Any, bound: Any) -> bool:
-    """Whether a call's type can be computed here; with unknown shapes or functions as arguments, tracing does it."""
+    """Returns whether a call's type can be computed here; with unknown shapes or functions as arguments, tracing does it."""
     if any(isinstance(arg, ir.GlobalVar) for arg in call.args):
         return False
     return all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in bound.inputs)
@@ -176,14 +176,14 @@ def _check_typed(call: Any, bound: Any) -> None:
 
 
 def _matches(declared: Any, inferred: TensorType) -> bool:
-    """Whether a declared type has the dtype and, if known, the rank of the inferred one."""
+    """Returns whether a declared type has the dtype and, if known, the rank of the inferred one."""
     if not isinstance(declared, relax.TensorType) or str(declared.dtype) != dialect.relax_dtype(inferred.dtype):
         return False
     return declared.ndim == -1 or not isinstance(inferred.shape, tuple) or declared.ndim == len(inferred.shape)
 
 
 def same_form(a: Any, b: Any) -> bool:
-    """Whether two types have the same structure and dtypes, and the same ranks where both are known."""
+    """Returns whether two types have the same structure and dtypes, and the same ranks where both are known."""
     if isinstance(a, relax.TupleType):
         if not isinstance(b, relax.TupleType) or len(a.fields) != len(b.fields):
             return False

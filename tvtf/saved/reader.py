@@ -309,6 +309,7 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
     """Creates the signatures, which are traced when first used."""
 
     def maker_of(child: int) -> Callable[[], ConcreteFunction]:
+        """Returns a function that creates a signature's trace. Raises an error if the names of its inputs differ."""
         signature_program = model.program(model.nodes[child].get("function"))
         names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
         if sorted(names) != sorted(signature_program.arguments.names):

@@ -302,6 +302,8 @@ def _check_op(graph: Graph, number: int, data: Any) -> None:
 
 
 def _leaf(*kinds: type) -> Callable[[Graph, int, Any], None]:
+    """Returns a check that data has one of these types, and that ints fit."""
+
     def checked(_: Graph, __: int, data: Any) -> None:
         if type(data) not in kinds:
             raise SchemaError(f"has the data {data!r:.40}")

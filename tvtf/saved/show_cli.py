@@ -71,7 +71,7 @@ def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[s
 INITIALIZER: Final = SignatureInfo({}, {INIT_OP: TensorInfo("DT_INVALID", "unknown_rank", "NoOp")}, "")
 
 
-class Shown:
+class ModelPrinter:
     """The description of a saved model, prepared for printing.
 
     Raises:
@@ -104,7 +104,7 @@ class Shown:
         return signatures
 
     def _is_stateful(self, number: int) -> bool:
-        """Whether a function reads Variables or has side effects."""
+        """Returns whether a function reads Variables or has side effects."""
         return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
 
     def _ops_of(self, number: int) -> set[str]:

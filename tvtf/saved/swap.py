@@ -127,7 +127,7 @@ def _generation_of(data: object) -> str | None:
 
 
 def is_generation(name: str) -> bool:
-    """Whether a name is that of a folder to which a save writes."""
+    """Returns whether a name is that of a folder to which a save writes."""
     return name.startswith(SAVING) and name.removeprefix(SAVING).isalnum()
 
 
@@ -138,7 +138,7 @@ def _files_of(data: object) -> list[str]:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name is that of a file in a subfolder of a model."""
+    """Returns whether a name is that of a file in a subfolder of a model."""
     parts = PurePosixPath(name).parts
     return len(parts) == 2 and ".." not in parts and parts[0] != "/" and "\\" not in name and "\0" not in name
 
@@ -161,7 +161,7 @@ def _remove_links(folder: str) -> None:
 
 
 def _is_dead(place: str) -> bool:
-    """Whether no process writes to the folder of a save any more."""
+    """Returns whether no process writes to the folder of a save any more."""
     try:
         with locked(place, seconds=0) as is_alone:
             return is_alone is True

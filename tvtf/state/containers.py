@@ -112,6 +112,7 @@ class ListWrapper(TrackableDataStructure, _List):
         self._acknowledge()
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
+        """Returns the list's trackable items. Raises ValueError if it was changed in a way that checkpoints can't follow."""
         self._detect_outside_change()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
@@ -260,6 +261,7 @@ class _DictWrapper(TrackableDataStructure, _Dict):
         return wrapped
 
     def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
+        """Returns the dict's trackable values. Raises ValueError if it was changed in a way that checkpoints can't follow."""
         self._detect_outside_change()
         if self._has_other_keys:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))

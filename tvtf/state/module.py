@@ -184,6 +184,7 @@ class _Walk:
         self.above: list[int] = []
 
     def module(self, module: Module, path: Path) -> Iterator[Any]:
+        """Yields the leaves of a module that satisfy the predicate, then those of its submodules."""
         self.seen.add(id(module))
         below: list[tuple[Path, Module]] = []
         for leaf_path, leaf in self._new_leaves(module):

@@ -168,8 +168,8 @@ class Trackable:
         self._tracking.children.pop(name, None)
 
     def _restore_deferred(self, trackable: Trackable, name: str) -> None:
-        waiting = self._deferred_dependencies.pop(name, [])
-        for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True):
+        positions = self._deferred_dependencies.pop(name, [])
+        for position in sorted(positions, key=lambda p: p.restore_uid, reverse=True):
             position.restore(trackable)
 
 

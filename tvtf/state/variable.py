@@ -81,13 +81,13 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     is_batched = False
     is_argument = False
     """Whether it is the placeholder of a Variable that is passed as an argument to a traced function."""
-    asks_creators = True
+    calls_creators = True
     __array_priority__ = 100
     _memory: np.ndarray
     _seen = False
     """Whether the memory may have been aliased since it was last known to be unshared."""
     _handle: Any
-    _is_taken: bool
+    _is_view_of_handle: bool
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Variable:
         return object.__new__((state.variable_class or ResourceVariable) if cls is Variable else cls)
@@ -296,7 +296,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             raise ArgumentError(
                 f"Cannot update variable with shape {brackets(self._memory.shape)} using a Tensor with shape "
                 f"{brackets(tensor.shape)}, shapes must be equal."
-            ).told_by("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")
+            ).for_op("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")
         return tensor
 
     def _checked_value(self, value: Any) -> Tensor:
@@ -347,7 +347,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         or it holds the lock already, and this property waits and reads the new memory.
         """
         memory = self._show()
-        if not self.lock.is_held():
+        if not self.lock.is_locked():
             return memory
         with self.lock:
             return self._show()
@@ -373,7 +373,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
 
         A handle that was created from the array holds a reference to it; one that the array is a view of does not.
         """
-        handle_references = self._handle is not None and not self._is_taken
+        handle_references = self._handle is not None and not self._is_view_of_handle
         return sys.getrefcount(self._memory) > _OWN_REFERENCES + handle_references
 
     def take(self, handle: Any) -> bool:
@@ -390,7 +390,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         self._memory = array
         self._seen = False
         self._handle = None if array.dtype == object else handle
-        self._is_taken = self._handle is not None
+        self._is_view_of_handle = self._handle is not None
 
     def load(self, value: Any, session: Any = None) -> None:
         """Replaces the value; returns None."""

@@ -99,7 +99,7 @@ class MadeByCreators(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         make: Callable[..., Any] = super().__call__
-        if "asks_creators" not in vars(cls):
+        if "calls_creators" not in vars(cls):
             return make(*args, **kwargs)
         if state.trace is not None and state.trace.make_variable is not None:
             make = state.trace.make_variable

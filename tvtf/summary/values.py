@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.argument_error import ArgumentValueError
-from tvtf.core.primitive import export, refusing
+from tvtf.core.primitive import export, name_errors
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
 from tvtf.core.tensorboard_protos import proto
 from tvtf.core.thread_state import state
@@ -165,7 +165,7 @@ def audio(
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
 
-    return _written(name, step, frames, refusing(build, "EncodeWav"))
+    return _written(name, step, frames, name_errors(build, "EncodeWav"))
 
 
 @export("summary.write")
@@ -326,6 +326,7 @@ def _png(pixels: np.ndarray) -> bytes:
 
 
 def _wav(frames: np.ndarray, rate: int) -> bytes:
+    """Encodes sound as a WAV file of 16 bits per sample."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(frames.shape[1])

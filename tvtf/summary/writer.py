@@ -152,9 +152,9 @@ class _FileWriter(SummaryWriter):
             raise RuntimeError(MSG_CLOSED)
 
 
-def _write_all(file: IO[bytes], waiting: list[bytes]) -> None:
+def _write_all(file: IO[bytes], records: list[bytes]) -> None:
     with file:
-        file.write(b"".join(waiting))
+        file.write(b"".join(records))
 
 
 @export("summary.create_file_writer")
@@ -289,7 +289,7 @@ def recording() -> Any:
 
 @export("summary.should_record_summaries")
 def should_record_summaries() -> Any:
-    """Whether summaries are recorded: False without a default writer; a tensor if the condition is one.
+    """Returns whether summaries are recorded: False without a default writer; a tensor if the condition is one.
 
     >>> import tvtf as tf
     >>> tf.summary.should_record_summaries()

@@ -22,7 +22,7 @@ tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoi
 import sys as _sys
 
 from tvtf.api.namespaces import install as _install
-from tvtf.api.namespaces import refusing as _refusing
+from tvtf.api.namespaces import make_lazy as _make_lazy
 from tvtf.train import python_state as _python_state  # noqa: F401
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.checkpoint_state import get_checkpoint_state, latest_checkpoint
@@ -68,5 +68,5 @@ __all__ = [
     "load_checkpoint",
     "load_variable",
 ]
-_refusing(_sys.modules[__name__], "train")
+_make_lazy(_sys.modules[__name__], "train")
 _install()

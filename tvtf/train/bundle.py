@@ -172,7 +172,7 @@ class Reader:
         self._check_sizes()
 
     def has_tensor(self, key: str) -> bool:
-        """Whether the checkpoint has an array called ``key``."""
+        """Returns whether the checkpoint has an array called ``key``."""
         return key in self.entries
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -260,6 +260,7 @@ class _Shard:
         self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, Lock()
 
     def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Reads bytes at an offset. Raises DataLossError if the file is too short."""
         octets = np.empty(size, np.uint8)
         with self._lock, atomic_file.named_failures(self.path, "read"):
             self._file.seek(offset)
@@ -343,7 +344,7 @@ def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
 
 
 def _is_possible(shape: tuple[int, ...]) -> bool:
-    """Whether NumPy can have an array of this shape: it limits the rank, and the product of the nonzero dims."""
+    """Returns whether NumPy can have an array of this shape: it limits the rank, and the product of the nonzero dims."""
     return len(shape) <= MOST_DIMS and min(shape, default=0) >= 0 and math.prod(filter(None, shape)) < MOST_BYTES // 16
 
 

@@ -110,6 +110,7 @@ def update_checkpoint_state(
 
 
 def _check_request(folder: str, newest: str, paths: list[str], timestamps: Sequence[float]) -> None:
+    """Checks that there is a timestamp for each path, and that no checkpoint has the state file's name."""
     if timestamps and len(timestamps) != len(paths):
         raise ValueError(
             f"Checkpoint timestamps, if provided, must match checkpoint paths (got paths {paths} and timestamps "

@@ -69,7 +69,7 @@ class Coordinator:
             self._stop.clear()
 
     def should_stop(self) -> bool:
-        """Whether a stop was requested."""
+        """Returns whether a stop was requested."""
         return self._stop.is_set()
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:

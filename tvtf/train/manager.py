@@ -155,6 +155,7 @@ class CheckpointManager:
             self._write_state()
 
     def _write_state(self) -> None:
+        """Writes the state file with the checkpoints that exist."""
         checkpoint_state.update_checkpoint_state(
             self._directory,
             self._latest or "",

@@ -115,7 +115,7 @@ class Restoration:
             queue.append((child, edge.node_id))
 
     def _has_values(self, node: int) -> bool:
-        """Whether a node or anything below it has values in the checkpoint."""
+        """Returns whether a node or anything below it has values in the checkpoint."""
         proto = self.graph.nodes[node]
         if proto.HasField("has_checkpoint_values"):
             return bool(proto.has_checkpoint_values.value)
@@ -211,7 +211,7 @@ def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
 
 
 def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
-    """Whether a Variable's static shape, which may be wider than its value's, admits a stored shape."""
+    """Returns whether a Variable's static shape, which may be wider than its value's, admits a stored shape."""
     shape: Any = getattr(trackable, "shape", None)
     return hasattr(shape, "is_compatible_with") and bool(shape.is_compatible_with(stored))
 

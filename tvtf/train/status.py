@@ -56,10 +56,10 @@ class CheckpointLoadStatus:
         """Raises AssertionError if a Python object with values has none in the checkpoint."""
         unmatched = self._unmatched_objects()
         if unmatched:
-            shown = unmatched[:MAX_LISTED]
+            listed = unmatched[:MAX_LISTED]
             raise AssertionError(
                 f"Found {len(unmatched)} Python objects that were not bound to checkpointed values, likely due to "
-                f"changes in the Python program. Showing {len(shown)} of {len(unmatched)} unmatched objects: {shown}"
+                f"changes in the Python program. Showing {len(listed)} of {len(unmatched)} unmatched objects: {listed}"
             )
         return self
 

@@ -33,6 +33,7 @@ def encode(array: Array, key: str) -> tuple[list[Array], int]:
 
 
 def _as_bytes(value: Any, key: str) -> bytes:
+    """Converts a text to bytes. Raises InvalidArgumentError for other objects."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):

@@ -167,6 +167,7 @@ class Cursor:
         self.data, self.source, self.at = data, source, 0
 
     def varint(self) -> int:
+        """Reads an integer of 7 bits per byte, lowest first. Raises DataLossError if it does not end."""
         number = 0
         for place in range(LONGEST_VARINT):
             byte = self.bytes(1)[0]

@@ -24,7 +24,7 @@ def find(name: str) -> Any:
     """
     from tvtf.v1 import registry
 
-    if not name.endswith("__"):  # AutoGraph asks every module for its file
+    if not name.endswith("__"):  # AutoGraph reads every module's file name
         for each in _FILES:
             import_module(f"tvtf.v1.{each}")
     return registry.find(name)

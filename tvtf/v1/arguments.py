@@ -26,6 +26,7 @@ def renamed(target: str, renames: dict[str, str], order: str | None = None) -> C
     positions = order.split() if order else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        """Calls the target with renamed arguments. Raises ValueError if both names of an argument are given."""
         function = tf_(target)
         if positions:
             kwargs = dict(zip(positions, args)) | kwargs
@@ -227,7 +228,7 @@ def _require_selectable(truth: Any, x: Any, y: Any) -> None:
             f"Input 0: {texts[0]} != input 1: {texts[1]}"
         )
     if message:
-        raise ArgumentError(message).told_by("Select")
+        raise ArgumentError(message).for_op("Select")
 
 
 @v1("cond")
@@ -279,7 +280,7 @@ def print_tensor(
 
 
 def _effect_op(function: Any, show: Any, tensors: Any) -> Any:
-    """Returns an op that calls ``show`` when it runs."""
+    """Returns an op that calls ``show`` when it runs; its result is a constant, since an op must have one."""
 
     def run(*arrays: Any) -> Any:
         show(*arrays)
@@ -296,6 +297,7 @@ def _first_elements(array: Any, limit: int) -> str:
 
 
 def _text(value: Any) -> str:
+    """Formats a number as ``tf.Print`` does."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return (

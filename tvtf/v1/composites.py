@@ -104,7 +104,7 @@ class RaggedTensorValue:
 
 
 def fetched(tensor: Any, parts: Sequence[Any]) -> Any:
-    """The value of a composite tensor, from its components' values."""
+    """Returns the value of a composite tensor, from its components' values."""
     if isinstance(tensor, SparseTensor):
         return SparseTensorValue(*parts)
     if isinstance(tensor, IndexedSlices):
@@ -122,7 +122,7 @@ def _nested(values: Any, splits: Sequence[Any]) -> Any:
 
 @v1("sparse_placeholder", "sparse.placeholder")
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A sparse tensor that ``Session.run`` must be fed: a ``SparseTensorValue``, or its three arrays."""
+    """Creates a sparse tensor that ``Session.run`` must be fed: a ``SparseTensorValue``, or its three arrays."""
     base = name or "SparsePlaceholder"
     rank = None if shape is None else len(shape)
     graph = current_graph()
@@ -137,7 +137,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 @v1("ragged.placeholder")
 def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, name: str | None = None) -> Any:
-    """A ragged tensor that ``Session.run`` must be fed: a ``RaggedTensorValue``."""
+    """Creates a ragged tensor that ``Session.run`` must be fed: a ``RaggedTensorValue``."""
     graph, base = current_graph(), name or "RaggedPlaceholder"
     inner = None if value_shape is None else [None, *value_shape]
     made: Any = graph.placeholder(as_dtype(dtype), inner, f"{base}/flat_values")
@@ -148,7 +148,7 @@ def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, na
 
 
 def _numpy_dtype(values: Any) -> Any:
-    """Arrays of Python's values in the dtypes that NumPy gives them: numbers of 64 bits, and str."""
+    """Returns NumPy's dtype for Python values: numbers of 64 bits, and str."""
     if values.dtype == object:
         return np.array([x.decode() for x in values.ravel()]).reshape(values.shape)
     return values.astype({"i": np.int64, "f": np.float64}.get(values.dtype.kind, values.dtype))
@@ -162,7 +162,7 @@ def ragged_constant_value(
     inner_shape: Any = None,
     row_splits_dtype: str = "int64",
 ) -> Any:
-    """A ``RaggedTensorValue`` of nested lists."""
+    """Returns a ``RaggedTensorValue`` of nested lists."""
     outer, state.trace = state.trace, None
     try:
         kind = None if dtype is None else as_dtype(dtype)

@@ -190,6 +190,7 @@ def _export_table(path: str) -> None:
     """Exports a table class that is created immediately, from constants."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
+        """Creates the table. Raises NotImplementedError if an argument in a graph is not a constant."""
         table_class = public_names()[path]
         if not _in_graph():
             return table_class(*args, **kwargs)
@@ -222,7 +223,7 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 class GraphIterator:
-    """An iterator whose position each session has separately; ops ask it for elements.
+    """An iterator whose position each session has separately; ops take elements from it.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/data/Iterator
     """
@@ -235,7 +236,7 @@ class GraphIterator:
 
     @property
     def initializer(self) -> Operation:
-        """The op that starts the iterator anew.
+        """The op that restarts the iterator.
 
         Raises:
           ValueError: the iterator has no initializer.

@@ -29,7 +29,7 @@ def _declare_rate(name: str, rate: Any) -> None:
 
 
 def _numbers(learning_rate: Any, global_step: Any, *more: Any) -> list[Any]:
-    """The rate as a tensor, and the step and other numbers in its dtype."""
+    """Converts the rate to a tensor, and the step and other numbers to its dtype."""
     if global_step is None:
         raise ValueError("Argument `global_step` must not be None.")
     rate = convert_to_tensor(learning_rate)
@@ -68,6 +68,7 @@ def _polynomial(
     power: Any = 1.0,
     cycle: bool = False,
 ) -> Tensor:
+    """Computes a polynomial decay; with ``cycle`` it restarts after ``decay_steps`` with a longer period."""
     rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
     if cycle:
         times = _tf("where", _tf("equal", step, 0), _tf("ones_like", step), _tf("math.ceil", step / steps))
@@ -84,6 +85,7 @@ def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any =
 
 
 def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
+    """Computes a piecewise constant rate."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the length of values")
     step = convert_to_tensor(x)
@@ -106,7 +108,7 @@ for _name, _function in (
 
 @v1("train.get_global_step")
 def get_global_step(graph: Any = None) -> Any:
-    """The graph's global step; None if it has none."""
+    """Returns the graph's global step; None if it has none."""
     found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
     by_name = [v for v, _ in (graph or get_default_graph()).variables.values() if v.name == "global_step:0"]
     return next(iter([*found, *by_name]), None)
@@ -128,14 +130,14 @@ def create_global_step(graph: Any = None) -> Any:
 
 @v1("train.get_or_create_global_step")
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """The graph's global step, which is created if there is none."""
+    """Returns the graph's global step, which is created if there is none."""
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
 
 
 @v1("train.global_step")
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """The global step's value in a session."""
+    """Returns the global step's value in a session."""
     return int(sess.run(global_step_tensor))
 
 
@@ -177,6 +179,7 @@ class ExponentialMovingAverage:
         return Operation("NoOp", self._name, trace.graph, effects)
 
     def _create_average(self, each: Any) -> None:
+        """Creates the average of a variable, or of a tensor, outside of all name scopes, unless it exists."""
         if id(each) in self._averages:
             return
         graph = get_default_graph()
@@ -195,21 +198,24 @@ class ExponentialMovingAverage:
         return _tf("minimum", decay, (1.0 + updates) / (10.0 + updates))
 
     def average(self, var: Any) -> Any:
-        """The variable that holds the average of ``var``; None if there is none."""
+        """Returns the variable with the average of ``var``; None if there is none."""
         return self._averages.get(id(var), (None, None))[1]
 
     def average_name(self, var: Any) -> str:
-        """The name of the variable that holds the average of ``var``."""
+        """Returns the name of the variable with the average of ``var``."""
         return f"{var.name.partition(':')[0]}/{self._name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """By name in a checkpoint: the variable to restore. Variables that have an average are restored from it."""
+        """Returns the variables to restore, by their names in a checkpoint.
+
+        Variables that have an average are restored from it.
+        """
         averaged = (
             [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
         )
         names = {self.average_name(v): v for v in averaged}
-        taken = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
-        return names | {v._shared_name: v for v in global_variables() if id(v) not in taken}
+        averaged_ids = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
+        return names | {v._shared_name: v for v in global_variables() if id(v) not in averaged_ids}
 
 
 def _eager_average(average: ExponentialMovingAverage) -> Any:

@@ -229,7 +229,7 @@ class GraphTrace(Trace):
         return result
 
     def _has_effects(self, bound: Any) -> bool:
-        """Whether a call has side effects; a deferred call has those of its function."""
+        """Returns whether a call has side effects; a deferred call has those of its function."""
         deferred = (self.specialization.deferred or {}).get(bound.attrs.get("key", -1))
         return not bound.primitive.pure if deferred is None else deferred.has_effects
 
@@ -665,7 +665,7 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
 
 
 def _computes(record: Any, cut: Any) -> bool:
-    """Whether a record computes one of the tensors."""
+    """Returns whether a record computes one of the tensors."""
     return any(id(t) in cut for t in nest.flatten(record[2]))
 
 
@@ -727,6 +727,7 @@ def get_default_graph() -> Graph:
 
 
 def _graph_of(trace: Any) -> Any:
+    """Returns the graph of a trace, created on the first call; without a trace the default graph."""
     if trace is None:
         return _Default.graph
     if isinstance(trace.root, GraphTrace):

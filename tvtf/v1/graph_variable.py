@@ -68,7 +68,7 @@ class GraphVariable(ResourceVariable):
     """A variable of a graph, whose value each session has separately."""
 
     graph: Graph
-    _asked_name: str
+    _requested_name: str
 
     @property
     def initializer(self) -> Operation:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Initializers of TensorFlow 1: called with a shape, they give values, by default of the dtype they were created with."""
+"""Initializers of TensorFlow 1: functions from a shape to values, by default of the dtype given to the constructor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tvtf.v1.registry import v1
 
 
 class Initializer:
-    """Base of initializers: a call gives a value of a shape and dtype."""
+    """The base class of initializers: a call returns a value of a shape and dtype."""
 
     def __init__(self, dtype: Any = "float32") -> None:
         self.dtype = as_dtype(dtype)
@@ -50,13 +50,13 @@ class Ones(Initializer):
 class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
         super().__init__(dtype or "float32")
-        self.value, self._asked_dtype, self._verify_shape = value, dtype, verify_shape
+        self.value, self._requested_dtype, self._verify_shape = value, dtype, verify_shape
 
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
         if shape is None:
-            return convert_to_tensor(self.value, dtype or self._asked_dtype)
+            return convert_to_tensor(self.value, dtype or self._requested_dtype)
         verify = self._verify_shape if verify_shape is None else verify_shape
         return constant(self.value, dtype or self.dtype, shape, verify_shape=verify)
 
@@ -119,6 +119,7 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
+        """Draws numbers with the variance ``scale`` divided by the number of inputs or outputs."""
         fan_in, fan_out = _fans(shape)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         scale = self.scale / max(1.0, fan)
@@ -134,7 +135,7 @@ class VarianceScaling(Initializer):
 
 
 def _fans(shape: list[int]) -> tuple[int, int]:
-    """The numbers of inputs and outputs of a kernel of this shape."""
+    """Returns the numbers of inputs and outputs of a kernel of this shape."""
     if len(shape) < 2:
         return (shape[0], shape[0]) if shape else (1, 1)
     inner = math.prod(shape[:-2])
@@ -177,6 +178,7 @@ class Orthogonal(Initializer):
         self.gain, self.seed = gain, seed
 
     def _value(self, shape: list[int], dtype: Any) -> Any:
+        """Returns an orthogonal matrix: Q of the QR decomposition of random numbers, with the signs of R's diagonal."""
         if len(shape) < 2:
             raise ValueError(
                 f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"

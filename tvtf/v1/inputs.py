@@ -29,7 +29,7 @@ from tvtf.v1.variables import Variable
 
 
 def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
-    """A function that gives the arrays' rows once per epoch, in a new order each time if they are shuffled."""
+    """Returns a function that yields the arrays' rows once per epoch, in a new order each time if they are shuffled."""
     count, generator = itertools.count(), np.random.default_rng(seed)
 
     def rows(*arrays: np.ndarray) -> Any:
@@ -45,7 +45,7 @@ def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[...,
 def _row_queue(
     tensors: list[Any], limit: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
 ) -> FIFOQueue:
-    """A queue that a runner fills with the tensors' rows."""
+    """Returns a queue that a runner fills with the tensors' rows."""
     trace = current_graph().trace
     with trace.unnamed():
         specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
@@ -65,7 +65,7 @@ def input_producer(
     input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
     capacity: int = 32, shared_name: Any = None, summary_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of the rows of a tensor, which it repeats for ``num_epochs``, or without end."""
+    """Returns a queue of the rows of a tensor, which repeats them for ``num_epochs``, or without end."""
     return _row_queue([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
 
 
@@ -74,7 +74,7 @@ def string_input_producer(
     string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of strings, such as file names.
+    """Returns a queue of strings, such as file names.
 
     Raises:
       ValueError: the list is empty.
@@ -89,7 +89,7 @@ def range_input_producer(
     limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32, shared_name: Any = None,
     name: str = "input_producer",
 ) -> FIFOQueue:  # fmt: skip
-    """A queue of the integers from 0 to ``limit - 1``."""
+    """Returns a queue of the integers from 0 to ``limit - 1``."""
     return _row_queue([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
 
 
@@ -98,7 +98,7 @@ def slice_input_producer(
     tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
     shared_name: Any = None, name: str = "input_producer",
 ) -> list[Any]:  # fmt: skip
-    """The next row of each tensor."""
+    """Returns the next row of each tensor."""
     tensors = [convert_to_tensor(t) for t in tensor_list]
     if not tensors:
         raise ValueError("Expected at least one tensor in slice_input_producer().")
@@ -108,7 +108,7 @@ def slice_input_producer(
 
 @v1("train.limit_epochs")
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -> Any:
-    """The tensor, which can be run ``num_epochs`` times; then it raises ``OutOfRangeError``."""
+    """Returns the tensor, which can be run ``num_epochs`` times; then it raises ``OutOfRangeError``."""
     if num_epochs is None:
         return tensor
     count, found = itertools.count(), convert_to_tensor(tensor)
@@ -127,7 +127,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -
 def _batched(
     tensors: Any, make: Callable[..., Any], size: Any, many: bool, threads: int, shapes: Any, allow_smaller: bool
 ) -> Any:
-    """Puts each run's tensors (with ``many``, their rows) into the queue that ``make`` gives, and takes batches of ``size`` out of it."""
+    """Puts each run's tensors (with ``many``, their rows) into the queue that ``make`` returns, and dequeues batches of ``size``."""
     keys = sorted(tensors) if isinstance(tensors, dict) else None
     flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _as_list(tensors)]
     rows = [t.shape[1:] if many else t.shape for t in flat] if shapes is None else shapes
@@ -150,7 +150,7 @@ def batch(
     tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
     dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Batches of tensors: stacks the values of several runs."""
+    """Batches tensors: stacks the values of several runs."""
     kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
     make = lambda dtypes, rows: kind(capacity, dtypes, rows, name=name or "batch")  # noqa: E731
     return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
@@ -162,7 +162,7 @@ def shuffle_batch(
     enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False, shared_name: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """Shuffled batches of tensors: stacks the values of several runs in random order."""
+    """Batches tensors in random order: stacks the values of several runs."""
     if capacity <= min_after_dequeue:
         raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
     make = lambda dtypes, rows: RandomShuffleQueue(  # noqa: E731
@@ -192,13 +192,13 @@ class ReaderBase:
             self._left = self._pairs(queue._take(1, 1)[0][0].item())
 
     def read(self, queue: Any, name: str | None = None) -> tuple[Any, Any]:
-        """The next key and value; each run gives another pair."""
+        """Returns the next key and value; each run returns the next pair."""
         spec = TensorSpec([], string)
         key, value = numpy_function(lambda: [np.array(x, object) for x in self._next(queue)], [], [spec, spec])
         return key, value
 
     def num_records_produced(self, name: str | None = None) -> Any:
-        """How many pairs it has given."""
+        """Returns the number of pairs that were read."""
         return numpy_function(lambda: np.int64(self._count), [], TensorSpec([], "int64"))
 
 
@@ -230,7 +230,7 @@ class WholeFileReader(ReaderBase):
 
 @v1("IdentityReader")
 class IdentityReader(ReaderBase):
-    """Gives the queue's strings as both key and value."""
+    """Returns the queue's strings as both key and value."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()

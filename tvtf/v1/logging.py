@@ -20,7 +20,7 @@ fatal = _logger.fatal
 info = _logger.info
 warn = warning = _logger.warning
 _calls: _Counter[tuple[str, int]] = _Counter()
-"""By file and line: how often it has called ``log_every_n`` or ``log_first_n``."""
+"""The number of calls of ``log_every_n`` or ``log_first_n`` by file and line."""
 
 
 def log(level: int, msg: str, *args: Any) -> None:
@@ -32,7 +32,7 @@ vlog = log
 
 
 def get_verbosity() -> int:
-    """The lowest level whose messages are logged."""
+    """Returns the lowest level whose messages are logged."""
     return _logger.getEffectiveLevel()
 
 
@@ -53,7 +53,7 @@ def TaskLevelStatusMessage(msg: str) -> None:  # noqa: N802 - TensorFlow's name
 
 
 def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
-    """Logs where ``condition`` is true."""
+    """Logs if ``condition`` is true."""
     if condition:
         log(level, msg, *args)
 
@@ -69,7 +69,7 @@ def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
 
 
 def _earlier_calls() -> int:
-    """How often the line that called our caller did so before."""
+    """Returns how often the line that called our caller did so before."""
     frame = _sys._getframe(2)
     _calls[frame.f_code.co_filename, frame.f_lineno] += 1
     return _calls[frame.f_code.co_filename, frame.f_lineno] - 1

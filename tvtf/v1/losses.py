@@ -26,6 +26,7 @@ class Reduction:
 
     @classmethod
     def all(cls) -> tuple[str, ...]:
+        """Returns all reductions."""
         return (
             cls.NONE,
             cls.SUM,
@@ -47,7 +48,7 @@ def compute_weighted_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """``losses`` times ``weights``, reduced; the result is added to the collection."""
+    """Multiplies ``losses`` by ``weights`` and reduces them; adds the result to the collection."""
     if reduction not in Reduction.all():
         raise ValueError(f"Invalid Reduction Key {reduction}.")
     losses = convert_to_tensor(losses)
@@ -61,6 +62,7 @@ def compute_weighted_loss(
 
 
 def _check_weights(losses: Any, weights: Any) -> None:
+    """Checks that weights can be broadcast to the losses."""
     values, own = losses.shape, weights.shape
     if own.rank in (None, 0) or values.rank is None:
         return
@@ -73,6 +75,7 @@ def _check_weights(losses: Any, weights: Any) -> None:
 
 
 def _reduce(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
+    """Reduces losses: none, the sum, or the sum divided by a number that the reduction defines."""
     if reduction == Reduction.NONE:
         return each
     total = _tf("reduce_sum", each)
@@ -97,26 +100,26 @@ def add_loss(loss: Any, loss_collection: Any = GraphKeys.LOSSES) -> None:
 
 @v1("losses.get_losses")
 def get_losses(scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES) -> list[Any]:
-    """The losses in the collection."""
+    """Returns the losses in the collection."""
     return get_default_graph().get_collection(loss_collection, scope)
 
 
 @v1("losses.get_regularization_losses")
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """The losses that variables' regularizers computed."""
+    """Returns the losses that variables' regularizers computed."""
     return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 @v1("losses.get_regularization_loss")
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
-    """The sum of ``get_regularization_losses``."""
+    """Returns the sum of ``get_regularization_losses``."""
     found = get_regularization_losses(scope)
     return _tf("add_n", found) if found else convert_to_tensor(0.0)
 
 
 @v1("losses.get_total_loss")
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Any:
-    """The sum of all losses."""
+    """Returns the sum of all losses."""
     found = get_losses(scope)
     return _tf("add_n", [*found, *(get_regularization_losses(scope) if add_regularization_losses else [])])
 
@@ -137,6 +140,7 @@ def _loss(name: str, function: Any) -> None:
         labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
         reduction: str = _BY_WEIGHTS, **more: Any,
     ) -> Tensor:  # fmt: skip
+        """Computes the weighted loss; TensorFlow's order of arguments depends on the loss."""
         names = ("weights", *_EXTRA.get(name, ()), "scope", "loss_collection", "reduction")
         options = {
             "weights": weights,
@@ -180,7 +184,7 @@ def hinge_loss(
     loss_collection: Any = GraphKeys.LOSSES,
     reduction: str = _BY_WEIGHTS,
 ) -> Tensor:
-    """``max(0, 1 - y * x)`` for labels of 0 and 1."""
+    """Computes ``max(0, 1 - y * x)`` for labels of 0 and 1."""
     y, x = _pair(labels, logits)
     return compute_weighted_loss(_tf("nn.relu", 1 - (2 * y - 1) * x), weights, scope, loss_collection, reduction)
 
@@ -202,7 +206,10 @@ def cosine_distance(
 def mean_pairwise_squared_error(
     labels: Any, predictions: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES
 ) -> Tensor:
-    """The mean over pairs of an example's elements of ``((x_i - x_j) - (y_i - y_j)) ** 2``."""
+    """Returns the mean of ``((x_i - x_j) - (y_i - y_j)) ** 2`` over all pairs of an example's elements.
+
+    It is computed without the pairs, from the sums of ``d_i`` and of their squares, where ``d = x - y``.
+    """
     y, x = _pair(labels, predictions)
     weights = _tf("cast", convert_to_tensor(weights), "float32")
     delta = x - y

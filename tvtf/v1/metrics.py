@@ -1,4 +1,4 @@
-"""``tf.compat.v1.metrics``: each gives a value and an op that updates it from a batch; the sums are local variables.
+"""``tf.compat.v1.metrics``: functions that return a metric and an op that updates it from a batch; the sums are local variables.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/metrics
 """
@@ -47,7 +47,7 @@ def _ratio(total: Any, count: Any) -> Any:
 
 
 def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
-    """The sum of values times weights, and the sum of weights (of ones without any)."""
+    """Returns the weighted sum of values, and the sum of weights; without weights, they are ones."""
     values = _floats(values)
     if weights is None:
         return _tf("reduce_sum", values), _tf("cast", _tf("size", values), "float32")
@@ -73,12 +73,12 @@ def mean(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The (weighted) mean of the values of all batches."""
+    """Returns the (weighted) mean of the values of all batches."""
     return _mean_of(name, "mean", values, weights, (metrics_collections, updates_collections))
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Labels and predictions as tensors; if one has an additional last dim of 1, that is removed."""
+    """Converts labels and predictions to tensors; removes an additional last dim of 1 of either."""
     y, x = convert_to_tensor(labels), convert_to_tensor(predictions)
     if y.shape.rank is not None and x.shape.rank is not None and abs(y.shape.rank - x.shape.rank) == 1:
         longer = x if x.shape.rank > y.shape.rank else y
@@ -94,7 +94,7 @@ def accuracy(
     labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The share of predictions that equal their labels."""
+    """Returns the share of predictions that equal their labels."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         same = _tf("equal", x, _tf("cast", y, x.dtype))
@@ -108,6 +108,7 @@ def _error(path: str, error: Any, change: Any = lambda x: x) -> None:
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
+        """Returns the mean error and the op that updates it."""
         y, x = _pair(labels, predictions)
         with current_graph().trace.unnamed():
             values = error(_floats(y), _floats(x))
@@ -127,7 +128,7 @@ def mean_relative_error(
     labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean of absolute errors divided by ``normalizer``."""
+    """Returns the mean of absolute errors divided by ``normalizer``."""
     y, x = _pair(labels, predictions)
     with current_graph().trace.unnamed():
         values = _tf("math.divide_no_nan", _tf("abs", _floats(x) - _floats(y)), _floats(normalizer))
@@ -139,7 +140,7 @@ def percentage_below(
     values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The share of values below a threshold."""
+    """Returns the share of values below a threshold."""
     with current_graph().trace.unnamed():
         below = convert_to_tensor(values) < threshold
     return _mean_of(name, "percentage_below_threshold", below, weights, (metrics_collections, updates_collections))
@@ -185,6 +186,7 @@ def _share_of_true_positives(path: str, other: str) -> None:
         labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
         name: str | None = None,
     ) -> Any:  # fmt: skip
+        """Returns the share of true positives and the op that updates it."""
         kinds = ("true_positives", other)
         with current_graph().trace.unnamed():
             sums = {f"{k}/count": _count(labels, predictions, weights, k) for k in kinds}
@@ -206,7 +208,7 @@ def mean_tensor(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> Any:
-    """The mean of each element over batches."""
+    """Returns the mean of each element over batches."""
     with current_graph().trace.unnamed():
         each = _floats(values)
         spread = (
@@ -227,7 +229,7 @@ def mean_iou(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
+    """Returns the mean over classes of intersection over union of labels and predictions; the op updates the confusion matrix."""
 
     def value(matrix: Any) -> Any:
         intersection = _tf("linalg.diag_part", matrix)
@@ -247,7 +249,7 @@ def mean_per_class_accuracy(
     labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
     updates_collections: Any = None, name: str | None = None,
 ) -> Any:  # fmt: skip
-    """The mean over classes of their accuracy."""
+    """Returns the mean over classes of their accuracy."""
     with current_graph().trace.unnamed():
         matrix = _confusion_matrix(labels, predictions, num_classes, weights)
         sums = {"count": _tf("linalg.diag_part", matrix), "total": _tf("reduce_sum", matrix, 1)}
@@ -261,7 +263,7 @@ def auc(
     updates_collections: Any = None, curve: str = "ROC", name: str | None = None, summation_method: str = "trapezoidal",
     thresholds: Any = None,
 ) -> Any:  # fmt: skip
-    """The area under the ROC curve, approximated at thresholds.
+    """Returns the area under the ROC curve, approximated at thresholds.
 
     Raises:
       NotImplementedError: another curve or method.
@@ -293,6 +295,6 @@ def auc(
 
 
 def _masked(a: Any, b: Any, weights: Any) -> Any:
-    """Ones (or weights) where both are true, else zeros."""
+    """Returns ones (or weights) where both are true, else zeros."""
     found = _tf("cast", _tf("logical_and", a, b), "float32")
     return found if weights is None else found * weights

@@ -41,7 +41,7 @@ from tvtf.v1.session import InteractiveSession, Session
 
 @v1("placeholder")
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
-    """A tensor that ``Session.run`` must be fed; unknown dims are None.
+    """Creates a tensor that ``Session.run`` must be fed; unknown dims are None.
 
     Raises:
       RuntimeError: outside a graph.
@@ -53,8 +53,10 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
 
 @v1("placeholder_with_default")
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
-    """``input``, unless ``Session.run`` is fed another value of this shape. A ``tf.function`` is not fed: there it is ``input``,
-    with those dims unknown that ``shape`` leaves open."""
+    """Returns a tensor with the value ``input``, unless ``Session.run`` is fed another value of this shape.
+
+    In a ``tf.function``, which is not fed, it is ``input`` with the dims of ``shape`` that are None unknown.
+    """
     if state.trace is None:
         return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
     trace = state.trace.root
@@ -69,7 +71,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 def _with_default(trace: Any, default: Any, shape: Any) -> Any:
-    """A copy of ``default``, whose static shape is ``shape`` if that leaves dims open."""
+    """Copies ``default``, with the static shape ``shape`` if that has unknown dims."""
     default, wanted = convert_to_tensor(default), as_shape(shape)
     copy = bind.identity(trace.own(default))
     if not wanted.is_fully_defined() and default.shape.is_fully_defined():
@@ -78,13 +80,13 @@ def _with_default(trace: Any, default: Any, shape: Any) -> Any:
 
 
 def _forget_dims(given: Any, shape: Any) -> Any:
-    """The same value with this less exact static shape."""
+    """Returns the same value with a static shape in which dims are unknown."""
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 
 
 @v1("name_scope")
 class name_scope:  # noqa: N801 - TensorFlow's name
-    """A context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
+    """Returns a context manager that prefixes names with ``name``, else with ``default_name``; in a graph the prefix is made unique.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/name_scope
     """
@@ -109,7 +111,7 @@ class name_scope:  # noqa: N801 - TensorFlow's name
 
 @v1("op_scope")
 def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
-    """As ``name_scope``."""
+    """Works as ``name_scope``."""
     return name_scope(name, default_name, values)
 
 
@@ -141,7 +143,7 @@ def container(container_name: str) -> Iterator[None]:
 
 @v1("get_seed")
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """The graph's seed and the op's."""
+    """Returns the graph's seed and the op's."""
     graph_seed = get_default_graph().seed
     if graph_seed is None and op_seed is None:
         return None, None
@@ -164,7 +166,7 @@ def gradients(
     ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none",
 ) -> list[Any]:  # fmt: skip
-    """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None for an ``x`` on which they don't depend."""
+    """Returns the gradients of the sum of ``ys`` with respect to ``xs``, tensors of the graph; None for an ``x`` without influence."""
     graph = current_graph()
     with graph.trace.unnamed():
         flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
@@ -217,6 +219,7 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
     variables: list[Any] = []
 
     def run(*args: Any) -> Any:
+        """Calls the function; its Variables are created in the first call and reused in later ones."""
         existing = iter(list(variables))
 
         def reuse_or_create(create: Callable[..., Any], **kwargs: Any) -> Any:
@@ -258,7 +261,7 @@ def disable_v2_behavior() -> None:
     disable_eager_execution()
 
 
-def refuse_v1() -> None:
+def raise_unsupported() -> None:
     """Raises: tvtf does not have TensorFlow 1's own Variables, control flow and shapes."""
     raise NotImplementedError(
         "tvtf has Variables, control flow and shapes as TensorFlow 2 has them: tf.compat.v1.Dimension, dimension_value and "
@@ -267,12 +270,12 @@ def refuse_v1() -> None:
 
 
 def enable_tensor_equality() -> None:
-    """``==`` of tensors and Variables compares elements, as it does from the start."""
+    """Makes ``==`` of tensors and Variables compare elements, as it does from the start."""
     equality.by_identity = False
 
 
 def disable_tensor_equality() -> None:
-    """``==`` of tensors and Variables tests identity from now on, so Variables can be keys of dicts."""
+    """Makes ``==`` of tensors and Variables test identity from now on, so that Variables can be keys of dicts."""
     equality.by_identity = True
 
 
@@ -292,7 +295,9 @@ names |= {
     **dict.fromkeys(("enable_v2_behavior", "enable_resource_variables"), lambda: None),
     **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
-    **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
+    **dict.fromkeys(
+        ("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), raise_unsupported
+    ),
     "executing_eagerly_outside_functions": lambda: state.trace is None or not isinstance(state.trace.root, GraphTrace),
     **{
         f"to_{dtype}": _cast_function(dtype)

@@ -112,6 +112,7 @@ class Optimizer:
         return train_op
 
     def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
+        """Updates each variable, then the global step."""
         self._create_slots([v for _, v in pairs])
         for gradient, variable in pairs:
             value = self._constrained(variable, self._step(gradient, variable, variable._as_tensor()))
@@ -295,6 +296,7 @@ class AdagradDAOptimizer(Optimizer):
             self._slot(variable, "gradient_squared_accumulator", self._first, f"{self._name}_1")
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes the value from the sums of all gradients and of their squares, with L1 and L2 regularization."""
         rate, step = self._number(self._rate, value.dtype), _tf("cast", self._global_step._as_tensor() + 1, value.dtype)
         sums, squares = (self._slot(variable, n) for n in ("gradient_accumulator", "gradient_squared_accumulator"))
         total, square = sums._as_tensor() + gradient, squares._as_tensor() + gradient * gradient
@@ -325,6 +327,7 @@ class AdadeltaOptimizer(Optimizer):
             self._slot(variable, "accum_update")
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Adapts the step to the root mean squares of earlier gradients and of earlier updates."""
         rate, rho, epsilon = (self._number(x, value.dtype) for x in (self._rate, self._rho, self._epsilon))
         accum, updates = self._slot(variable, "accum"), self._slot(variable, "accum_update")
         total = accum._as_tensor() * rho + gradient * gradient * (1 - rho)
@@ -357,6 +360,7 @@ class RMSPropOptimizer(Optimizer):
             self._slot(variable, "momentum")
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Divides the gradient by the root of its moving mean square; if centered, of its variance."""
         settings = (self._rate, self._decay, self._momentum, self._epsilon)
         rate, decay, momentum, epsilon = (self._number(x, value.dtype) for x in settings)
         rms, speed = self._slot(variable, "rms"), self._slot(variable, "momentum")
@@ -390,6 +394,7 @@ class AdamOptimizer(Optimizer):
             self._slot(variable, "v")
 
     def _beta_powers(self, first: Any = None) -> tuple[Any, Any]:
+        """Returns the variables with the powers of both betas, which are created once per graph."""
         graph = get_default_graph() if _graph_trace() else None
         if graph not in self._powers:
             with graph.name_scope(None) if graph else nullcontext():
@@ -405,6 +410,7 @@ class AdamOptimizer(Optimizer):
         return self._powers[graph]
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes Adam's step; the learning rate includes the correction of both moments' bias."""
         settings = (self._rate, self._beta1, self._beta2, self._epsilon)
         rate, beta1, beta2, epsilon = (self._number(x, value.dtype) for x in settings)
         power1, power2 = (_tf("cast", p._as_tensor(), value.dtype) for p in self._beta_powers())
@@ -443,6 +449,7 @@ class FtrlOptimizer(Optimizer):
             self._slot(variable, "linear", 0.0, self._names[1] or f"{self._name}_1")
 
     def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """Computes FTRL-Proximal's value from the accumulated gradients, with L1 and L2 regularization."""
         rate = self._number(self._rate, value.dtype)
         accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")
         shrunk = gradient + 2 * self._shrinkage * value

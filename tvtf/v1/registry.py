@@ -1,4 +1,4 @@
-"""TensorFlow 1's names by dotted path: its own, and all that ``tf`` has besides; in a graph what they make is named for them."""
+"""Looks up TensorFlow 1's names by dotted path: its own, and those of ``tf``; in a graph, results are named after the function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tvtf.api.unsupported import Absent
+from tvtf.api.unsupported import UnsupportedNameError
 from tvtf.core.primitive import Primitive, public_names
 from tvtf.core.thread_state import state
 from tvtf.v1.aliases import PATHS
@@ -30,15 +30,15 @@ REASONS = {
     "LMDBReader": "tvtf reads TFRecord files and text",
     "NodeDef": "a traced function's IR is TVM Relax",
 }
-"""Why names of TensorFlow 1's own are not there."""
+"""Reasons why tvtf does not have some of TensorFlow 1's own names."""
 
 names: dict[str, Any] = {}
-"""What TensorFlow 1 has for itself."""
+"""The names that only TensorFlow 1 has, with their values."""
 _wrapped: dict[str, Any] = {}
 
 
 def v1(*paths: str) -> Callable[[Named], Named]:
-    """Gives something its paths below ``tf.compat.v1``."""
+    """Returns a decorator that declares a value under paths below ``tf.compat.v1``."""
 
     def declare(value: Named) -> Named:
         names.update(dict.fromkeys(paths, value))
@@ -48,24 +48,24 @@ def v1(*paths: str) -> Callable[[Named], Named]:
 
 
 def tf_(path: str) -> Any:
-    """What ``tf`` has at a path; a room that is imported late is imported for it."""
+    """Returns the value of ``tf.<path>``; imports its module if that is imported lazily."""
     value = public_names().get(path)
     return value if value is not None else attrgetter(path)(sys.modules["tvtf"])
 
 
 def called(path: str, *args: Any, **kwargs: Any) -> Any:
-    """What the function that ``tf`` has at a path gives."""
+    """Calls the function ``tf.<path>``."""
     return tf_(path)(*args, **kwargs)
 
 
-def missing(path: str) -> Absent:
-    """What naming ``path`` below ``tf.compat.v1`` raises."""
+def missing(path: str) -> UnsupportedNameError:
+    """Returns the error for an access of ``tf.compat.v1.<path>``, with the reason."""
     space = path.partition(".")[0]
-    return Absent(f"tvtf has no tf.compat.v1.{path}: {REASONS.get(path) or REASONS.get(space) or ENOUGH}")
+    return UnsupportedNameError(f"tvtf has no tf.compat.v1.{path}: {REASONS.get(path) or REASONS.get(space) or ENOUGH}")
 
 
 class Space(ModuleType):
-    """A namespace of TensorFlow 1, which has what that of ``tf`` has besides."""
+    """A namespace of TensorFlow 1: its own names, and those of the same namespace of ``tf``."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"tvtf.compat.v1.{path}")
@@ -78,21 +78,21 @@ class Space(ModuleType):
 
 
 class Alias:
-    """Another path of something in ``tf``, looked up when it is asked for: its room is imported then."""
+    """Another path of a value in ``tf``; it is looked up, and its module imported, on the first access."""
 
     def __init__(self, target: str) -> None:
         self.target = target
 
 
-class Made:
-    """Something that is made when it is asked for: what it needs is imported then."""
+class LazyValue:
+    """A value that ``make`` creates on access, so that its dependencies are imported only then."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
 
 def find(path: str) -> Any:
-    """What a path names.
+    """Returns the value of a path.
 
     Raises:
       AttributeError: there is none; NotImplementedError too where TensorFlow has it.
@@ -100,7 +100,7 @@ def find(path: str) -> Any:
     value = names[path] if path in names else _of_tf(path)
     if isinstance(value, Alias):
         value = _of_tf(value.target)
-    if isinstance(value, Made):
+    if isinstance(value, LazyValue):
         return value.make()
     if isinstance(value, ModuleType) and value.__name__.startswith("tvtf.v1."):
         return value
@@ -115,6 +115,7 @@ def find(path: str) -> Any:
 
 
 def _of_tf(path: str) -> Any:
+    """Returns the value of ``tf.<path>``, under its name in TensorFlow 2."""
     if any(name.startswith(f"{path}.") for name in names):
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]
@@ -157,7 +158,7 @@ OP_NAMES = {
     "one_hot": "one_hot",
     "pow": "Pow",
 }
-"""What ops are called by default where that is neither their type nor the function's name."""
+"""The default names of ops for which TensorFlow uses neither the op's type nor the function's name."""
 
 
 KINDS = {
@@ -171,7 +172,7 @@ KINDS = {
 
 
 def _naming(function: Any, path: str) -> Any:
-    """``function``, whose results in a graph are called as it says, or as TensorFlow calls them by default."""
+    """Wraps ``function`` to name its results in a graph: by the argument ``name``, or by TensorFlow's default."""
     last = path.rpartition(".")[2]
     known = public_names().get(function.target) if hasattr(function, "target") else function
     kind = KINDS.get(last) or (known.tf_name if isinstance(known, Primitive) else last)

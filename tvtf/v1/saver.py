@@ -20,7 +20,7 @@ from tvtf.v1.graph_variable import GraphKeys, value_in
 from tvtf.v1.registry import v1
 
 _graphs: dict[str, Any] = {}
-"""By path of a ``.meta`` file: the graph for which this process wrote it."""
+"""The graph for which this process wrote a ``.meta`` file, by the file's path."""
 
 
 @v1("train.Saver")
@@ -41,6 +41,7 @@ class Saver:
             self._by_name = self._variables()
 
     def _variables(self) -> dict[str, Any]:
+        """Returns the variables to save by name: the given ones, or all variables of the graph."""
         graph = get_default_graph()
         chosen = self._var_list
         if chosen is None and not isinstance(state.trace, GraphTrace):
@@ -55,7 +56,7 @@ class Saver:
         return found
 
     def build(self) -> None:
-        """Chooses the variables to save, which ``defer_build`` put off."""
+        """Selects the variables to save, if the constructor did not because of ``defer_build``."""
         self._by_name = self._variables()
 
     @property
@@ -142,6 +143,7 @@ class Saver:
 
 
 def _check_shape(name: str, variable: Any, value: Any) -> None:
+    """Raises TensorFlow's error if a checkpoint's value does not have the variable's shape."""
     if not variable.shape.is_compatible_with(value.shape):
         raise InvalidArgumentError(
             None, None, "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "
@@ -191,7 +193,7 @@ def export_meta_graph(filename: str | None = None, graph: Any = None, **_: Any) 
 
 @v1("train.checkpoint_exists")
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether there is a checkpoint with this path."""
+    """Returns whether there is a checkpoint with this path."""
     return os.path.exists(bundle.index_name(os.fspath(checkpoint_prefix)))
 
 

@@ -84,6 +84,7 @@ class _Part:
 
     @cached_property
     def function(self) -> GraphFunction:
+        """The part as a function: the needed bindings of the graph, with feeds as parameters."""
         graph_trace = self.graph.trace
         part = Trace("run")
         part.params = self.feeds
@@ -159,7 +160,7 @@ def _read(call: Any) -> list[relax.Var]:
 
 
 def _is_python(call: Any) -> bool:
-    """Whether a call runs a Python function that determines the rank of its result."""
+    """Returns whether a call runs a Python function that determines the rank of its result."""
     if not is_dialect(call):
         return False
     return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
@@ -297,6 +298,7 @@ class Session:
         return ""
 
     def _run(self, fetches: Any, fed: dict[relax.Var, SymbolicTensor], values: dict[relax.Var, Any]) -> Any:
+        """Runs the part that computes the fetches, and stores the new values of variables."""
         if fetches is None:
             raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
         flat = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.summary``: ops that give serialized Summary messages, and a writer of event files.
+"""``tf.compat.v1.summary``: ops that return serialized Summary messages, and a writer of event files.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/summary and
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/lib/histogram/histogram.cc
@@ -19,22 +19,22 @@ from tvtf.dtypes import string
 from tvtf.frontend.host.python_call import numpy_function
 from tvtf.v1.graph import current_graph, get_default_graph
 from tvtf.v1.graph_variable import GraphKeys
-from tvtf.v1.registry import Made, names, v1
+from tvtf.v1.registry import LazyValue, names, v1
 
 
 def _messages() -> Any:
     return proto("compat.proto.summary_pb2")
 
 
-names["Summary"] = names["summary.Summary"] = Made(lambda: _messages().Summary)
-names["SummaryMetadata"] = Made(lambda: _messages().SummaryMetadata)
-names["HistogramProto"] = Made(lambda: _messages().HistogramProto)
-names["Event"] = names["summary.Event"] = Made(lambda: proto("compat.proto.event_pb2").Event)
-names["GraphDef"] = Made(lambda: proto("compat.proto.graph_pb2").GraphDef)
+names["Summary"] = names["summary.Summary"] = LazyValue(lambda: _messages().Summary)
+names["SummaryMetadata"] = LazyValue(lambda: _messages().SummaryMetadata)
+names["HistogramProto"] = LazyValue(lambda: _messages().HistogramProto)
+names["Event"] = names["summary.Event"] = LazyValue(lambda: proto("compat.proto.event_pb2").Event)
+names["GraphDef"] = LazyValue(lambda: proto("compat.proto.graph_pb2").GraphDef)
 
 
 def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None) -> Tensor:
-    """The op that gives a serialized summary, which ``fill(summary, tag, value)`` fills in."""
+    """Creates an op that returns a serialized summary, which ``fill(summary, tag, value)`` fills in."""
     graph = current_graph()
     tag = graph.unique_name(f"{family}/{name.replace(' ', '_')}" if family else name.replace(" ", "_"))
     tag = f"{family}/{tag}" if family else tag
@@ -55,13 +55,13 @@ def _op(name: str, tensor: Any, collections: Any, fill: Any, family: Any = None)
 
 @v1("summary.scalar", "scalar_summary")
 def scalar(name: str, tensor: Any, collections: Any = None, family: Any = None) -> Tensor:
-    """An op that gives the summary of a number."""
+    """Creates an op that returns the summary of a number."""
     return _op(name, tensor, collections, lambda s, tag, v: s.value.add(tag=tag, simple_value=float(v)), family)
 
 
 @v1("summary.histogram", "histogram_summary")
 def histogram(name: str, values: Any, collections: Any = None, family: Any = None) -> Tensor:
-    """An op that gives the summary of numbers as a histogram."""
+    """Creates an op that returns the summary of numbers as a histogram."""
 
     def fill(summary: Any, tag: str, values: np.ndarray) -> None:
         _fill_histogram(summary.value.add(tag=tag).histo, np.asarray(values, np.float64).reshape(-1))
@@ -71,7 +71,7 @@ def histogram(name: str, values: Any, collections: Any = None, family: Any = Non
 
 @cache
 def _limits() -> np.ndarray:
-    """The upper limits of TensorFlow's histogram buckets: each limit is 1.1 times the one before."""
+    """Returns the upper limits of TensorFlow's histogram buckets: each limit is 1.1 times the one before."""
     positive, limit = [], 1e-12
     while limit < 1e20:
         positive.append(limit)
@@ -81,6 +81,7 @@ def _limits() -> np.ndarray:
 
 
 def _fill_histogram(message: Any, values: np.ndarray) -> None:
+    """Fills a histogram message with the counts of values by bucket, and their statistics."""
     limits = _limits()
     counts = np.bincount(
         np.minimum(np.searchsorted(limits, values, side="right"), len(limits) - 1), minlength=len(limits)
@@ -101,7 +102,7 @@ def _fill_histogram(message: Any, values: np.ndarray) -> None:
 
 @v1("summary.image", "image_summary")
 def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: Any = None) -> Tensor:
-    """An op that gives the summary of up to ``max_outputs`` pictures."""
+    """Creates an op that returns the summary of up to ``max_outputs`` images."""
 
     def fill(summary: Any, tag: str, pictures: np.ndarray) -> None:
         chosen = pictures[:max_outputs]
@@ -127,7 +128,7 @@ def _to_bytes(picture: np.ndarray) -> np.ndarray:
 
 @v1("summary.text")
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """An op that gives the summary of strings."""
+    """Creates an op that returns the summary of strings."""
 
     def fill(summary: Any, tag: str, texts: np.ndarray) -> None:
         value = summary.value.add(tag=tag)
@@ -142,7 +143,7 @@ def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
 
 @v1("summary.merge", "merge_summary")
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """An op that gives one summary with the values of several."""
+    """Creates an op that returns one summary with the values of several."""
     graph = current_graph()
     with graph.trace.unnamed():
         found = public_names()["strings.join"](
@@ -188,7 +189,7 @@ class FileWriter:
         return self._folder
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """Writes a summary: a message, or the bytes that a summary op gave."""
+        """Writes a summary: a message, or the bytes that a summary op returned."""
         found = summary
         if isinstance(summary, (bytes, np.bytes_)):
             found = _messages().Summary.FromString(bytes(summary))

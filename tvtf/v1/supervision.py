@@ -53,6 +53,7 @@ class QueueRunner:
         return threads
 
     def _run(self, session: Any, op: Any, coord: Any) -> None:
+        """Runs an enqueue op until its input ends, the session is closed, or a stop is requested."""
         try:
             while coord is None or not coord.should_stop():
                 session.run(op)
@@ -412,6 +413,7 @@ class MonitoredSession:
             hook.after_create_session(self._session, self._coord)
 
     def _ready(self, ready: Scaffold, folder: str | None) -> None:
+        """Restores the newest checkpoint, or initializes the variables if there is none."""
         saved = latest_checkpoint(folder) if folder else None
         if saved:
             ready.saver.restore(self._session, saved)
@@ -466,6 +468,7 @@ class MonitoredSession:
         self._close(True)
 
     def _close(self, is_regular: bool) -> None:
+        """Closes the session; calls the hooks' ``end`` only if no error occurred."""
         if self._ended:
             return
         for hook in self._hooks if is_regular else ():

@@ -389,6 +389,7 @@ def make_template(
     scopes: list[VariableScope] = []
 
     def run(*args: Any, **more: Any) -> Any:
+        """Calls the function in the scope of the first call, whose variables later calls share."""
         if scopes:
             with variable_scope(scopes[0], reuse=True):
                 return func_(*args, **(kwargs | more))
@@ -491,6 +492,7 @@ def _scattering(op: str, nd: bool, by: Callable[[Any, Any], Any] | None) -> Call
     """Makes a function that updates parts of a variable."""
 
     def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
+        """Updates the rows or elements at ``indices``, and assigns the result."""
         names = public_names()
         positions = convert_to_tensor(indices)
         values = convert_to_tensor(updates, ref.dtype)
@@ -518,6 +520,7 @@ def _scaled(power: float) -> Callable[[Any, Any], Any]:
     """Makes a function that multiplies or divides rows; repeated rows are scaled several times."""
 
     def scale(ref: Any, pair: Any) -> Any:
+        """Scales one row after the other, so that repeated rows are scaled several times."""
         rows = public_names()
         for i in range(pair[0].shape[0]):
             place = pair[0][i : i + 1]

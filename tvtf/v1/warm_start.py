@@ -1,4 +1,4 @@
-"""Variables that start with what a checkpoint has for them.
+"""Initialization of variables from checkpoints.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/init_from_checkpoint
 """
@@ -23,7 +23,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
     """Initializes variables from a checkpoint: when their initializers run, or at once outside of graphs.
 
     Args:
-      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` made; or scopes of the
+      assignment_map: maps names in the checkpoint to a variable, or to the name of one that ``get_variable`` created; or scopes of the
         checkpoint (``"scope/"``, or ``"/"`` for all) to scopes of the graph, for all variables in these.
 
     Raises:
@@ -43,6 +43,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str | os.PathLike[str], assignment_ma
 
 
 def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the names in the checkpoint with the variables to initialize from them."""
     variable = wanted if isinstance(wanted, Variable) else known.get(wanted)
     if variable is None:
         yield from _of_scope(name, wanted, known, shapes, place)
@@ -58,6 +59,7 @@ def _pairs(name: str, wanted: Any, known: Mapping[str, Any], shapes: Any, place:
 
 
 def _of_scope(scope: str, wanted: str, known: Mapping[str, Any], shapes: Any, place: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the pairs for all variables in a scope."""
     inside = wanted.rpartition("/")[0]
     if not scope.endswith("/"):
         raise ValueError(

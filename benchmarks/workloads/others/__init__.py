@@ -49,7 +49,7 @@ def workload(name: str) -> Workload:
         tensorflow=partial(in_tensorflow, network, data),
         jax=partial(in_jax, network, data),
         torch=partial(in_torch, network, data),
-        asked="<= 0.67x the best",
+        goal="<= 0.67x the best",
     )
 
 

@@ -1,7 +1,7 @@
-"""What the other networks are written over: each framework's operations under one name, and a training step of each.
+"""The frameworks' operations under common names, over which the other networks are written, and their training steps.
 
 Images are NHWC in TensorFlow and JAX, and PyTorch's own order in its fastest layout for a CPU, so that channels are the
-axis ``ops.channels``. A network asks ``ops`` for its weights in the order in which it needs them.
+axis ``ops.channels``. A network takes its weights from ``ops`` in the order in which it uses them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LETTERS = "DHW"
 
 
 class Ops:
-    """The weights of a network, made when it first runs, and the operations over what a framework names alike."""
+    """The weights of a network, created in its first run, and operations written over names that frameworks share."""
 
     images_channels = -1
 
@@ -30,7 +30,7 @@ class Ops:
         self.rng = np.random.default_rng(0)
 
     def weight(self, *shape: int, kind: str = "") -> Any:
-        """The next weight; ``kind`` "conv" or "transposed" tells a filter, HWIO or HWOI."""
+        """Returns the next weight; ``kind`` is "conv" for a filter in HWIO layout, "transposed" for one in HWOI."""
         if self.left is not None:
             return next(self.left)
         scale = np.prod([*shape[:-2], shape[-1 if kind == "transposed" else -2]]) ** -0.5 if len(shape) > 1 else 0.1
@@ -41,11 +41,11 @@ class Ops:
         self.left, self.channels = iter(weights), self.images_channels
 
     def tokens(self, x: Any) -> Any:
-        """An image's places in a row, channels last from here on."""
+        """Flattens an image's positions to one axis; channels are last from here on."""
         return self.reshape(x, (x.shape[0], -1, x.shape[-1]))
 
     def signal(self, x: Any) -> Any:
-        """A row of places as an image of one dim."""
+        """Returns a sequence of positions as an image of one dim."""
         return x
 
     def variable(self, value: np.ndarray, kind: str) -> Any:
@@ -276,7 +276,7 @@ class Torch(Ops):
         return y[:, :, : 2 * x.shape[2], : 2 * x.shape[3]]
 
     def normed(self, x: Any, axes: tuple[int, ...]) -> Any:
-        """By the operator that PyTorch has for it."""
+        """Normalizes with PyTorch's own operator."""
         if self.channels == -1:
             scale, offset = self.weight(x.shape[-1]) + 1.0, self.weight(x.shape[-1])
             return self.nn.layer_norm(x, x.shape[-1:], scale, offset, EPSILON)
@@ -393,7 +393,7 @@ def in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any) 
 
 
 def _in_torch(ops: Torch, value: np.ndarray) -> Any:
-    """Images and signals, which are the float inputs of three and more dims, with their channels second."""
+    """Moves the channels of images and signals, the float inputs of three or more dims, to the second axis."""
     x = ops.torch.from_numpy(value)
     if value.dtype != np.float32 or x.ndim < 3:
         return x

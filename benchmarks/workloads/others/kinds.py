@@ -54,17 +54,17 @@ def mixer(ops: Any, size: Images, x: Any, y: Any) -> Any:
 
 
 def phrases(ops: Any, size: Sequences, ids: Any, y: Any) -> Any:
-    """Windows of three to five words, and of each the place that fits best (Kim 2014)."""
+    """Convolutions over three to five words with maxima over positions (Kim 2014)."""
     x = ops.signal(ops.gather(ops.weight(size.symbols, size.width), ids))
     found = [ops.most(ops.relu(ops.conv(x, size.hidden, window))) for window in (3, 4, 5)]
     return classified(ops, ops.join(found), y)
 
 
 def contrasted(ops: Any, size: Vectors, x: Any, noise: Any) -> Any:
-    """Pairs told from all others of a batch (Chen et al. 2020)."""
+    """Contrastive loss: pairs against all others of a batch (Chen et al. 2020)."""
     one, other = (_direction(ops, size, each) for each in (x, x + 0.1 * ops.dense(noise, size.width)))
-    chances = ops.softmax(10.0 * (one @ ops.transpose(other, (1, 0))))
-    return ops.average(chances) - ops.average(one * other)
+    log_probabilities = ops.softmax(10.0 * (one @ ops.transpose(other, (1, 0))))
+    return ops.average(log_probabilities) - ops.average(one * other)
 
 
 def _direction(ops: Any, size: Vectors, x: Any) -> Any:

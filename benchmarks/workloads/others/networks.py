@@ -174,7 +174,7 @@ def autoencoder(ops: Any, size: Vectors, x: Any, noise: Any) -> Any:
 
 
 def adversary(ops: Any, size: Images, x: Any, noise: Any) -> Any:
-    """Radford et al. 2016: images from noise by transposed convolutions, and what tells them from others."""
+    """Radford et al. 2016: images from noise by transposed convolutions, and a discriminator."""
     made = noise
     for width in size.widths:
         made = ops.relu(ops.batch_norm(ops.upconv(made, width, 5)))

@@ -1,4 +1,4 @@
-"""What sizes the other networks have, and the data of each."""
+"""The sizes of the other networks, and their data."""
 
 from __future__ import annotations
 

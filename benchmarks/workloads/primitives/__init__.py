@@ -1,4 +1,4 @@
-"""Single primitives, about 4 MB each: how many bytes a second each moves, beside the same call in other frameworks."""
+"""Single primitives on about 4 MB each: their memory bandwidth, compared with the same call in other frameworks."""
 
 from benchmarks.workloads.primitives.elementwise import ELEMENTWISE
 from benchmarks.workloads.primitives.movement import MOVEMENT

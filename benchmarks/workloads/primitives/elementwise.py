@@ -9,7 +9,7 @@ from benchmarks.workloads.primitives.record import SQUARE, Operand, Primitive
 
 
 def unary(name: str, jax: str, torch: str, low: float = -2.0, high: float = 2.0, dtype: str = "float32") -> Primitive:
-    """A function of one argument, by its name in each framework's namespace; JAX has no float64 unless told to."""
+    """A function of one argument, by its name in each framework's namespace; JAX has no float64 unless it is enabled."""
     own, third, fourth = attrgetter(name), attrgetter(jax), attrgetter(torch)
     return Primitive(
         name.rpartition(".")[2] + ("" if dtype == "float32" else f" of {dtype}"),

@@ -1,4 +1,4 @@
-"""Sorting and what needs only a part of it."""
+"""Sorting, and primitives that sort only in part, such as top-k."""
 
 from __future__ import annotations
 

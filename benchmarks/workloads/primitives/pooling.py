@@ -27,14 +27,14 @@ def channels_first(x: Any) -> Any:
 
 
 def padded(torch: Any, x: Any, low: int, high: int, value: float) -> tuple[Any, int]:
-    """Images with what PyTorch's own symmetric padding, returned too, can't say."""
+    """Pads images as far as PyTorch's symmetric padding, which is returned too, can't express it."""
     if low == high:
         return x, low
     return torch.nn.functional.pad(x, (low, high, low, high), value=value), 0
 
 
 class Pool:
-    """One kind of pooling of IMAGES as each framework says it."""
+    """A pooling of IMAGES, written for each framework."""
 
     def __init__(self, kind: str, size: int, step: int, padding: str) -> None:
         self.kind, self.size, self.step, self.padding = kind, size, step, padding
@@ -103,8 +103,8 @@ def gradient(pool: Pool, torch: Callable[..., Any] | None) -> Primitive:
 POOLS = [Pool(kind, *window) for kind in ("max", "avg") for window in WINDOWS]
 
 
-def counts_alike(pool: Pool) -> bool:
-    """Whether PyTorch divides by as many values: what is padded by hand counts there."""
+def same_divisor(pool: Pool) -> bool:
+    """Whether PyTorch divides by the same number of values: padding added by hand counts as values there."""
     return pool.kind == "max" or pool.around[0] == pool.around[1]
 
 
@@ -112,7 +112,7 @@ POOLING = [
     each
     for pool in POOLS
     for each in (
-        forward(pool, pool.torch if counts_alike(pool) else None),
-        gradient(pool, pool.torch_gradient if counts_alike(pool) else None),
+        forward(pool, pool.torch if same_divisor(pool) else None),
+        gradient(pool, pool.torch_gradient if same_divisor(pool) else None),
     )
 ]

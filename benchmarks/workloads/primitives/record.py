@@ -1,4 +1,4 @@
-"""One call of a primitive, as each framework makes it, and the bytes that it moves."""
+"""A call of a primitive, written for each framework, and the bytes that it moves."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Primitive:
 
     @property
     def traffic(self) -> int:
-        """Bytes that must at least move."""
+        """Returns the minimum number of bytes that the call moves."""
         item = max(ITEM_BYTES[operand.dtype] for operand in self.operands)
         return item * self.written + sum(operand.traffic for operand in self.operands)
 

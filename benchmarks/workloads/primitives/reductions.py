@@ -1,4 +1,4 @@
-"""Sums and their like, over each order of axes."""
+"""Sums and other reductions over several axes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.workloads.primitives.record import SQUARE, Operand, Primitive, S
 def reduction(name: str, shape: Shape, axis: int | tuple[int, ...] | None, how: tuple[str, str, str]) -> Primitive:
     own, third, fourth = map(attrgetter, how)
     axes = range(len(shape)) if axis is None else [axis] if isinstance(axis, int) else axis
-    kept = prod(size for place, size in enumerate(shape) if place not in [a % len(shape) for a in axes])
+    result_size = prod(size for place, size in enumerate(shape) if place not in [a % len(shape) for a in axes])
     return Primitive(
         f"{name} {'x'.join(map(str, shape))} over {'all' if axis is None else axis}",
         [Operand(shape)],
         lambda tf, x: own(tf)(x, axis),
         lambda jax, x: third(jax)(x, axis),
         lambda torch, x: fourth(torch)(x) if axis is None else fourth(torch)(x, axis),
-        kept,
+        result_size,
     )
 
 

@@ -1,4 +1,4 @@
-"""Softmax, scans, normalisation: work along an axis whose result has the shape of the operand."""
+"""Softmax, scans, normalisation: primitives along an axis whose result has the operand's shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training needs besides products: losses, normalisation over the batch and embeddings, with their gradients."""
+"""Primitives of training besides products: losses, normalisation over the batch and embeddings, with their gradients."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def jax_loss(jax: Any, labels: Any, logits: Any) -> Any:
 
 
 def torch_sparse_gradient(torch: Any, labels: Any, logits: Any) -> Any:
-    chances = torch.softmax(logits, 1)
-    return chances.scatter_add_(1, labels[:, None].long(), chances.new_full((len(labels), 1), -1.0))
+    log_probabilities = torch.softmax(logits, 1)
+    return log_probabilities.scatter_add_(1, labels[:, None].long(), log_probabilities.new_full((len(labels), 1), -1.0))
 
 
 TRAINING = [

@@ -80,7 +80,7 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
     with deciding(decisions) if decisions else nullcontext():
         body = _body(kernel, target)
     if decisions:
-        decisions.check_all_asked()
+        decisions.check_all_used()
     # Relax passes that look for reshapes require a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)

@@ -43,7 +43,7 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
 
 
 def is_contiguous(load: TensorLoad, var: Var) -> bool:
-    """Whether consecutive values of a variable read the same element or consecutive ones."""
+    """Returns whether consecutive values of a variable read the same element or consecutive ones."""
     return load_stride(load, var) in (0, 1)
 
 
@@ -88,7 +88,7 @@ def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
 
 
 def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
-    """Whether stepping through two nested axes moves an offset as stepping through one merged axis would."""
+    """Returns whether stepping through two nested axes moves an offset as stepping through one merged axis would."""
     far, near = stride(offset, outer.var), stride(offset, inner.var)
     if far is None or near is None:
         return False

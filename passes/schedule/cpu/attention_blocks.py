@@ -86,7 +86,7 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
-    """Whether a stage has the same rows as the first one, and reads the run's results in its own row only."""
+    """Returns whether a stage has the same rows as the first one, and reads the run's results in its own row only."""
     pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
         return False
@@ -106,7 +106,7 @@ def _is_place(place: ir.Expr, axis: Axis) -> bool:
 
 
 def _is_static(blocks: Blocks) -> bool:
-    """Whether a block's sizes are static, and each row has something to store."""
+    """Returns whether a block's sizes are static, and each row has something to store."""
     inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
     last = blocks.rows[-1].size
     if any(axis.size is None for axis in inner):

@@ -101,7 +101,7 @@ def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
 
 
 def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
-    """Whether a clip saves enough terms, and its axis stays a loop of its own."""
+    """Returns whether a clip saves enough terms, and its axis stays a loop of its own."""
     position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
     inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
     is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < MIN_INNER_TERMS

@@ -64,6 +64,7 @@ def emit_chunks(chunks: Chunks, target: CpuTarget) -> Stmt:
     remaining = emit.simplified(points - whole_chunks * (size * length))
 
     def write(parallel: bool) -> Stmt:
+        """Loops over whole chunks, and ends with the remaining part of one."""
         kind = tirx.ForKind.PARALLEL if parallel else tirx.ForKind.SERIAL
         main = emit.loop(
             whole_chunks, lambda number: _chunk(chunks, number * size, size, index(size * length), target), kind

@@ -36,7 +36,7 @@ def reduced_item(stage: Stage) -> ir.Expr | None:
 
 
 def is_zero(value: ir.Expr | None) -> bool:
-    """Whether an expression is the float constant 0."""
+    """Returns whether an expression is the float constant 0."""
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
@@ -49,6 +49,7 @@ def _new_terms(stage: Stage) -> list[ir.Expr]:
     terms: list[ir.Expr] = []
 
     def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:
+        """Collects the terms that don't contain the accumulator; its own loads are skipped."""
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None
         if any(load.source.same_as(stage.buffer) for load in loads(node)):

@@ -101,7 +101,7 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 
 
 def occupies(tasks: int, target: CpuTarget) -> bool:
-    """Whether tasks keep all cores busy until nearly the end."""
+    """Returns whether tasks keep all cores busy until nearly the end."""
     return tasks >= TASKS_PER_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
 
 
@@ -110,7 +110,7 @@ def is_convolution(stage: Stage) -> bool:
 
 
 def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
-    """Whether all stages are over images and rows of static size, and read local results of the same image only."""
+    """Returns whether all stages are over images and rows of static size, and read local results of the same image only."""
     for stage in stages:
         if len(stage.spatial) != 4 or any(axis.size is None for axis in stage.axes):
             return False

@@ -78,7 +78,7 @@ def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
 
 
 def _matches(sums: Stage, result: Stage, first: int) -> bool:
-    """Whether both stages visit the same points."""
+    """Returns whether both stages visit the same points."""
     *before, outer, inner = (axis.extent for axis in sums.spatial[: first + 2])
     extents = [*before, outer * inner, *(axis.extent for axis in sums.spatial[first + 2 :])]
     pairs = zip(extents, (axis.extent for axis in result.spatial), strict=True)

@@ -56,6 +56,7 @@ def _emit(
     periods = periods_of(stages, inner)
 
     def task(places: list[ir.Expr]) -> Stmt:
+        """Computes one chunk, or one set of outer indices, of the stages."""
         point = dict(fixed)
         for outer_loop, place in zip(outer, places, strict=False):
             point.update(outer_loop.point(place))

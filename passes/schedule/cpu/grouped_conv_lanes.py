@@ -72,7 +72,7 @@ def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget)
 
 
 def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
-    """Whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly."""
+    """Returns whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly."""
     size, lanes = joined.size, target.lanes(sums.item_bytes)
     is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == size
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)
@@ -101,7 +101,7 @@ def _spread(sums: Stage, size: int) -> tuple[Stage | None, list[Stage]]:
 
 
 def _is_group_of(load: TensorLoad, group: Axis, own: Axis, term: Axis, size: int) -> bool:
-    """Whether a load reads a group's inputs contiguously, by its last index only."""
+    """Returns whether a load reads a group's inputs contiguously, by its last index only."""
     *outer, last = load.indices
     used = set().union(*map(variables, outer)) if outer else set()
     is_own = static(emit.simplified(last - (group.var * size + term.var))) == 0

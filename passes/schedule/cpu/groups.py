@@ -165,7 +165,7 @@ def _members(group: Member) -> tuple[Stage, ...]:
 
 
 def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
-    """Whether a result must be stored: it is an output, or read by another group, or shared inside its own nest."""
+    """Returns whether a result must be stored: it is an output, or read by another group, or shared inside its own nest."""
     if not kernel.is_local(stage.buffer):
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
@@ -182,7 +182,7 @@ def _group_reads(group: Member, buffer: Var) -> bool:
 
 
 def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
-    """Whether no stage writes a buffer, so that an opaque nest must."""
+    """Returns whether no stage writes a buffer, so that an opaque nest must."""
     return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 

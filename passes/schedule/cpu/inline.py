@@ -25,7 +25,7 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 
 
 def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
-    """Whether a stage can and should be inlined into all of its readers."""
+    """Returns whether a stage can and should be inlined into all of its readers."""
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
@@ -37,7 +37,7 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
 
 
 def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
-    """Whether a stage can be computed from a contraction's results while they are in registers."""
+    """Returns whether a stage can be computed from a contraction's results while they are in registers."""
     reductions = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
     return any(has_reused_operand(other) for other in reductions)
 
@@ -52,7 +52,7 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
 
 
 def is_reindexing(stage: Stage) -> bool:
-    """Whether a stage is a reshape, transpose, broadcast, cast or constant, which computes nothing."""
+    """Returns whether a stage is a reshape, transpose, broadcast, cast or constant, which computes nothing."""
     return (
         _operations(stage) <= 1
         and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}

@@ -158,7 +158,7 @@ def loads(node: ir.Expr) -> list[TensorLoad]:
 
 
 def reads(member: Stage | Opaque, buffer: Var) -> bool:
-    """Whether a stage or a nest loads from a buffer."""
+    """Returns whether a stage or a nest loads from a buffer."""
     all_loads = loads(member.body) if isinstance(member, Opaque) else member.loads
     return any(load.source.same_as(buffer) for load in all_loads)
 
@@ -171,7 +171,7 @@ def variables(node: ir.Expr) -> set[Var]:
 
 
 def has_calls(node: ir.Expr) -> bool:
-    """Whether an expression calls functions or selects among values."""
+    """Returns whether an expression calls functions or selects among values."""
     calls: list[ir.Expr] = []
     structural_walk(node, ((ir.Call, tirx.Select), lambda call: calls.append(call)))
     return bool(calls)
@@ -225,7 +225,7 @@ def _constants(func: PrimFunc) -> frozenset[Var]:
 
 
 def _has_long_indices(stage: Stage) -> bool:
-    """Whether indices are int64, as in Relax; TE written with plain Python ints has int32 indices."""
+    """Returns whether indices are int64, as in Relax; TE written with plain Python ints has int32 indices."""
     return all(str(axis.var.ty.dtype) == "int64" for axis in stage.axes)
 
 
@@ -269,12 +269,12 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
 
 
 def _is_scalar(block: SBlock, loops: list[For]) -> bool:
-    """Whether a block stores one element of a tensor of rank 0; TE may give it an axis of one point."""
+    """Returns whether a block stores one element of a tensor of rank 0; TE may give it an axis of one point."""
     return not loops and not list(block.body.indices) and len(block.iter_vars) <= 1 and block.init is None
 
 
 def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
-    """Whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers."""
+    """Returns whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers."""
     block = realize.block
     if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers

@@ -32,7 +32,7 @@ from tvtf.passes.schedule.cpu.tile import (
 # matrix of 48 MiB arrives at 23 GB/s instead of 47 (plain sums of it reach 50).
 BYTES_AHEAD = 8192
 # Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
-OPERATIONS_OF_A_DEAR_END = 16
+OPERATIONS_OF_COSTLY_EPILOGUE = 16
 # Arguments of llvm.prefetch: read, keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
@@ -174,7 +174,7 @@ class ColumnTile:
         return emit.sequence(vectors)
 
     def _last(self, finish: Finish) -> Stmt:
-        if finish.operations >= OPERATIONS_OF_A_DEAR_END:
+        if finish.operations >= OPERATIONS_OF_COSTLY_EPILOGUE:
             return self._ended_row_by_row(finish)
         accumulators = self.accumulators
         return self._each(
@@ -208,6 +208,7 @@ def _spread_sum(
     order = [tirx.IntImm("int32", lane // size * size + number) for lane in range(count)]
 
     def read(load: TensorLoad) -> ir.Expr:
+        """Loads an operand for all lanes; one that is shared between neighbouring lanes is shuffled to them."""
         *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
         neighbours = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
         return (

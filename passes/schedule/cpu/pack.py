@@ -191,7 +191,7 @@ def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 
 
 def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
-    """Copies a square of a panel by a transposed tile."""
+    """Copies a square of a panel by a transpose in registers: its source is contiguous along the other axis."""
     last, vectors = panel.axes[-1].var, panel.width // panel.lanes
     panel_number, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
     if panel.size <= panel.width:

@@ -131,7 +131,7 @@ def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
 
 
 def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:
-    """Whether bands pay. Depthwise results read an image once, so band copies cost more than one in outer caches."""
+    """Returns whether bands pay. Depthwise results read an image once, so band copies cost more than one in outer caches."""
     (read, *_others) = access.reads_of(first, source.buffer)
     is_used_again = any(access.load_stride(read, axis.var) == 0 for axis in first.spatial if axis.size != 1)
     size = access.points(source.spatial)
@@ -157,7 +157,7 @@ def _bands(source: Stage, first: Stage) -> Iterator[Band]:
 
 
 def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
-    """Whether a result's rows start at its own row times the stride, and depend on nothing else but the window."""
+    """Returns whether a result's rows start at its own row times the stride, and depend on nothing else but the window."""
     down, place = first.spatial[1].var, read.indices[1]
     known = {down, *(axis.var for axis in first.reduce)}
     start = substitute(place, {var: emit.index(0) for var in known})

@@ -77,6 +77,7 @@ def run_panels(work: Work, panels: Panels, parallel: bool) -> Stmt:
     sums_stage = work.stage if bare else _sums_in_memory(work.stage)
 
     def task(numbers: list[ir.Expr]) -> Stmt:
+        """Computes one task: the steps over panels of the reduction, then the stages that follow."""
         at = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
 
         def pass_over(part: Work, ranges: Sequence[Range] | None) -> Stmt:

@@ -56,6 +56,6 @@ def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
 
 
 def is_small_box(axes: tuple[Axis, ...]) -> bool:
-    """Whether loops visit so few points that the shortest code is as good as any."""
+    """Returns whether loops visit so few points that the shortest code is as good as any."""
     points = access.points(axes)
     return points is not None and points <= LITTLE

@@ -101,7 +101,7 @@ def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors
 
 
 def _is_repeated(periods: Periods, lanes: int) -> bool:
-    """Whether all places of a short period have the same value: one vector of values then gives several of results."""
+    """Returns whether all places of a short period have the same value: one vector of values then gives several of results."""
     (stage, *more) = periods.stages
     fills = periods.length < lanes and lanes % periods.length == 0
     is_last = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)
@@ -117,6 +117,7 @@ def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stm
         return emit.store(values, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
 
     def stored(part: int) -> Stmt:
+        """Stores one vector, in which each value is repeated for the length of a period."""
         order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
         start = (first * periods.length + part * lanes) if part else first * periods.length
         *outer, _last = stage.spatial

@@ -86,7 +86,7 @@ def without_units(stage: Stage) -> Stage:
 
 
 def walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    """Whether two neighbouring axes of terms can be merged."""
+    """Returns whether two neighbouring axes of terms can be merged."""
     clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
@@ -102,7 +102,7 @@ def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
-    """Whether an elementwise stage reads a reduction's results only at the point that it writes."""
+    """Returns whether an elementwise stage reads a reduction's results only at the point that it writes."""
     reads = access.reads_of(stage, source.buffer)
     axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(

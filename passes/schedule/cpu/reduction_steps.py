@@ -72,7 +72,7 @@ def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) ->
 
 
 def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
-    """Whether results along some axes (a filter's taps) read mostly the same terms, and new ones in each step."""
+    """Returns whether results along some axes (a filter's taps) read mostly the same terms, and new ones in each step."""
     sizes = {axis.var: _size(axis) for axis in stage.axes}
     reads = [_Reach.of(term) for term in terms_of(stage)]
 

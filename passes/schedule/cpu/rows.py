@@ -61,7 +61,7 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Whether a stage has the same rows as the chain, and reads the chain's results in its own row only."""
+    """Returns whether a stage has the same rows as the chain, and reads the chain's results in its own row only."""
     first = stages[0]
     same = all(
         _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
@@ -83,7 +83,7 @@ def _equal(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _pays(chain: Chain, target: CpuTarget) -> bool:
-    """Whether running row by row is faster than stage by stage."""
+    """Returns whether running row by row is faster than stage by stage."""
     reductions = sum(bool(stage.reduce) for stage in chain.stages)
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
@@ -95,12 +95,12 @@ def _pays(chain: Chain, target: CpuTarget) -> bool:
 
 
 def _is_stacked(chain: Chain, target: CpuTarget) -> bool:
-    """Whether rows are so short that many are reduced at once."""
+    """Returns whether rows are so short that many are reduced at once."""
     return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
 def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
-    """Whether memory is contiguous across rows: then one pass per stage, with vectors over rows, reads whole lines."""
+    """Returns whether memory is contiguous across rows: then one pass per stage, with vectors over rows, reads whole lines."""
     last = stage.spatial[chain.depth - 1]
     if last.size is not None and last.size < target.lanes(stage.item_bytes):
         return False

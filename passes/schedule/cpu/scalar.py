@@ -18,6 +18,7 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = Non
     free = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 
     def result(places: list[ir.Expr]) -> Stmt:
+        """Reduces one element in a scalar accumulator."""
         point = {**(fixed or {}), **{axis.var: place for axis, place in zip(free, places, strict=True)}}
         accumulator = emit.scratch([1], stage.dtype, "accumulator", "local")
         old = emit.load(accumulator, [emit.index(0)])

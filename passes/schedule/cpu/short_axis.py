@@ -24,7 +24,7 @@ TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def shares_work(stage: Stage) -> bool:
-    """Whether a stage selects by its short last axis among results of one long computation."""
+    """Returns whether a stage selects by its short last axis among results of one long computation."""
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
         return False
     last = stage.spatial[-1].var

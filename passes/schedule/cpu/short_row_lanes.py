@@ -29,7 +29,7 @@ ROWS_TO_BEGIN_A_BLOCK, ROWS_FOR_A_LEFT_ONE = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
-    """Whether rows are too short for vectors along them, and many can be read at once."""
+    """Returns whether rows are too short for vectors along them, and many can be read at once."""
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     inner = [axis for stage in stages for axis in (*stage.spatial[depth:], *stage.reduce)]
     rows = stages[0].spatial[depth - 1].size
@@ -47,7 +47,7 @@ def _is_stackable(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
 
 
 def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
-    """Whether a load is contiguous along the row."""
+    """Returns whether a load is contiguous along the row."""
     step = access.load_stride(load, stage.spatial[depth - 1].var)
     along = _axes_of(load, stage, depth)
     return (

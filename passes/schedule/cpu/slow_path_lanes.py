@@ -20,6 +20,7 @@ def with_slow_paths(body: Stmt) -> Stmt:
     """Writes each vector loop over `tvtf.ops.kernels.approx.unless` as a test, then the common or the rare form."""
 
     def tested(node: For) -> Stmt:
+        """Rewrites a vectorized loop with slow paths, so that vectors without slow arguments skip them."""
         if node.kind != ForKind.VECTORIZED or not choices(node.body):
             return node
         parts = list(node.body.seq) if isinstance(node.body, SeqStmt) else [node.body]

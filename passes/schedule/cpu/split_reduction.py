@@ -47,7 +47,7 @@ def _slices(work: Work) -> int:
 
 
 def _is_read_once_or_cached(work: Work) -> bool:
-    """Whether repeated passes over the operands cost nothing: rows are read once, front to end, or are in the cache."""
+    """Returns whether repeated passes over the operands cost nothing: rows are read once, front to end, or are in the cache."""
     is_read_once = work.plan.along_rows and not has_reused_operand(work.stage)
     return is_read_once or _operand_bytes(work) <= work.target.level2_bytes // 2
 

@@ -65,6 +65,7 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
         stays = choice("panels outside", stays, lambda: (False, True))
 
     def task(places: list[ir.Expr]) -> Stmt:
+        """Computes one task: the tiles at the given numbers, for all inner indices."""
         if stays:
             places = [*places[len(order) :], *places[: len(order)]]
         point = {**fixed, **{axis.var: place for axis, place in zip(outer, places, strict=False)}}
@@ -138,7 +139,10 @@ def tiles_of(
     base: Point,
     sizes: dict[Var, int] | None = None,
 ) -> Stmt:
-    """Writes the tiles of one block, by its number among the `blocks` of each axis; without ranges sums nothing."""
+    """Writes the tiles of one block, one axis after the other.
+
+    `numbers` selects the block among the `blocks` of each axis; without ranges the tiles are stored but not summed.
+    """
     sizes = sizes or {}
     if not tiled:
         return _tile(work, ranges, Tile(base, sizes))

@@ -205,6 +205,7 @@ def row_tile(
         return accumulators.store(update_value(stage, accumulators.load(row, number, lane), point), row, number, lane)
 
     def terms(places: Point) -> Stmt:
+        """Adds the terms of the innermost reduction axis to the tile's accumulators."""
         return _along_reduction(
             ranges[-1],
             lanes,

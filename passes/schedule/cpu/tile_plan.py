@@ -274,7 +274,7 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
 
 
 def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """Whether an operand is read often along short rows that don't fill whole vectors, so that a padded copy pays."""
+    """Returns whether an operand is read often along short rows that don't fill whole vectors, so that a padded copy pays."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
@@ -300,12 +300,12 @@ def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
-    """Whether LLVM widens this many items to a vector shorter than a whole one."""
+    """Returns whether LLVM widens this many items to a vector shorter than a whole one."""
     return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
-    """Whether tiles of an operand along an axis are far apart in memory, so that packing pays if it is read often."""
+    """Returns whether tiles of an operand along an axis are far apart in memory, so that packing pays if it is read often."""
     if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
     if term.source in stage.constants:
@@ -323,7 +323,7 @@ def _is_worth_a_copy(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> 
 
 
 def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
-    """Whether rows conflict in the caches, and there are more of them than the caches hold."""
+    """Returns whether rows conflict in the caches, and there are more of them than the caches hold."""
     depth = access.points(stage.reduce)
     return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and depth is not None and depth >= ROWS_OF_MANY_PAGES
 
@@ -368,7 +368,7 @@ def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget
 
 
 def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
-    """Whether few results, which fit the cache, are sums of very many terms, so that slices pay."""
+    """Returns whether few results, which fit the cache, are sums of very many terms, so that slices pay."""
     results = access.points(stage.spatial)
     if results is None or results * stage.item_bytes > target.level2_bytes // 4:
         return False

@@ -73,6 +73,7 @@ def emit_transposed(
     rows, columns = (Axis(Var("part", "int64"), loop.extent) for loop in (transposed.along, transposed.across))
 
     def task(places: list[ir.Expr]) -> Stmt:
+        """Computes one task: a strip of square tiles, each of which is transposed in registers."""
         base = dict(fixed)
         for loop, place in zip(transposed.outer, places, strict=False):
             base.update(loop.point(place))

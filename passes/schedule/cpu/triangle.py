@@ -35,7 +35,7 @@ def shortened(
 
 
 def has_triangle(stages: Sequence[Stage], rows: Sequence[Var]) -> bool:
-    """Whether there is something to leave out."""
+    """Returns whether there is something to leave out."""
     return bool(_zeros(stages, rows, 0)[0])
 
 
@@ -146,5 +146,5 @@ def _bound(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | No
 
 
 def is_zero(value: ir.Expr) -> bool:
-    """Whether a constant is zero."""
+    """Returns whether a constant is zero."""
     return isinstance(value, (tirx.IntImm, tirx.FloatImm)) and value.value == 0

@@ -33,7 +33,7 @@ VECTORS_OF_A_NARROW_ROW = 2
 MIN_DEPTH_OF_A_NARROW_PRODUCT = 256
 # Rows whose distance is a multiple of a page evict each other from the level-1 cache, which slows down by this factor.
 PAGE_BYTES = 4096
-CYCLES_OF_ROWS_A_PAGE_APART = 3
+PAGE_STRIDE_CYCLES = 3
 
 
 def default_direction(
@@ -54,7 +54,7 @@ def default_direction(
 
 
 def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
-    """Whether short vectors along terms are faster than whole ones along results whose items are fetched one by one."""
+    """Returns whether short vectors along terms are faster than whole ones along results whose items are fetched one by one."""
     depth = access.points(stage.reduce)
     if len(terms) != 2 or depth is None or row.size is None or not runs_along(terms, row, MIN_LANES):
         return False
@@ -79,7 +79,7 @@ def transposable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad
 
 
 def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Whether rows of results don't fill vectors, and transposing one operand costs less than the unused lanes."""
+    """Returns whether rows of results don't fill vectors, and transposing one operand costs less than the unused lanes."""
     lanes, transposed = target.lanes(stage.item_bytes), transposable(stage, row, terms)
     results, depth = access.points(stage.spatial), access.points(stage.reduce)
     if transposed is None or results is None or depth is None:
@@ -91,7 +91,7 @@ def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], t
     other = next(term for term in terms if term is not transposed)
     far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
     waste = -(-size // lanes) * lanes / size
-    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
+    by_columns = results * depth * waste / (lanes * OPERATIONS_PER_CYCLE) * (PAGE_STRIDE_CYCLES if far else 1)
     by_rows = results * (-(-depth // lanes) * CYCLES_PER_ROW_STEP + CYCLES_TO_COMBINE) + items
     return by_columns >= by_rows
 
@@ -110,7 +110,7 @@ def terms_of(stage: Stage) -> list[TensorLoad]:
 
 
 def has_reused_operand(stage: Stage) -> bool:
-    """Whether a stage is a contraction: a product of which an operand is read again for other results."""
+    """Returns whether a stage is a contraction: a product of which an operand is read again for other results."""
     terms = terms_of(stage)
     return len(terms) == 2 and any(reuse(stage, term) > 1 for term in terms)
 
@@ -146,7 +146,7 @@ def runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
 
 
 def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Whether vectors along a result axis, with the packing they need, are faster than vectors along the reduction."""
+    """Returns whether vectors along a result axis, with the packing they need, are faster than vectors along the reduction."""
     lanes = target.lanes(stage.item_bytes)
     strided = [term for term in terms if not access.is_contiguous(term, column.var)]
     if column.size is None or column.size < lanes // 4 or len(terms) != 2:

@@ -161,12 +161,12 @@ def _with_own_test(first: Stage) -> tuple[list[ir.Expr], Stage] | None:
 
 
 def _is_narrower(first: Stage) -> bool:
-    """Whether results have smaller items than operands: other plans would load a vector per vector of results."""
+    """Returns whether results have smaller items than operands: other plans would load a vector per vector of results."""
     return first.item_bytes < max(map(_item_bytes, first.loads))
 
 
 def _has_windows(first: Stage) -> bool:
-    """Whether each axis of terms moves along an axis of places."""
+    """Returns whether each axis of terms moves along an axis of places."""
     moving = [variables(place) for load in terms_of(first) for place in load.indices]
     places = {axis.var for axis in first.spatial[1:-1]}
     return all(any(axis.var in used and used & places for used in moving) for axis in first.reduce)
@@ -199,7 +199,7 @@ def _is_read_again(load: TensorLoad, first: Stage) -> bool:
 
 
 def _is_neutral(border: ir.Expr, first: Stage) -> bool:
-    """Whether border terms change no result: the least value of a maximum, zeros of a sum or of a factor."""
+    """Returns whether border terms change no result: the least value of a maximum, zeros of a sum or of a factor."""
     item = reduced_item(first)
     if combiner(first) is None or not tvm_ffi.structural_equal(border, first.init):
         return False
@@ -252,7 +252,10 @@ def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slid
 
 
 def _limit(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
-    """Returns a test as (step, dilation, low, high) of `low <= place * step + tap * dilation < high`."""
+    """Returns a test as (step, dilation, low, high) of `low <= place * step + tap * dilation < high`.
+
+    None if it is not linear in both with known factors of the same sign, so that positions inside are no interval.
+    """
     left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
     value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
     axes = [place] if tap is None else [place, tap]

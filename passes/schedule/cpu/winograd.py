@@ -351,6 +351,7 @@ class _Writer:
         """Transforms squares of vectors along a whole number of items."""
 
         def square(start: ir.Expr | int, lanes: int) -> Stmt:
+            """Transforms ``lanes`` channels, from ``start`` on."""
             return transformed_square(
                 matrices,
                 lambda row, column, lane: read(row, column, lane + start),
@@ -388,6 +389,8 @@ class _Writer:
             return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
 
         def tile(number: ir.Expr) -> Stmt:
+            """Transforms one input tile of the band."""
+
             def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
                 return emit.load(self.band, [index(down), number * size + right, lane])
 
@@ -400,6 +403,8 @@ class _Writer:
         return emit.sequence([copy, emit.loop(self.right, tile)])
 
     def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
+        """Copies ``lanes`` channels of one position into the band of rows."""
+
         def item(lane: ir.Expr) -> Stmt:
             value = self._input(image, top + down, right, start, lane)
             return emit.store(self.band, value, [down, right, lane + start])
@@ -410,6 +415,7 @@ class _Writer:
         """Returns an item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
+        # Channels are numbered over all steps of the axes outside of the window.
         step, first = divmod(start, int(channel.extent) * self.shape.groups)
         point = {axis.var: at for axis, at in zip(places_of(stage), self._in_image(number, down, right))}
         point.update({axis.var: index(0) for axis in [group_of(stage)] if axis is not None})
@@ -419,6 +425,7 @@ class _Writer:
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
         size, more = self.transforms.size, self.shape.window - 1
+        # A test is needed only along axes on which whole tiles are larger than the input.
         sizes = [(count * size + more) * self.dilation for count in (self.down, self.right)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value

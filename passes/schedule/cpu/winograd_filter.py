@@ -146,7 +146,7 @@ def _shape(stage: Stage, dilation: int) -> Shape | None:
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
-    """Whether no vector crosses planes of a window, or groups."""
+    """Returns whether no vector crosses planes of a window, or groups."""
     axes = _Axes.of(stage)
     if axes is None or (not axes.steps and shape.groups == 1):
         return True
@@ -380,6 +380,7 @@ class _Writer:
             return emit.load(self.sums, [*sums_at, place, channel, start + lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            """Stores one element of the filter's gradient, or passes it to the stages that follow."""
             group, own_channel, own_result = panel
             among = own_channel * self.cut.channels + channel
             *steps, channel_index = emit.unflatten(

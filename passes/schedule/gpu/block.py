@@ -120,6 +120,8 @@ def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:
+        """Runs one point per thread; the last block skips threads beyond the last point."""
+
         def point(thread: ir.Expr) -> Stmt | None:
             place = block.number * threads + thread
             stmt = work(place)

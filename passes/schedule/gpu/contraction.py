@@ -76,6 +76,7 @@ def emit_contraction(
     extents = [volume_of(product.batch), down, across]
 
     def body(block: Block) -> Stmt:
+        """Computes one tile of the product in a block of threads."""
         batch, row, column = emit.unflatten(block.number, extents)
         at = dict(
             zip((a.var for a in product.batch), emit.unflatten(batch, [a.extent for a in product.batch]), strict=True)
@@ -140,6 +141,7 @@ class _Tiled:
             return self.block.each(lambda t: self.fetch_if(t, emit.index(stage), steps))
 
         def step(number: ir.Expr) -> Stmt:
+            """One step of the software pipeline: fetches a later slice while the present one is multiplied."""
             wait = self.block.each(lambda _: tensorcore.wait(self.block.target, ahead - 1))
 
             def work(thread: ir.Expr) -> Stmt:
@@ -209,6 +211,8 @@ class _Tiled:
         tile = self.tile
 
         def term(k: ir.Expr) -> Stmt:
+            """Adds the product of a column and a row to the thread's part of the tile, which is in registers."""
+
             def one(places: list[ir.Expr]) -> Stmt:
                 i, j = places
                 at = i * tile.own_columns + j

@@ -69,7 +69,7 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 
 
 def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
-    """Whether a load is done at every point, and not under a test."""
+    """Returns whether a load is done at every point, and not under a test."""
     tests: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]

@@ -65,7 +65,7 @@ class Operand:
         return str(self.value.ty.dtype)
 
     def chunk(self, width: int) -> bool:
-        """Whether ``width`` neighbours along the faster axis can be moved as one vector."""
+        """Returns whether ``width`` neighbours along the faster axis can be moved as one vector."""
         fast = _last_wide(self.terms if self.runs_along_terms else self.side)
         if self.load is None or fast is None or fast.size is None or fast.size % width:
             return False
@@ -75,7 +75,7 @@ class Operand:
 
 
 def _is_aligned(load: TensorLoad, fast: Axis, width: int) -> bool:
-    """Whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
+    """Returns whether a load starts at a multiple of ``width`` elements where its fast axis is 0."""
     offset = access.flat_offset(load.source, list(load.indices))
     start = emit.simplified(substitute(offset, {fast.var: emit.index(0)}))
     strides = [access.stride(start, var) for var in variables(start)]
@@ -114,11 +114,11 @@ def as_contraction(stage: Stage) -> Contraction | None:
     used = [_axes_in(factor, stage.axes) for factor in factors]
     batch = tuple(a for a in stage.spatial if a.var in used[0] and a.var in used[1])
     sides = [
-        tuple(a for a in stage.spatial if a.var in mine and a.var not in other) for mine, other in (used, used[::-1])
+        tuple(a for a in stage.spatial if a.var in own and a.var not in other) for own, other in (used, used[::-1])
     ]
     if any(a.var not in used[0] and a.var not in used[1] and a.size != 1 for a in stage.spatial):
         return None
-    if not all(all(a.var in mine or a.size == 1 for a in stage.reduce) for mine in used):
+    if not all(all(a.var in own or a.size == 1 for a in stage.reduce) for own in used):
         return None
     if min(size_of(side) for side in sides) < SMALLEST_SIDE or size_of(stage.reduce) < SMALLEST_SUM:
         return None

@@ -70,6 +70,8 @@ def _kernel(
         return stores_at(stores, needed, point, {stage.buffer: value})
 
     def body(block: Block) -> Stmt:
+        """Reduces the results of one block, each in several threads."""
+
         def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
             place = block.number * split.results + split.result_of(thread)
             places = emit.unflatten(place, extents)
@@ -103,6 +105,7 @@ def reduce_in_block(
     accumulator = block.registers([1], stage.dtype, "accumulator")
 
     def slice_work(thread: ir.Expr) -> Stmt:
+        """Reduces a thread's own slice of the terms in registers."""
         at, inside = point(thread)
         return emit.sequence(
             [
@@ -123,6 +126,8 @@ def reduce_in_block(
         return emit.sequence([slice_work(thread), emit.store(places, accumulator.load(thread, zero), [thread])])
 
     def halve(step: int) -> Stmt:
+        """One step of the tree reduction in shared memory, which halves the number of partial results."""
+
         def work(thread: ir.Expr) -> Stmt:
             piece, result = split.slice_of(thread), split.result_of(thread)
             other = emit.load(places, [split.thread_of(piece + step, result)])
@@ -144,6 +149,7 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: ob
     zero = emit.index(0)
 
     def update(step: ir.Expr) -> Stmt:
+        """Combines one term with the accumulator; steps beyond the last term are skipped."""
         place = step * slices + piece if slices > 1 else step
         terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
@@ -170,7 +176,7 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
+    """Returns whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
     row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
     if row is None:
         return False

@@ -110,6 +110,8 @@ class _Row:
         total, threads = int(emit.volume(extents)), self.block.threads
 
         def work(thread: ir.Expr) -> Stmt:
+            """Computes a thread's elements of a row, one in every round of all threads."""
+
             def one(round_number: ir.Expr) -> Stmt | None:
                 place = round_number * threads + thread
                 point = {**row, **{a.var: at for a, at in zip(axes, emit.unflatten(place, extents), strict=True)}}

@@ -69,6 +69,7 @@ def _converted(fields: Mapping[str, Any], leaves: tuple[type, ...], message: str
 
 
 def _field(value: Any, leaves: tuple[type, ...]) -> Any:
+    """Converts a field's value to an immutable one. Raises ValueError for an unsupported type."""
     if isinstance(value, (*PLAIN, DType, TensorShape, *leaves)):
         return value
     if isinstance(value, tuple):

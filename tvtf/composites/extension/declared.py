@@ -27,6 +27,7 @@ class ExtensionTypeMetaclass(abc.ABCMeta):
 
 
 def _check_declared(cls: Any) -> None:
+    """Checks that a class's fields have annotations and no reserved names."""
     annotations = cls.__dict__.get("__annotations__", {})
     invalid = f"The field annotations for {cls.__name__} are invalid. Field"
     for name, value in cls.__dict__.items():
@@ -61,6 +62,7 @@ def _add_constructor(cls: Any, stage: Stage) -> None:
 
 
 def _own_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
+    """Wraps a class's own constructor, which may set fields, to check and convert them afterwards."""
     own = cls.__init__
 
     @functools.wraps(own)
@@ -74,6 +76,7 @@ def _own_constructor(cls: Any, stage: Stage) -> Callable[..., None]:
 
 
 def _constructor(cls: Any, stage: Stage) -> Callable[..., None]:
+    """Returns a constructor that takes the fields as parameters."""
     parameters = _parameters(cls._tf_extension_type_fields(), stage)
     signature = inspect.Signature(parameters, return_annotation=cls.__name__)
 
@@ -109,6 +112,7 @@ def _parameters(fields: Sequence[Field], stage: Stage) -> list[inspect.Parameter
 
 
 def _add_spec(cls: Any) -> None:
+    """Creates the nested class ``Spec`` from the fields and the user's own ``Spec``, if there is one."""
     name = f"{cls.__qualname__}.Spec"
     own = {"value_type": cls, "__module__": cls.__module__, **_customized(cls, name)}
     is_batchable = cls._spec_base is BatchableExtensionTypeSpec

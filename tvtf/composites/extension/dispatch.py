@@ -15,7 +15,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
-from tvtf.api.namespaces import ROOMS
+from tvtf.api.namespaces import LATE_MODULES
 from tvtf.composites.extension.elementwise import ASSERTIONS, BINARY, UNARY
 from tvtf.composites.extension.fields import is_union
 from tvtf.core.composite import CompositeTensor
@@ -102,11 +102,11 @@ def _is_open(api: Any) -> bool:
 
 def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]], bool]]) -> None:
     """Registers a target for a public function; the first one also adds the override that selects among them."""
-    mine = _targets.setdefault(api, [])
-    if not mine:
+    registered = _targets.setdefault(api, [])
+    if not registered:
         _overrides[api] = functools.partial(_chosen, api, _signature_of(api))
         api.overrides.append(_overrides[api])
-    mine.append((target, checks))
+    registered.append((target, checks))
 
 
 def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -150,10 +150,12 @@ def unregister_dispatch_for(dispatch_target: Target) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/unregister_dispatch_for
     """
-    mine = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
-    targets = [dispatch_target, *(target for key in mine for target in _elementwise.pop(key)[1])]
-    result = [(api, each) for api, mine in _targets.items() for each in mine if any(each[0] is t for t in targets)]
-    if not result and not mine:
+    registered = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
+    targets = [dispatch_target, *(target for key in registered for target in _elementwise.pop(key)[1])]
+    result = [
+        (api, each) for api, registered in _targets.items() for each in registered if any(each[0] is t for t in targets)
+    ]
+    if not result and not registered:
         raise ValueError(f"Function {dispatch_target} was not registered using a `@dispatch_for_*` decorator.")
     for api, each in result:
         _targets[api].remove(each)
@@ -197,6 +199,7 @@ def _require_same(api: inspect.Signature, target: Target) -> None:
 
 
 def _annotations(target: Target) -> dict[str, Annotation]:
+    """Returns the annotations of a target's parameters. Raises ValueError if there are none."""
     parameters = inspect.signature(target).parameters
     result = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
     if not result:
@@ -221,6 +224,7 @@ def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequen
 
 
 def _place(api: inspect.Signature, parameter: str | int) -> int:
+    """Returns the position of a parameter that is given by name or position. Raises ValueError if there is none."""
     names = list(api.parameters)
     if isinstance(parameter, int) and parameter < len(names):
         parameter = names[parameter]
@@ -337,6 +341,7 @@ def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Anno
 
 
 def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[str]) -> Callable[[Target], Target]:
+    """Returns a decorator that registers a handler of the elementwise functions at ``paths`` for some types."""
     key = (kind, *types)
 
     def decorate(handler: Target) -> Target:
@@ -352,8 +357,8 @@ def _handling(kind: str, types: tuple[Any, ...], message: str, paths: Sequence[s
 
 def functions(paths: Sequence[str]) -> list[Any]:
     """Returns the public functions that exist at the given paths, without duplicates."""
-    for room in {ROOMS[path] for path in paths if path in ROOMS}:
-        import_module(f"tvtf.{room}")
+    for module_name in {LATE_MODULES[path] for path in paths if path in LATE_MODULES}:
+        import_module(f"tvtf.{module_name}")
     names = public_names()
     return list({id(names[path]): names[path] for path in paths if _is_open(names.get(path))}.values())
 
@@ -366,6 +371,7 @@ def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
     has_more = len(names) > len(types) + 1 or "name" not in names
 
     def target(*args: Any, **kwargs: Any) -> Any:
+        """Calls the handler with the elementwise function and its tensors; other arguments are bound to the function."""
         arguments = dict(signature.bind(*args, **kwargs).arguments)
         name, tensors = arguments.pop("name", None), [arguments.pop(each, None) for each in operands]
         function = (lambda *values: api(*values, **arguments)) if has_more else api

@@ -164,38 +164,41 @@ def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) 
     raise TypeError(f"{path}: Unsupported type annotation {annotation!r}")
 
 
-def _refusal(path: str, expected: str, value: Any) -> TypeError:
+def _type_error(path: str, expected: str, value: Any) -> TypeError:
     return TypeError(f"{path}: expected {expected}, got {type(value).__name__!r}")
 
 
 def _tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts a value to a tensor, or checks that a spec is a TensorSpec. A default is converted only in a value."""
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and value.value_type is Tensor):
-            raise _refusal(path, "a TensorSpec", value)
+            raise _type_error(path, "a TensorSpec", value)
         return value
     if isinstance(value, Tensor) or stage is Stage.DEFAULT:
         return value
     try:
         return convert_to_tensor(value)
     except (ValueError, TypeError) as error:
-        raise _refusal(path, "a Tensor", value) from error
+        raise _type_error(path, "a Tensor", value) from error
 
 
 def _composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
     if stage is Stage.SPEC:
         if not (isinstance(value, TypeSpec) and issubclass(value.value_type, annotation)):
-            raise _refusal(path, f"a TypeSpec for {annotation.__name__!r}", value)
+            raise _type_error(path, f"a TypeSpec for {annotation.__name__!r}", value)
     elif not isinstance(value, annotation):
-        raise _refusal(path, repr(annotation.__name__), value)
+        raise _type_error(path, repr(annotation.__name__), value)
     return value
 
 
 def _by(function: Callable[[Any], Any], name: str) -> Callable[..., Any]:
+    """Returns a converter that calls ``function`` and raises the field's TypeError if that fails."""
+
     def change(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
         try:
             return function(value)
         except TypeError as error:
-            raise _refusal(path, repr(name), value) from error
+            raise _type_error(path, repr(name), value) from error
 
     return change
 
@@ -203,13 +206,14 @@ def _by(function: Callable[[Any], Any], name: str) -> Callable[..., Any]:
 def _plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
     kind = annotation or NoneType
     if not isinstance(value, kind):
-        raise _refusal(path, repr(kind.__name__), value)
+        raise _type_error(path, repr(kind.__name__), value)
     return value
 
 
 def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the items of a tuple by their annotations."""
     if not isinstance(value, Sequence):
-        raise _refusal(path, "tuple", value)
+        raise _type_error(path, "tuple", value)
     parts = typing.get_args(annotation)
     kinds = parts[:1] * len(value) if _is_of_any_length(annotation) else parts
     if len(value) != len(kinds):
@@ -218,8 +222,9 @@ def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
 
 
 def _mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    """Converts the keys and values of a mapping by their annotations."""
     if not isinstance(value, Mapping):
-        raise _refusal(path, "mapping", value)
+        raise _type_error(path, "mapping", value)
     of_key, of_value = typing.get_args(annotation)
     return ImmutableDict(
         (convert(k, of_key, f"{path}[<key>]", stage), convert(v, of_value, f"{path}[{k!r}]", stage))
@@ -233,7 +238,7 @@ def _union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
             return convert(value, option, path, stage)
         except TypeError:
             continue
-    raise _refusal(path, repr(annotation), value)
+    raise _type_error(path, repr(annotation), value)
 
 
 _CONVERSIONS: tuple[tuple[Callable[[Any], bool], Callable[..., Any]], ...] = (

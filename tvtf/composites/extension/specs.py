@@ -27,7 +27,7 @@ def made(kind: type, values: Mapping[str, Any]) -> Any:
 class Immutable:
     """The base class with immutable fields, which only a custom constructor may set."""
 
-    _told = ""
+    _kind_name = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._require_constructing(name)
@@ -39,7 +39,9 @@ class Immutable:
 
     def _require_constructing(self, name: str) -> None:
         if CONSTRUCTING not in self.__dict__ or name not in {f.name for f in self._tf_extension_type_fields()}:
-            raise AttributeError(f"Cannot mutate attribute `{name}` outside the custom constructor of {self._told}.")
+            raise AttributeError(
+                f"Cannot mutate attribute `{name}` outside the custom constructor of {self._kind_name}."
+            )
 
     @classmethod
     def _tf_extension_type_fields(cls) -> Sequence[Field]:
@@ -84,7 +86,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/ExtensionTypeSpec
     """
 
-    _told = "ExtensionTypeSpec"
+    _kind_name = "ExtensionTypeSpec"
     value_type: Any
 
     @classmethod
@@ -120,6 +122,7 @@ class ExtensionTypeSpec(Immutable, TypeSpec):
         return tuple(leaf for leaf in leaves if isinstance(leaf, (Tensor, CompositeTensor)))
 
     def _from_components(self, components: Any) -> Any:
+        """Builds a value from its tensors, which replace the specs among the fields."""
         fields, left = self._fields(), iter(components)
         specs = tuple(fields.values())
         flat = [next(left) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
@@ -181,6 +184,7 @@ class ExtensionTypeBatchEncoder:
         """Returns the spec of ``batch_size`` values of ``spec``."""
 
         def wider(part: Any) -> Any:
+            """Adds the batch dim to shapes, and to fields that can be batched; other fields are the same in all values."""
             if isinstance(part, TensorShape):
                 return TensorShape([batch_size]).concatenate(part)
             return leading(part, batch_size) if is_batchable(part) else part

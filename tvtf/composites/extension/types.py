@@ -47,7 +47,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
     """
 
     _tf_extension_type_do_not_transform_this_class = True
-    _told = "ExtensionType"
+    _kind_name = "ExtensionType"
     _spec_base = ExtensionTypeSpec
     if typing.TYPE_CHECKING:
         Spec: Any
@@ -61,6 +61,7 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
 
     @classmethod
     def _tf_extension_type_fields(cls) -> Sequence[Field]:
+        """Returns the class's fields; they are cached once all annotations can be resolved."""
         if "_tf_extension_type_cached_fields" not in cls.__dict__:
             hints, are_all_known = _annotations(cls)
             result = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())

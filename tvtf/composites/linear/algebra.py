@@ -26,14 +26,15 @@ def as_parameter(value: Any, dtype: Any = None) -> Any:
 
 
 _declared: ContextVar[dict[int, tuple[Dim, ...]] | None] = ContextVar("declared", default=None)
-"""The dims that Variables were declared with, while those are asked for."""
+"""The declared dims of Variables by identity, inside of :func:`declared_shape`."""
 
 
 class _UnknownRank(Exception):
-    """A Variable may be given values of any rank."""
+    """The declared rank of a Variable is unknown."""
 
 
 def dims_of(x: Any) -> tuple[Dim, ...]:
+    """Returns the dims of a tensor or Variable; inside of :func:`declared_shape`, a Variable's unknown dims are symbolic."""
     declared = _declared.get()
     if declared is None or not isinstance(x, Variable) or x.shape.is_fully_defined():
         return tuple(x._type.shape)

@@ -27,7 +27,7 @@ from tvtf.composites.linear.composed import (
 from tvtf.composites.linear.dense import LinearOperatorFullMatrix
 from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
 from tvtf.composites.linear.operator import LinearOperator
-from tvtf.composites.linear.sums import kept_form, sum_of
+from tvtf.composites.linear.sums import has_special_sum, sum_of
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, may_be_same, simplify_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -246,6 +246,7 @@ class LinearOperatorBlockDiag(_Blocks, PartwiseOperator):
         return [each.solve(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
 
     def _to_dense(self) -> Tensor:
+        """Returns the dense matrix: each block's rows, padded with zeros on both sides."""
         batch, columns = self._dims()[:-2], self._dims()[-1]
         rows, before = [], 0
         for each in self.operators:
@@ -330,6 +331,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         return [added(b.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for b, j in row) for row in pairs]
 
     def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        """Solves by forward substitution, or by backward substitution for the adjoint, block by block."""
         count = len(self.operators)
         result: dict[int, Tensor] = {}
         for i in reversed(range(count)) if adjoint else range(count):
@@ -341,6 +343,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
         return [result[i] for i in range(count)]
 
     def _linop_inverse(self) -> LinearOperator:
+        """Returns the inverse, a block lower triangular operator: the last row follows from the inverse of those above."""
         *above, bottom = self.operators
         last = bottom[-1].inverse()
         if not above:
@@ -365,7 +368,7 @@ class LinearOperatorBlockLowerTriangular(_Blocks):
 def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
     """Returns the sum of products of operators."""
     result = [a.matmul(b) for a, b in zip(left, right)]
-    return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
+    return sum_of([each if has_special_sum(each) else LinearOperatorFullMatrix(each.to_dense()) for each in result])
 
 
 def _check_form(rows: list[list[Any]]) -> None:
@@ -385,6 +388,7 @@ def _check_same(here: tuple[int, int], there: tuple[int, int], rows: list[list[A
 
 
 def _non_singular(diagonal: list[Any], hint: hints.Hint) -> hints.Hint:
+    """Infers whether the operator is non-singular from the blocks on the diagonal."""
     message = f"is always %s. Expected argument `is_non_singular` to be True. Received: {hint}."
     kinds = [each.is_non_singular for each in diagonal]
     if all(kinds):

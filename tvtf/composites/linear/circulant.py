@@ -301,6 +301,7 @@ class LinearOperatorToeplitz(LinearOperator):
         return checked("equal", self.row, self.col, message=message)
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        """Multiplies by a circulant matrix of twice the size, of which the Toeplitz matrix is a part."""
         col, row = self._both()
         x = maybe_adjoint(x, adjoint_arg)
         behind = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]

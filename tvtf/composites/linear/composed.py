@@ -152,6 +152,7 @@ class LinearOperatorComposition(OperatorOfOperators):
         return (*batch_of(self.operators), self.operators[0]._dims()[-2], self.operators[-1]._dims()[-1])
 
     def _linop_cholesky(self) -> LinearOperator:
+        """Returns L for a product L L^H of a lower triangular L, with columns scaled to a positive diagonal."""
         left = self.operators[0]
         is_llt = len(self.operators) == 2 and _is_times_own_adjoint(list(self.operators))
         if not is_llt or not isinstance(left, LinearOperatorLowerTriangular):
@@ -287,6 +288,7 @@ class LinearOperatorKronecker(PartwiseOperator):
         return reduce(_kronecker, [convert_to_tensor(each.to_dense()) for each in self.operators])
 
     def _assert_each(self, method: str) -> None:
+        """Calls an assertion of each factor, all of which must be square."""
         if not all(each.is_square for each in self.operators):
             raise InvalidArgumentError(
                 None,

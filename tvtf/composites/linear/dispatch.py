@@ -26,6 +26,7 @@ def _matmul(
     grad_b: bool = False,
     name: Any = None,
 ) -> Any:
+    """Multiplies an operator by a matrix, on either side; a matrix on the left is multiplied by the adjoints."""
     if transpose_a or transpose_b:
         raise ValueError("Transposing not supported at this time.")
     if a_is_sparse or b_is_sparse:

@@ -12,11 +12,11 @@ from tvtf.composites.linear.algebra import (
     dims_of,
     magnitude,
     matmul,
+    maybe_adjoint,
     to_dtype,
     together,
     total,
 )
-from tvtf.composites.linear.algebra import maybe_adjoint as taken
 from tvtf.composites.linear.diagonal import LinearOperatorDiag
 from tvtf.composites.linear.identity import LinearOperatorIdentity
 from tvtf.composites.linear.operator import LinearOperator
@@ -149,7 +149,7 @@ class LinearOperatorLowRankUpdate(LinearOperator):
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         left, right = self._sides(adjoint)
-        x = taken(x, adjoint_arg)
+        x = maybe_adjoint(x, adjoint_arg)
         inner = self.diag_operator.matmul(matmul(right, x, adjoint_a=True), adjoint=adjoint)
         return self.base_operator.matmul(x, adjoint=adjoint) + matmul(left, inner)  # type: ignore[no-any-return]
 
@@ -159,12 +159,13 @@ class LinearOperatorLowRankUpdate(LinearOperator):
         return self.diag_operator.inverse().add_to_tensor(inner)  # type: ignore[no-any-return]
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        """Solves by Woodbury's identity: two solutions with the base operator, and one of the update's rank."""
         base = self.base_operator
         if base.is_non_singular is False:
             raise ValueError("Solve not implemented unless this is a perturbation of a non-singular LinearOperator.")
         left, right = self._sides(adjoint)
-        first = base.solve(taken(rhs, adjoint_arg), adjoint=adjoint)
-        small, inner = together(taken(self._capacitance(), adjoint), matmul(right, first, adjoint_a=True))
+        first = base.solve(maybe_adjoint(rhs, adjoint_arg), adjoint=adjoint)
+        small, inner = together(maybe_adjoint(self._capacitance(), adjoint), matmul(right, first, adjoint_a=True))
         if self._use_cholesky:
             result = cholesky_solve(bind.cholesky(small), inner)
         else:

@@ -217,7 +217,7 @@ class LinearOperator(Module, CompositeTensor):
           TypeError: ``x`` is of another dtype.
         """
         if isinstance(x, LinearOperator):
-            left, right = self._as_taken(adjoint), x._as_taken(adjoint_arg)
+            left, right = self._or_adjoint(adjoint), x._or_adjoint(adjoint_arg)
             left._check_operator(right, "x")
             return left._linop_matmul(right)
         return self._matmul(self._argument(x, -2 if adjoint else -1, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
@@ -239,7 +239,7 @@ class LinearOperator(Module, CompositeTensor):
             if holds is False:
                 raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {text}.")
         if isinstance(rhs, LinearOperator):
-            left, right = self._as_taken(adjoint), rhs._as_taken(adjoint_arg)
+            left, right = self._or_adjoint(adjoint), rhs._or_adjoint(adjoint_arg)
             left._check_operator(right, "rhs")
             return left._linop_solve(right)
         return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
@@ -295,7 +295,7 @@ class LinearOperator(Module, CompositeTensor):
 
     # -- other operators
 
-    def _as_taken(self, adjoint: bool) -> LinearOperator:
+    def _or_adjoint(self, adjoint: bool) -> LinearOperator:
         return self.adjoint() if adjoint else self
 
     def adjoint(self, name: str = "adjoint") -> LinearOperator:
@@ -449,6 +449,7 @@ class LinearOperator(Module, CompositeTensor):
         return self._assert_non_singular()
 
     def _assert_non_singular(self) -> Any:
+        """Compares the condition number with the inverse of the dtype's rounding error."""
         _slow("assert_non_singular")
         if self._can_use_cholesky():
             return self.assert_positive_definite()
@@ -524,6 +525,7 @@ def _recorded(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
+    """Returns the arguments of a constructor's call by name, defaults included."""
     operator, args, kwargs = call
     try:
         bound = signature.bind(operator, *args, **kwargs)

@@ -30,6 +30,7 @@ def _mapped(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[
 
 
 def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    """Slices the batch dims of one parameter, which may broadcast along some of the operator's batch dims."""
     is_operator = hasattr(parameter, "_matrix_ranks")
     dims = parameter._dims() if is_operator else dims_of(parameter)
     own = dims[: len(dims) - (2 if is_operator else rank)]
@@ -37,13 +38,13 @@ def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[
         return parameter
     lifted = (1,) * (len(batch) - len(own)) + tuple(own)
     wide = _lifted(parameter, lifted, rank, is_operator)
-    taken = _for(slices, batch, lifted)
+    indices = _for(slices, batch, lifted)
     if is_operator:
-        return wide[tuple(taken)]
-    if rank and not any(each is Ellipsis for each in taken):
-        taken.append(Ellipsis)
-    taken += [slice(None)] * rank
-    return wide[tuple(taken)]
+        return wide[tuple(indices)]
+    if rank and not any(each is Ellipsis for each in indices):
+        indices.append(Ellipsis)
+    indices += [slice(None)] * rank
+    return wide[tuple(indices)]
 
 
 def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
@@ -58,6 +59,7 @@ def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) 
 
 
 def _lifted_part(part: Any, rank: Any, count: int) -> Any:
+    """Prepends dims of size 1 to each operator in a nested parameter."""
     if part is None:
         return None
     if isinstance(part, (list, tuple)):
@@ -70,18 +72,18 @@ def _lifted_part(part: Any, rank: Any, count: int) -> Any:
 
 def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> list[Any]:
     """Returns the slices for a parameter that broadcasts along some of the batch's dims."""
-    taken: list[Any] = []
+    indices: list[Any] = []
     axis = 0
     for i, each in enumerate(slices):
         if each is Ellipsis:
             axis = -sum(later is not None for later in slices[i + 1 :])
         if each is Ellipsis or each is None:
-            taken.append(each)
+            indices.append(each)
             continue
         repeats = own[axis] == 1 and not (isinstance(batch[axis], int) and batch[axis] == 1)
-        taken.append(_of_repeated(each) if repeats else each)
+        indices.append(_of_repeated(each) if repeats else each)
         axis += 1
-    return taken
+    return indices
 
 
 def _of_repeated(each: Any) -> Any:

@@ -29,6 +29,7 @@ class LinearOperatorSpec(TypeSpec):
 
     @classmethod
     def from_operator(cls, operator: Any) -> LinearOperatorSpec:
+        """Returns the spec of an operator; hints and other values without tensors are compared by value."""
         values = _parameters(operator)
         tensors = {name: value for name, value in values.items() if _is_of_tensors(value)}
         return cls(
@@ -60,9 +61,9 @@ def spec_type(operator_type: type) -> type[LinearOperatorSpec]:
 def _parameters(operator: Any) -> dict[str, Any]:
     """Returns the arguments that recreate an operator: its converted parameters, sorted, with the inferred hints."""
     named = [name for name in operator._parameters if name not in (*hints.NAMES, "name")]
-    kept = {name: getattr(operator, f"_{name}", operator._parameters[name]) for name in named}
+    parameters = {name: getattr(operator, f"_{name}", operator._parameters[name]) for name in named}
     result = {name: getattr(operator, f"_{name}") for name in hints.NAMES}
-    return {name: _component(value) for name, value in sorted((kept | result).items())}
+    return {name: _component(value) for name, value in sorted((parameters | result).items())}
 
 
 def _component(value: Any) -> Any:

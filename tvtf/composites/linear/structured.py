@@ -218,6 +218,7 @@ class LinearOperatorPermutation(LinearOperator):
 
 
 def _check_permutation(perm: Any) -> None:
+    """Checks that static vectors are permutations."""
     if not dims_of(perm):
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
@@ -286,6 +287,7 @@ class LinearOperatorTridiag(LinearOperator):
         return {"diagonals": [1, 1, 1] if self.diagonals_format == "sequence" else 2}
 
     def _dims(self) -> tuple[Dim, ...]:
+        """Returns the dims of the matrices, which depend on the format of the diagonals."""
         if self.diagonals_format == "matrix":
             return dims_of(self.diagonals)
         if self.diagonals_format == "compact":
@@ -302,7 +304,7 @@ class LinearOperatorTridiag(LinearOperator):
             return [bind.broadcast_to(convert_to_tensor(each), shape=(*batch, size)) for each in self.diagonals]
         return [self.diagonals[..., i, :] for i in range(3)]
 
-    def _taken(self, adjoint: bool) -> Tensor:
+    def _compact_diagonals(self, adjoint: bool) -> Tensor:
         """Returns the diagonals for the functions of `tf.linalg`, of the matrix or its conjugate transpose."""
         if self.diagonals_format == "matrix":
             return maybe_adjoint(convert_to_tensor(self.diagonals), adjoint)
@@ -314,10 +316,11 @@ class LinearOperatorTridiag(LinearOperator):
         return public_names()["stack"]([upper, main, lower], axis=-2)  # type: ignore[no-any-return]
 
     @property
-    def _taken_format(self) -> str:
+    def _compact_format(self) -> str:
         return "matrix" if self.diagonals_format == "matrix" else "compact"
 
     def _assert_self_adjoint(self) -> Any:
+        """Checks at run time that the matrices equal their adjoints."""
         if self.diagonals_format == "matrix":
             dense = convert_to_tensor(self.diagonals)
             return checked("equal", dense, adjoint_of(dense), message="Matrix was not equal to its adjoint.")
@@ -328,12 +331,14 @@ class LinearOperatorTridiag(LinearOperator):
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         x = maybe_adjoint(x, adjoint_arg)
-        return tridiagonal_matmul(self._taken(adjoint), x, diagonals_format=self._taken_format)
+        return tridiagonal_matmul(self._compact_diagonals(adjoint), x, diagonals_format=self._compact_format)
 
     def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._taken(adjoint)
+        rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._compact_diagonals(adjoint)
         batch = broadcast(dims_of(rhs)[:-2], dims_of(bands)[:-2])
-        return tridiagonal_solve(with_batch(bands, batch), with_batch(rhs, batch), diagonals_format=self._taken_format)
+        return tridiagonal_solve(
+            with_batch(bands, batch), with_batch(rhs, batch), diagonals_format=self._compact_format
+        )
 
     def _diag_part(self) -> Tensor:
         if self.diagonals_format == "matrix":

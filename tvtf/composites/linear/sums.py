@@ -21,7 +21,7 @@ _FORMS = (
 """From the narrowest to the widest."""
 
 
-def kept_form(operator: LinearOperator) -> bool:
+def has_special_sum(operator: LinearOperator) -> bool:
     """Returns whether sums of two operators have a special form."""
     return any(isinstance(operator, form) for form in _FORMS)
 
@@ -31,6 +31,7 @@ def sum_of(operators: Sequence[LinearOperator]) -> LinearOperator:
 
 
 def _added(a: LinearOperator, b: LinearOperator) -> LinearOperator:
+    """Adds two operators in the narrowest of the forms that can represent both."""
     known: dict[str, Any] = {
         "is_self_adjoint": a.is_self_adjoint and b.is_self_adjoint,
         "is_positive_definite": a.is_positive_definite and b.is_positive_definite,

@@ -142,6 +142,10 @@ def _first(own: Dim, rows: Dim) -> Places:
 
 
 def _next(a: RowPartition, b: RowPartition, from_a: Places, from_b: Places) -> tuple[RowPartition, Places, Places]:
+    """Broadcasts one axis of two ragged shapes.
+
+    Returns its partition, and for each of its rows the row of `a` and of `b` that it comes from.
+    """
     one_a, one_b = (part.is_uniform() and same_dim(part.uniform_dim, 1) for part in (a, b))
     if one_a and not one_b:
         part, from_b = _repeated(b, from_b)

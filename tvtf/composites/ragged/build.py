@@ -125,6 +125,7 @@ def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, sp
 
 
 def _rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
+    """Converts a dense matrix to a ragged one: rows have given lengths, or end before their trailing padding."""
     width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
     if padding is not None:
         lengths = _without_end(matrix, convert_to_tensor(padding, matrix.dtype))
@@ -205,7 +206,7 @@ def _of_rows(dense: Tensor, default: Tensor, count: int) -> Tensor:
 
 
 def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
-    """See `RaggedTensor.merge_dims`."""
+    """Merges the axes from ``outer`` to ``inner`` into one; see `RaggedTensor.merge_dims`."""
     if outer == inner:
         return ragged
     if outer > inner:
@@ -306,6 +307,7 @@ def segment_ids_to_row_splits(
 
 
 def _as_int32(value: Any, what: str) -> Tensor:
+    """Converts to an int32 tensor. Raises TypeError if the dtype is not an integer."""
     result = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
     if not result.dtype.is_integer:
         kind = f"of dtype: {result.dtype!r}"

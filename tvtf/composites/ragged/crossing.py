@@ -42,6 +42,7 @@ def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
 def _cross(
     *inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, separator: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Combines the values of all features in every possible way, row by row; the crosses are hashed or joined as text."""
     features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
     if len({len(splits) for _, splits in features}) > 1:
         raise ArgumentError("All inputs must have the same batch size")
@@ -63,6 +64,7 @@ def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separa
 
 
 def _feature(value: Any, place: int) -> RaggedTensor:
+    """Converts a feature to a ragged matrix. Raises ValueError for another dtype or rank."""
     x = as_tensor(value)
     if not (x.dtype.is_integer or x.dtype is string):
         raise ValueError(f"Unexpected dtype for inputs[{place}]: {x.dtype}")
@@ -74,6 +76,7 @@ def _feature(value: Any, place: int) -> RaggedTensor:
 
 
 def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTensor:
+    """Returns the crosses of ragged features; row splits are int32 only if those of all features are."""
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     features = [_feature(value, place) for place, value in enumerate(inputs)]

@@ -150,8 +150,8 @@ def _fit_as_they_are(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
         return bool(dense.ndim < rows.flat_values.ndim)
-    mine, yours = a.nested_row_splits, b.nested_row_splits
-    return len(mine) == len(yours) and all(x is y for x, y in zip(mine, yours))
+    splits_a, splits_b = a.nested_row_splits, b.nested_row_splits
+    return len(splits_a) == len(splits_b) and all(x is y for x, y in zip(splits_a, splits_b))
 
 
 # -- reductions
@@ -168,6 +168,7 @@ def reduction(name: str) -> Handler:
     """Returns the handler of ``tf.reduce_...`` for ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        """Reduces along the axes, innermost first, so that outer ones keep their numbers."""
         rank = input_tensor.shape.rank or 0
         if axis is None:
             result = function(input_tensor.flat_values, None, False, **kwargs)
@@ -205,6 +206,7 @@ def of_flags(kind: str) -> Handler:
 
 
 def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) -> Any:
+    """Reduces a ragged tensor along one axis; deeper axes are those of its values."""
     if not isinstance(value, RaggedTensor):
         return function(value, axis, keepdims)
     if axis > 1:
@@ -234,6 +236,7 @@ def positions_in_rows(value: RaggedTensor) -> Tensor:
 
 
 def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
+    """Reduces rows by segment; a segment's rows are aligned at their start, so that the longest one determines its length."""
     if not isinstance(values, RaggedTensor):
         return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
     places = positions_in_rows(values)
@@ -244,11 +247,14 @@ def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
     lengths = bind.maximum(lengths, zeros_like(lengths))
     flat = _segments(name, values.values, merged, cast(count, int64) * cast(wide, int64))
     starts = cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64) * wide
-    splits, kept = ranges(starts, starts + lengths)
-    return RaggedTensor(gather(flat, kept) if not isinstance(flat, RaggedTensor) else gather_rows(flat, kept), splits)
+    splits, value_places = ranges(starts, starts + lengths)
+    return RaggedTensor(
+        gather(flat, value_places) if not isinstance(flat, RaggedTensor) else gather_rows(flat, value_places), splits
+    )
 
 
 def _add_operators() -> None:
+    """Adds Python's operators to ragged tensors."""
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]

@@ -57,6 +57,7 @@ class DynamicRaggedShape(CompositeTensor):
         self._require_aligned()
 
     def _require_aligned(self) -> None:
+        """Checks that each partition has as many rows as the one before has values."""
         parts = self._row_partitions
         for axis, (outer, inner) in enumerate(zip(parts, parts[1:])):
             if not agree_dim(outer.nvals_dim, inner.nrows_dim):
@@ -188,6 +189,7 @@ class DynamicRaggedShape(CompositeTensor):
         return self._dimension(index + self.rank if index < 0 else index)
 
     def _sliced(self, first: int, last: int) -> DynamicRaggedShape:
+        """Returns the shape of the axes from ``first`` to ``last``. Raises ValueError if that would split a ragged axis."""
         if last <= first:
             return DynamicRaggedShape([], [], self._dtype)
         if first:
@@ -207,6 +209,7 @@ class DynamicRaggedShape(CompositeTensor):
         return parts[axis - 1].uniform_dim if 0 < axis <= len(parts) else self._dims[axis - len(parts)]
 
     def _dimension(self, index: int) -> Tensor:
+        """Returns the size of a uniform axis. Raises ValueError for a ragged axis."""
         if index >= self.rank:
             raise IndexError(f"Index is too big: {index}>={self.rank}")
         if index < 0:
@@ -228,6 +231,7 @@ class DynamicRaggedShape(CompositeTensor):
 
 
 def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
+    """Returns the dtype of row splits: the requested one, else that of the partitions or the inner shape."""
     if dtype is not None:
         result = as_dtype(dtype)
     elif parts:

@@ -74,14 +74,15 @@ def ragged_fill_empty_rows(
     order = bind.argsort(all_rows, descending=False)
     all_values = bind.concat(x, bind.broadcast_to(default, shape=new._type.shape), axis=0)
     back = bind.cast(invert_permutation(order), dtype=int64)
-    return RaggedFillEmptyRows(_taken(all_rows, order), _taken(all_values, order), empty, back[: rows._type.shape[0]])
+    return RaggedFillEmptyRows(_gather(all_rows, order), _gather(all_values, order), empty, back[: rows._type.shape[0]])
 
 
-def _taken(x: Tensor, order: Tensor) -> Tensor:
+def _gather(x: Tensor, order: Tensor) -> Tensor:
     return bind.gather(x, order, axis=0, batch_dims=0)  # type: ignore[no-any-return]
 
 
 def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
+    """Checks the ranks of the arguments, and that there are as many row ids as values."""
     message = None
     if x.ndim != 1:
         message = f"values must be a vector, saw: {brackets(x._type.shape)}"
@@ -95,12 +96,12 @@ def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
             f"({rows._type.shape[0]})."
         )
     if message:
-        raise ArgumentError(message).told_by(OP)
+        raise ArgumentError(message).for_op(OP)
 
 
 def _check_rows(rows: np.ndarray, count: Any) -> None:
     for place in np.flatnonzero((rows < 0) | (rows >= count)):
-        raise ArgumentError(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").told_by(OP)
+        raise ArgumentError(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").for_op(OP)
 
 
 @export("ragged_fill_empty_rows_grad")
@@ -126,4 +127,4 @@ def ragged_fill_empty_rows_grad(
     ones = bind.broadcast_to(number(1, at), shape=at._type.shape)
     values = bind.unsorted_segment_sum(ones, at, num_segments=gradients._type.shape[0])
     filled = bind.select(bind.equal(values, number(0, values)), gradients, number(0, gradients))
-    return RaggedFillEmptyRowsGrad(_taken(gradients, at), bind.reduce_sum(filled, axis=(0,), keepdims=False))
+    return RaggedFillEmptyRowsGrad(_gather(gradients, at), bind.reduce_sum(filled, axis=(0,), keepdims=False))

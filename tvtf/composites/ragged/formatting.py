@@ -40,11 +40,11 @@ def ragged_text(values: Tensor, *splits: Tensor, summarize: int) -> Any:
     return (values, *splits), {"summarize": summarize}
 
 
-def shown_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
+def format_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
     """Formats a ragged tensor, with ``summarize`` elements at both ends of each list; -1 for all.
 
     >>> import tvtf as tf
-    >>> shown_ragged(tf.ragged.constant([[1, 2, 3], []]), summarize=1).numpy()
+    >>> format_ragged(tf.ragged.constant([[1, 2, 3], []]), summarize=1).numpy()
     b'[[1, ..., 3], []]'
     """
     flat = ragged.flat_values
@@ -63,5 +63,5 @@ def ragged_format(
     parts: list[Any] = [pieces[0]]
     for value, piece in zip(listed, pieces[1:]):
         ragged = isinstance(value, RaggedTensor)
-        parts += [shown_ragged(value, summarize) if ragged else format_("{}", [value], summarize=summarize), piece]
+        parts += [format_ragged(value, summarize) if ragged else format_("{}", [value], summarize=summarize), piece]
     return string_join([convert_to_tensor(part) for part in parts])

@@ -44,6 +44,7 @@ def _is_ragged(value: Any) -> bool:
 
 
 def _gather(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
+    """Gathers slices of dense or ragged tensors; an inner axis or ragged indices are reduced to a gather of rows."""
     if not _is_ragged(params) and not _is_ragged(indices):
         return dense_gather(params, indices, axis=axis, batch_dims=batch_dims)
     if batch_dims:
@@ -67,6 +68,7 @@ def _rows(params: RaggedTensor, places: Tensor) -> Any:
 
 
 def _in_batches(params: Any, indices: Any, axis: int, batch_dims: int) -> Any:
+    """Gathers with batch dims, by converting indices in each batch item to indices of the merged rows."""
     outer, own = params.shape[:batch_dims], indices.shape[:batch_dims]
     if not outer.is_compatible_with(own):
         raise ValueError(f"batch shape from indices {own} does not match params shape {params.shape}")
@@ -116,6 +118,7 @@ def gather_nd(
 
 
 def _gather_nd(params: Any, indices: Any) -> Any:
+    """Gathers slices at index vectors; a ragged axis adds the offset at which the row starts to the next index."""
     if _is_ragged(indices):
         return indices.with_values(_gather_nd(params, indices.values))
     places, size = cast(indices, int64), indices.shape[-1]

@@ -37,6 +37,7 @@ def _expanded(keys: list[Any], rank: int) -> list[Any]:
 
 
 def _indexed(value: Any, keys: list[Any]) -> Any:
+    """Indexes the outermost axis by the first key, and the rows by the others."""
     if not keys:
         return value
     if not isinstance(value, RaggedTensor):
@@ -60,6 +61,7 @@ def with_axis(value: Any) -> Any:
 
 
 def _row(ragged: RaggedTensor, index: Any) -> Any:
+    """Returns one row; an index that is unknown while tracing selects it at run time."""
     place = convert_to_tensor(index, dtype_hint=int64)
     place = cast(place, int64)
     if isinstance(place, EagerTensor) and isinstance(ragged.row_splits, EagerTensor):
@@ -82,6 +84,7 @@ def _eager_row(ragged: RaggedTensor, index: int) -> Any:
 
 
 def _sliced_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
+    """Slices the rows of a ragged tensor; eager slices with step 1 share the values."""
     if key == slice(None):
         return ragged
     if key.step in (None, 1) and isinstance(ragged.row_splits, EagerTensor):
@@ -126,6 +129,7 @@ def gather_values(values: Any, places: Tensor) -> Any:
 
 
 def _cut_rows(ragged: RaggedTensor, key: slice) -> RaggedTensor:
+    """Slices each row of a ragged tensor."""
     if key == slice(None):
         return ragged
     step = 1 if key.step is None else _plain(key.step)

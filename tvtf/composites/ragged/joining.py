@@ -45,6 +45,7 @@ def concat_all(values: list[Any], axis: int) -> Any:
 
 
 def _concat(values: list[Any], axis: int) -> Any:
+    """Concatenates along an axis; deeper axes are those of the values."""
     if not isinstance(values[0], RaggedTensor):
         return dense_concat(values, axis)
     if axis == 0:

@@ -24,6 +24,7 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 
 
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Computes the row splits and values of ranges, one for each start, limit and delta."""
     if (deltas == 0).any():
         raise ArgumentError("Requires delta != 0")
     if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
@@ -67,24 +68,26 @@ def _dense_type(values: TensorType, splits: TensorType, default: TensorType, wid
 
 
 def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:
+    """Copies the rows into a matrix that is filled with the default; longer rows are cut."""
     lengths = np.diff(splits)
     wide = width if isinstance(width, int) else int(lengths.max(initial=0))
     dense = np.empty((len(lengths), wide, *values.shape[1:]), values.dtype)
     dense[:] = default
     for row, (first, length) in enumerate(zip(splits.tolist(), lengths.tolist())):
-        kept = min(length, wide)
-        dense[row, :kept] = values[first : first + kept]
+        count = min(length, wide)
+        dense[row, :count] = values[first : first + count]
     return dense
 
 
 def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
+    """Gathers the cotangents of the values that are inside the matrix; those that were cut get zero."""
     rows = row_ids(splits, values)
     columns = bind.subtract(
         bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)
     )
     inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
-    kept = bind.select(inside, columns, zeros_like(columns))
-    result = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
+    inside_columns = bind.select(inside, columns, zeros_like(columns))
+    result = bind.gather_nd(ct, bind.stack(rows, inside_columns, axis=1))
     shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
     return bind.select(bind.reshape(inside, shape=shape), result, zeros_like(result)), None, None
 

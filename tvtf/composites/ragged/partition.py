@@ -375,6 +375,7 @@ def _rows_of_ids(ids: Tensor) -> Tensor:
 
 
 def _check_ids(array: np.ndarray, count: np.ndarray) -> None:
+    """Checks that row ids ascend from 0 and are less than the number of rows."""
     limit = int(count)
     if limit < 0:
         raise ValueError(f"Expected nrows >= 0; got {limit}")

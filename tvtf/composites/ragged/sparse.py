@@ -90,11 +90,12 @@ def _feature(value: Any) -> tuple[Tensor, Tensor]:
     return result if result.dtype is string else cast(result, int64), ragged.row_splits
 
 
-def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTensor:
+def _crossed(inputs: Any, hashed: bool, error_text: str, **attrs: Any) -> SparseTensor:
+    """Returns the crosses of features as a sparse tensor; sparse features come first, as in TensorFlow."""
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Inputs must be a list")
     if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):
-        raise TypeError(refusal)
+        raise TypeError(error_text)
     ordered = sorted(inputs, key=lambda i: not isinstance(i, SparseTensor))
     parts = [part for value in ordered for part in _feature(value)]
     values, splits = bind.cross_rows(*parts, hashed=hashed, count=unknown_dim(), **attrs)

@@ -265,6 +265,7 @@ def _ngrams(
     values: np.ndarray, splits: np.ndarray, widths: tuple[int, ...], separator: str, left: str, right: str, pad: int, short: bool,
     count: Any,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Joins every ``width`` consecutive words of each row, with padding at both ends."""
     glue = separator.encode()
     rows = []
     for first, last in zip(splits[:-1].tolist(), splits[1:].tolist()):

@@ -85,6 +85,7 @@ def _join(function: Any, inputs: Any, separator: str = "", name: Any = None) -> 
 
 
 def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
+    """Selects by a ragged condition; the arguments are broadcast to their common ragged shape."""
     if (x is None) != (y is None):
         raise ValueError("x and y must be either both None or both non-None")
     if x is None:
@@ -101,6 +102,7 @@ def _like(value: Any, whole: DynamicRaggedShape) -> Tensor:
 
 
 def _true_places(condition: Any) -> Tensor:
+    """Returns the indices of true elements, in row-major order."""
     if not isinstance(condition, RaggedTensor):
         return public_names()["where"](condition)  # type: ignore[no-any-return]
     inner = _true_places(condition.values)
@@ -119,6 +121,7 @@ def _at(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
+    """Repeats a ragged tensor along each axis by concatenation."""
     result = input
     for axis, count in enumerate(static_value(multiples, "multiples")):
         if count == 0:
@@ -131,6 +134,7 @@ def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
 def _split(
     function: Any, value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Any]:
+    """Splits a ragged tensor along a uniform axis. Raises ValueError for a ragged axis."""
     if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
         return [value]
     shape = DynamicRaggedShape.from_tensor(value)
@@ -157,6 +161,7 @@ def _sizes(given: Any) -> Any:
 
 
 def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> Any:
+    """Removes axes of size 1; the axes must be given."""
     if axis is None:
         raise ValueError("Ragged.squeeze must have an axis argument.")
     axes = [axis] if isinstance(axis, int) else axis
@@ -167,6 +172,7 @@ def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> A
 
 
 def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
+    """Removes axes of size 1: inner ones from the flat values, ragged ones with their row splits."""
     rank = ragged.ragged_rank
     for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
         if axis in axes:
@@ -220,6 +226,7 @@ def _one_hot(
     function: Any, indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None,
     dtype: Any = None, name: Any = None,
 ) -> Any:  # fmt: skip
+    """Returns one-hot vectors of ragged indices; the new axis must be inside of the ragged ones."""
     place = None if axis is None else static_int(axis, "axis")
     if place is not None and place >= 0:
         if place <= indices.ragged_rank:
@@ -234,6 +241,7 @@ def _one_hot(
 def _cumsum(
     function: Any, x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Any:
+    """Returns cumulative sums; along a ragged axis they are computed on the padded tensor."""
     place = _place(axis, x.shape.rank)
     if place > x.ragged_rank:
         return x.with_flat_values(function(x.flat_values, place - x.ragged_rank, exclusive, reverse))
@@ -292,6 +300,7 @@ def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_
 
 
 def _uniform(matrix: Any) -> Tensor:
+    """Converts a ragged batch of matrices to a dense one; asserts that no matrix is ragged."""
     if not isinstance(matrix, RaggedTensor):
         return matrix  # type: ignore[no-any-return]
     dense = matrix.to_tensor()
@@ -338,6 +347,7 @@ def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, na
 
 
 def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
+    """Groups rows by partition; a stable sort preserves their order."""
     order = argsort(ids, stable=True)
     sorted_ids = gather(ids, order)
     limit = cast(count, ids.dtype)
@@ -365,6 +375,7 @@ def _bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Any:
+    """Counts the values of a ragged tensor, in total or for each row."""
     shares = None if weights is None else convert_to_tensor(weights.flat_values)
     rows = cast(arr.value_rowids(), int64) if axis == -1 else None
     count = None if rows is None else simplify_dim(arr.row_splits._type.shape[0] - 1)

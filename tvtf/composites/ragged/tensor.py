@@ -304,8 +304,8 @@ class RaggedTensor(CompositeTensor):
     def __repr__(self) -> str:
         if not self.is_eager():
             return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
-        with np.printoptions(formatter={"all": _shown}):
-            return f"<tf.RaggedTensor {_shown(self.numpy())}>"
+        with np.printoptions(formatter={"all": _nested_text}):
+            return f"<tf.RaggedTensor {_nested_text(self.numpy())}>"
 
     # -- as a composite tensor
 
@@ -320,7 +320,7 @@ class RaggedTensor(CompositeTensor):
         return self.with_flat_values(gradients)
 
 
-def _shown(value: Any) -> str:
+def _nested_text(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return str(value)
     return np.array2string(value, separator=", ") if value.size else repr(value.tolist())
@@ -419,6 +419,7 @@ class RaggedTensorSpec(BatchableTypeSpec):
 
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
+        """Returns the specs of the flat values and of the row splits, outermost first."""
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)
         rank = self._shape.rank

@@ -8,12 +8,12 @@ import numpy as np
 
 from tvtf.composites.sparse.kernels import (
     all_of,
+    gather_elements,
     known_vector,
     one_hot,
     place_numbers,
     row_major,
     strides,
-    taken,
     vector,
 )
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, as_sparse_list, of_shape, rank_of
@@ -43,7 +43,7 @@ def reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reorder
     """
     sp = as_sparse(sp_input)
-    return of_shape(taken(sp, row_major(sp.indices, sp.dense_shape)), sp.shape)
+    return of_shape(gather_elements(sp, row_major(sp.indices, sp.dense_shape)), sp.shape)
 
 
 @export("sparse.transpose")
@@ -113,12 +113,13 @@ def _target(sp: SparseTensor, shape: Tensor) -> Tensor:
 
 
 def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Tensor:
+    """Returns the new shape for a requested shape of known ints, and checks that the sizes agree."""
     unknown = [i for i, d in enumerate(requested) if d == -1]
     if len(unknown) > 1:
         message = f"only one output dimension may be -1, not both {unknown[0]} and {unknown[1]}"
         raise ArgumentError(
             message, ValueError, f"At most one dimension can be inferred (-1). Found: {requested}"
-        ).told_by("SparseReshape")
+        ).for_op("SparseReshape")
     known = known_vector(sp.dense_shape)
     if known is None and unknown:
         rest = int(np.prod([d for d in requested if d != -1], dtype=np.int64))
@@ -133,7 +134,7 @@ def _static_target(sp: SparseTensor, requested: list[int], total: Tensor) -> Ten
 
 
 _MSG_MULTIPLE = (
-    "Input to reshape is a SparseTensor whose dense values are no multiple of {}, as the requested shape requires"
+    "Input to reshape is a SparseTensor whose dense values are not a multiple of {}, as the requested shape requires"
 )
 
 
@@ -143,17 +144,18 @@ def _same_size(target: Tensor, total: Tensor, message: str) -> Tensor:
 
 
 def _filled(known: list[int], requested: list[int]) -> list[int]:
+    """Computes the dim that is -1. Raises an error if the sizes differ."""
     size, rest = int(np.prod(known)), int(np.prod([d for d in requested if d != -1]))
     result = [size // max(rest, 1) if d == -1 else d for d in requested]
     if int(np.prod(result)) != size:
-        shown = [1 if d == -1 else d for d in requested]
-        shapes = f"input_shape=[{','.join(map(str, known))}] output_shape=[{','.join(map(str, shown))}]"
+        known_requested = [1 if d == -1 else d for d in requested]
+        shapes = f"input_shape=[{','.join(map(str, known))}] output_shape=[{','.join(map(str, known_requested))}]"
         inferred = f"a SparseTensor with {size} dense values, but the requested shape requires a multiple of {rest}"
         plain = f"a tensor with {size} dense values, but the requested shape has {rest}"
         message = f"Cannot reshape a tensor with {size} elements to shape {requested} ({rest} elements)."
         raise ArgumentError(
             f"Input to reshape is {inferred if -1 in requested else plain}. {shapes}", ValueError, message
-        ).told_by("SparseReshape")
+        ).for_op("SparseReshape")
     return result
 
 
@@ -214,9 +216,9 @@ def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name:
     for i, sp in enumerate(inputs):
         if rank_of(sp) != rank:
             message = f"Ranks of all input tensors must match: expected {rank} but got {rank_of(sp)} at position {i}"
-            raise ArgumentError(message).told_by("SparseConcat")
+            raise ArgumentError(message).for_op("SparseConcat")
     if not -rank <= along < rank:
-        raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").told_by("SparseConcat")
+        raise ArgumentError(f"Concat dimension must be in range [{-rank}, {rank}), got {along}").for_op("SparseConcat")
     along %= rank
     offsets, total = _offsets(inputs, along)
     others = _largest(inputs) if expand_nonconcat_dims else _equal_shapes(inputs, along)
@@ -243,12 +245,13 @@ def _largest(inputs: list[SparseTensor]) -> Tensor:
 
 
 def _equal_shapes(inputs: list[SparseTensor], axis: int) -> Tensor:
+    """Checks that the inputs' shapes agree except at ``axis``: static dims now, others at run time."""
     first = inputs[0].dense_shape
     for i, sp in enumerate(inputs[1:], 1):
         for dim, (a, b) in enumerate(zip(inputs[0].shape, sp.shape)):
             if dim != axis and None not in (a, b) and a != b:
                 message = f"Input shapes must match: expected {a} for dimension {dim} but got {b} at position {i}"
-                raise ArgumentError(message).told_by("SparseConcat")
+                raise ArgumentError(message).for_op("SparseConcat")
         if known_vector(first) is None or known_vector(sp.dense_shape) is None:
             fits = bind.equal(first, sp.dense_shape)
             others = all_of(bind.logical_or(fits, EagerTensor(np.arange(len(sp.shape)) == axis)))

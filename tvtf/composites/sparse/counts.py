@@ -23,7 +23,7 @@ _NATURAL = "Input values must all be non-negative"
 
 def _check_natural(numbers: np.ndarray) -> None:
     if (numbers < 0).any():
-        raise ArgumentError(_NATURAL).told_by("DenseCountSparseOutput")
+        raise ArgumentError(_NATURAL).for_op("DenseCountSparseOutput")
 
 
 @export("sparse.bincount")
@@ -89,7 +89,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
     x = convert_to_tensor(values)
     shares = None if weights is None else convert_to_tensor(weights)
     if shares is not None and shares.shape != x.shape:
-        raise ArgumentError(f"Weights and values must have the same shape: {shares.shape} vs. {x.shape}").told_by(
+        raise ArgumentError(f"Weights and values must have the same shape: {shares.shape} vs. {x.shape}").for_op(
             "DenseCountSparseOutput"
         )
     shape = x._type.shape
@@ -103,6 +103,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
 
 
 def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
+    """Returns the values of sparse weights, which must have the indices of the values."""
     if not isinstance(weights, SparseTensor):
         raise ValueError(
             f"Argument `weights` must be a SparseTensor if `values` is a SparseTensor. Received weights={weights} of type: "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composites.sparse.kernels import all_of, known_vector, one_hot, taken
+from tvtf.composites.sparse.kernels import all_of, gather_elements, known_vector, one_hot
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, of_shape, rank_of, sizes
 from tvtf.core import nest
 from tvtf.core.argument_error import ArgumentError
@@ -49,7 +49,7 @@ def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> Spa
     for vector_, what in ((first, "start"), (extent, "size")):
         if vector_._type.shape != (rank_of(sp),):
             message = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
-            raise ArgumentError(message).told_by("SparseSlice")
+            raise ArgumentError(message).for_op("SparseSlice")
     return _block(sp, first, extent)
 
 
@@ -59,7 +59,7 @@ def _block(sp: SparseTensor, first: Tensor, extent: Tensor) -> SparseTensor:
     moved = bind.subtract(sp.indices, first)
     inside = bind.logical_and(bind.greater_equal(moved, zero), bind.less(moved, shape))
     result = _where(bind.reduce_all(inside, axis=(1,), keepdims=False))
-    return taken(SparseTensor(moved, sp.values, shape), result)
+    return gather_elements(SparseTensor(moved, sp.values, shape), result)
 
 
 def _where(condition: Tensor) -> Tensor:
@@ -89,16 +89,17 @@ def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: s
     sp = as_sparse(sp_input)
     rank, along, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
     if not -rank <= along < rank:
-        raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {along}").told_by("SparseSplit")
+        raise ArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {along}").for_op("SparseSplit")
     along %= rank
     size = sp.shape[along]
     if count < 1 or (size is not None and count > size):
         message = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
-        raise ArgumentError(message).told_by("SparseSplit")
+        raise ArgumentError(message).for_op("SparseSplit")
     return [_part(sp, along, i, count) for i in range(count)]
 
 
 def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
+    """Returns one of ``count`` parts along an axis; the first ones are larger if the size is no multiple."""
     size, parts = sp.dense_shape[axis], EagerTensor(np.array(count))
     least, more = bind.floordiv(size, parts), bind.floormod(size, parts)
     i = EagerTensor(np.array(index))
@@ -133,7 +134,7 @@ def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
     counts = sp.values.shape[0], retained.shape[0]
     if None not in counts and counts[0] != counts[1]:
         raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
-    return of_shape(taken(sp, _where(retained)), sp.shape)
+    return of_shape(gather_elements(sp, _where(retained)), sp.shape)
 
 
 @export("sparse.reset_shape")
@@ -223,7 +224,7 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     default = convert_to_tensor(default_value, sp.dtype)
     if default.ndim:
         message = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
-        raise ArgumentError(message).told_by("SparseFillEmptyRows")
+        raise ArgumentError(message).for_op("SparseFillEmptyRows")
     count = sizes(sp)[0]
     check = partial(_check_rows, count=count)
     indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
@@ -237,7 +238,7 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     indices = bind.concat(sp.indices, bind.concat(new, zeros, axis=1) if rank_of(sp) > 1 else new, axis=0)
     values = bind.concat(sp.values, bind.broadcast_to(default, shape=new._type.shape[:1]), axis=0)
     order = bind.argsort(indices[:, 0], descending=False)
-    filled = taken(SparseTensor(indices, values, sp.dense_shape), order)
+    filled = gather_elements(SparseTensor(indices, values, sp.dense_shape), order)
     return of_shape(filled, sp.shape), empty
 
 
@@ -248,7 +249,7 @@ def _check_rows(indices: np.ndarray, count: Any) -> None:
     rows = indices[:, 0]
     for place in np.flatnonzero((rows < 0) | (rows >= count)):
         message = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
-        raise ArgumentError(f"indices({place}, 0) is invalid: {message}").told_by("SparseFillEmptyRows")
+        raise ArgumentError(f"indices({place}, 0) is invalid: {message}").for_op("SparseFillEmptyRows")
 
 
 @export("sparse.map_values")

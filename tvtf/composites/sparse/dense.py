@@ -43,7 +43,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
     """
     x = convert_to_tensor(tensor)
     if not x.ndim:
-        raise ArgumentError("WhereOp : Unhandled input dimensions: 0").told_by("Where")
+        raise ArgumentError("WhereOp : Unhandled input dimensions: 0").for_op("Where")
     result = places(bind.not_equal(x, zero(x.dtype)))
     return SparseTensor(result, bind.gather_nd(x, result), shape_of(x, int64))
 
@@ -78,14 +78,14 @@ def to_dense(
     if default.dtype is not sp.dtype:
         raise _wrong_default(sp.dtype, default.dtype)
     if default.ndim:
-        raise ArgumentError("default_value should be a scalar.").told_by("SparseToDense")
+        raise ArgumentError("default_value should be a scalar.").for_op("SparseToDense")
     return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
 
 
 def _wrong_default(expected: DType, result: DType) -> BaseException:
     names = [type_name(d) for d in (expected, result)]
     message = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
-    return ArgumentError(message, TypeError).told_by("SparseToDense")
+    return ArgumentError(message, TypeError).for_op("SparseToDense")
 
 
 def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
@@ -98,15 +98,16 @@ MSG_UNORDERED = "out of order. Many sparse ops require sorted indices.\n    Use 
 
 
 def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
+    """Returns the indices; raises an error for one that is out of bounds, out of order, or repeated."""
     outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
     steps = _first_steps(indices) if ordered else np.ones(len(indices))
     for row in np.flatnonzero(outside | (steps <= 0)):
         if outside[row] and not ordered:
             raise ArgumentError(f"Indices are not valid (out of bounds).  Shape: {brackets(dims)}")
-        shown = f"indices[{row}] = {brackets(indices[row].tolist())} is "
+        subject = f"indices[{row}] = {brackets(indices[row].tolist())} is "
         if outside[row]:
-            raise ArgumentError(f"{shown}out of bounds: need 0 <= index < {brackets(dims)}")
-        raise ArgumentError(f"{shown}{MSG_UNORDERED if steps[row] else 'repeated'}")
+            raise ArgumentError(f"{subject}out of bounds: need 0 <= index < {brackets(dims)}")
+        raise ArgumentError(f"{subject}{MSG_UNORDERED if steps[row] else 'repeated'}")
     return indices
 
 
@@ -212,7 +213,7 @@ def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str 
 
 def _count(value: Any, name: str) -> Dim:
     if isinstance(value, int) and value < 0:
-        raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{value}").told_by("Range")
+        raise ArgumentError(f"Requires start <= limit when delta > 0: 0/{value}").for_op("Range")
     if not isinstance(value, (int, np.integer, Tensor)) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer value")
     return size_argument(value, name)

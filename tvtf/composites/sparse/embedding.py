@@ -18,6 +18,7 @@ COMBINERS = ("mean", "sqrtn", "sum")
 
 
 def _check(ids: Any, weights: Any, combiner: str) -> None:
+    """Checks the combiner, and that ids and weights are sparse and of the same shapes."""
     if combiner not in COMBINERS:
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
     if not isinstance(ids, SparseTensor):

@@ -102,7 +102,7 @@ def row_major(indices: Tensor, dense_shape: Tensor) -> Tensor:
     return order  # type: ignore[no-any-return]
 
 
-def taken(sp: SparseTensor, places: Tensor, dense_shape: Any = None) -> SparseTensor:
+def gather_elements(sp: SparseTensor, places: Tensor, dense_shape: Any = None) -> SparseTensor:
     """Returns the sparse tensor with the elements at the given positions."""
     indices = bind.gather(sp.indices, places, axis=0, batch_dims=0)
     shape = sp.dense_shape if dense_shape is None else dense_shape

@@ -34,7 +34,7 @@ def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
     dims = list(sp.shape)
     if lead < 0 or any(_differ(a, b) for a, b in zip(dense._type.shape, dims[lead:])):
         message = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
-        raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").told_by(op)
+        raise ArgumentError(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {message}").for_op(op)
     if not dense.ndim:
         return dense
     widths = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
@@ -45,8 +45,8 @@ def _is_one(dim: Dim) -> bool:
     return isinstance(dim, int) and dim == 1
 
 
-def _differ(mine: Dim, other: int | None) -> bool:
-    return isinstance(mine, int) and mine != 1 and other is not None and mine != other
+def _differ(sparse_dim: Dim, other: int | None) -> bool:
+    return isinstance(sparse_dim, int) and sparse_dim != 1 and other is not None and sparse_dim != other
 
 
 def times(sp: SparseTensor, other: Any) -> SparseTensor:
@@ -81,11 +81,11 @@ def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
       InvalidArgumentError: their shapes differ.
     """
     if rank_of(a) != rank_of(b):
-        raise ArgumentError(ranks).told_by(op)
-    for i, (mine, other) in enumerate(zip(a.shape, b.shape)):
-        if None not in (mine, other) and mine != other:
-            message = f"Operands' shapes do not match: got {mine} and {other} for dimension {i}"
-            raise ArgumentError(message).told_by(op)
+        raise ArgumentError(ranks).for_op(op)
+    for i, (sparse_dim, other) in enumerate(zip(a.shape, b.shape)):
+        if None not in (sparse_dim, other) and sparse_dim != other:
+            message = f"Operands' shapes do not match: got {sparse_dim} and {other} for dimension {i}"
+            raise ArgumentError(message).for_op(op)
     if known_vector(a.dense_shape) is not None and known_vector(b.dense_shape) is not None:
         return a.dense_shape
     equal = all_of(bind.equal(a.dense_shape, b.dense_shape))
@@ -122,6 +122,7 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
 
 
 def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
+    """Adds two sparse tensors; elements that only one of them has are kept, even those below the threshold."""
     require_dtypes(a, b, "SparseAdd")
     ranks = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
     shape = _matching(a, b, "SparseAdd", ranks)
@@ -144,20 +145,21 @@ def require_dtypes(a: SparseTensor, b: SparseTensor, op: str) -> None:
 def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
     try:
         require_same_dtype((a._type, b._type), ("a_values", name))
-    except ArgumentError as refusal:
-        raise refusal.told_by(op) from None
+    except ArgumentError as dtype_error:
+        raise dtype_error.for_op(op) from None
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
+    """Adds a sparse tensor to a dense one by a scatter."""
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
     _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
         message = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
-        raise ArgumentError(message).told_by("SparseTensorDenseAdd")
-    for i, (mine, other_dim) in enumerate(zip(sp.shape, dense.shape)):
-        if None not in (mine, other_dim) and mine != other_dim:
-            message = f"sparse side {mine} vs dense side {other_dim}"
-            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {message}").told_by(
+        raise ArgumentError(message).for_op("SparseTensorDenseAdd")
+    for i, (sparse_dim, other_dim) in enumerate(zip(sp.shape, dense.shape)):
+        if None not in (sparse_dim, other_dim) and sparse_dim != other_dim:
+            message = f"sparse side {sparse_dim} vs dense side {other_dim}"
+            raise ArgumentError(f"Dimension {i} does not equal (no broadcasting is supported): {message}").for_op(
                 "SparseTensorDenseAdd"
             )
     return bind.tensor_scatter_add(dense, sp.indices, sp.values)  # type: ignore[no-any-return]
@@ -198,6 +200,7 @@ def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
 
 
 def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
+    """Applies an elementwise function to the elements that either tensor has; missing ones are zero."""
     require_dtypes(a, b, op)
     shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
     shape = _matching(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
@@ -228,11 +231,11 @@ def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
     sp = as_sparse(sp_input)
     if rank_of(sp) < 2:
         message = f"Input should have rank >= 2, but received shape: {' '.join(map(str, sp.shape))}"
-        raise ArgumentError(message).told_by("SparseSoftmax")
+        raise ArgumentError(message).for_op("SparseSoftmax")
     try:
         require_dtype(sp.values._type, FLOATING, "sp_values")
-    except ArgumentError as refusal:
-        raise refusal.told_by("SparseSoftmax") from None
+    except ArgumentError as dtype_error:
+        raise dtype_error.for_op("SparseSoftmax") from None
     rows, count = _rows_in_order(sp), sp.values._type.shape[0]
     best = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
     powers = bind.exp(bind.subtract(sp.values, bind.gather(best, rows, axis=0, batch_dims=0)))
@@ -260,11 +263,12 @@ def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, row
 
 
 def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: int) -> np.ndarray:
+    """Multiplies a sparse by a dense matrix with SciPy; dtypes that SciPy lacks are summed in float32."""
     for axis, (name, extent) in enumerate((("m", rows), ("k", len(b)))):
         wrong = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
         if len(wrong):
-            shown = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
-            raise ArgumentError(f"{shown} out of bounds (>={extent})")
+            subject = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
+            raise ArgumentError(f"{subject} out of bounds (>={extent})")
     if values.dtype.kind not in "fiuc" or values.dtype.itemsize < 4:
         result = np.zeros((rows, b.shape[1]), np.float32)
         np.add.at(result, indices[:, 0], (values[:, None] * b[indices[:, 1]]).astype(np.float32))
@@ -276,8 +280,8 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
 
 
 def _product_vjp(ct: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> tuple[Any, ...]:
-    mine = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
-    by_values = bind.reduce_sum(bind.multiply(*mine), axis=(1,), keepdims=False)
+    sparse_dim = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
+    by_values = bind.reduce_sum(bind.multiply(*sparse_dim), axis=(1,), keepdims=False)
     by_b = bind.sparse_matmul(_turned(indices), _conjugate(values), ct, rows=b._type.shape[0])
     return None, by_values, by_b
 
@@ -361,9 +365,9 @@ def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> 
     """Returns the number of rows, indices and values of the sparse operand, transposed if needed."""
     op = "SparseTensorDenseMatMul"
     if dense.ndim != 2:
-        raise ArgumentError("Tensor 'b' is not a matrix").told_by(op)
+        raise ArgumentError("Tensor 'b' is not a matrix").for_op(op)
     if rank_of(sp) != 2:
-        raise ArgumentError("Tensor 'a_shape' must have 2 elements").told_by(op)
+        raise ArgumentError("Tensor 'a_shape' must have 2 elements").for_op(op)
     dims, other = sizes(sp), dense._type.shape
     rows, inner = dims[::-1] if adjoint_a else dims
     outer = other[1] if adjoint_b else other[0]
@@ -375,7 +379,7 @@ def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> 
         message = (
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
         )
-        raise ArgumentError(message).told_by(op)
+        raise ArgumentError(message).for_op(op)
     if adjoint_a:
         return rows, _turned(sp.indices), _conjugate(sp.values)
     return rows, sp.indices, sp.values

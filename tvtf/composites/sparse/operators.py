@@ -77,6 +77,7 @@ def _bincount(
     axis: int | None = None,
     binary_output: bool = False,
 ) -> Any:
+    """Counts the values of a sparse tensor, in total or for each row."""
     sp = as_sparse(arr)
     shares = None if weights is None else sparse_weights(sp, weights)
     rows = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None

@@ -82,6 +82,7 @@ def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
 
 
 def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
+    """Reduces along axes with ``combine``, which sums or maximizes the elements with the same remaining indices."""
     rank = rank_of(sp)
     gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
     remaining = [i for i in range(rank) if i not in gone]
@@ -105,13 +106,14 @@ def _axes(axis: Any, rank: int, op: str) -> set[int]:
     requested = np.ravel(axes).tolist()
     for each in requested:
         if not -rank <= each < rank:
-            raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
+            raise ArgumentError(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").for_op(op)
     return {each % rank for each in requested}
 
 
 def _sparsely(
     sp: SparseTensor, indices: Tensor, remaining: list[int], keepdims: bool, combine: Combine
 ) -> SparseTensor:
+    """Returns the reduction as a sparse tensor, with an element for each distinct remaining index."""
     result, back = distinct_places(indices)
     values = combine(sp.values, back, result._type.shape[0])
     if not keepdims:
@@ -209,6 +211,7 @@ def segment_sqrt_n(
 def _by_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
+    """Combines the rows of ``data`` at ``indices`` by segment."""
     x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
     require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
     require_ids(at, "Tidx", "indices")
@@ -227,22 +230,23 @@ def segment_count(ids: Tensor) -> Dim:
 
 
 def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
+    """Checks segment ids and indices of eager tensors, with TensorFlow's messages."""
     op += "" if count is None else "WithNumSegments"
     if at.shape != ids.shape:
-        raise ArgumentError("segment_ids and indices should have same size.").told_by(op)
+        raise ArgumentError("segment_ids and indices should have same size.").for_op(op)
     if not len(ids):
         return
     if isinstance(count, int) and ids[-1] >= count:
-        raise ArgumentError("segment ids must be < num_segments").told_by(op)
+        raise ArgumentError("segment ids must be < num_segments").for_op(op)
     if (np.diff(ids) < 0).any():
-        raise ArgumentError("segment ids are not increasing").told_by(op)
+        raise ArgumentError("segment ids are not increasing").for_op(op)
     if ids[0] < 0:
         limit = int(ids[-1]) + 1 if count is None else count
         message = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
-        raise ArgumentError(message).told_by(op)
+        raise ArgumentError(message).for_op(op)
     extent = x._type.shape[0]
     for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
-        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
+        raise ArgumentError(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").for_op(op)
 
 
 # -- products at some places

@@ -62,14 +62,15 @@ def _result_types(*inputs: TensorType, how: str, count: Any) -> tuple[TensorType
 def _operated(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, how: str, count: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Applies a set operation to the rows of two tensors; a row that one of them lacks is an empty set."""
     if (shape[:-1] != other[:-1]).any():
         raise ArgumentError(
             f"Mismatched group shapes [{','.join(map(str, shape[:-1]))}] vs [{','.join(map(str, other[:-1]))}]"
         )
-    mine, others = _rows(a, x), _rows(b, y)
+    rows, others = _rows(a, x), _rows(b, y)
     indices, values, most = [], [], 0
-    for place in sorted({*mine, *others}):
-        result = sorted(_OPERATIONS[how](set(mine.get(place, ())), set(others.get(place, ()))))
+    for place in sorted({*rows, *others}):
+        result = sorted(_OPERATIONS[how](set(rows.get(place, ())), set(others.get(place, ()))))
         indices += [(*place, i) for i in range(len(result))]
         values += result
         most = max(most, len(result))
@@ -85,19 +86,21 @@ def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
 
 
 def _combined(a: Any, b: Any, how: str) -> SparseTensor:
+    """Applies a set operation after checks of ranks and dtypes."""
     first, second = _checked(a, b)
     if rank_of(first) != rank_of(second):
-        raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").told_by(
+        raise ArgumentError(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").for_op(
             "SetOperation"
         )
     if rank_of(first) < 2:
         op = "DenseToDenseSetOperation" if not is_sparse(a) and not is_sparse(b) else "SparseToSparseSetOperation"
-        raise ArgumentError(f"Shape [{first.shape[0]}] has rank 1 < 2").told_by(op)
+        raise ArgumentError(f"Shape [{first.shape[0]}] has rank 1 < 2").for_op(op)
     parts = [p for sp in (first, second) for p in (sp.indices, sp.values, sp.dense_shape)]
     return SparseTensor(*bind.set_operation(*parts, how=how, count=unknown_dim()))
 
 
 def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
+    """Converts both operands to sparse tensors. Raises TypeError for an unsupported or different dtype."""
     first = _operand(a)
     if first.dtype not in DTYPES:
         raise TypeError(f"'a' has invalid dtype `{first.dtype!r}` not in supported dtypes: `{frozenset(DTYPES)}`.")
@@ -214,21 +217,22 @@ def size(a: Any, validate_indices: bool = True) -> Tensor:
 def _distance(a: list[Any], b: list[Any]) -> int:
     """Returns the Levenshtein distance: the minimum number of insertions, deletions and replacements."""
     row = list(range(len(b) + 1))
-    for i, mine in enumerate(a, 1):
+    for i, rows in enumerate(a, 1):
         diagonal, row[0] = row[0], i
         for j, other in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (mine != other))
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (rows != other))
     return row[-1]
 
 
 def _distances(
     a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, normalize: bool, dims: Any
 ) -> np.ndarray:  # fmt: skip
-    mine, truth = _rows(a, x), _rows(b, y)
+    """Computes the edit distance of each pair of rows; it is infinite relative to an empty one."""
+    rows, truth = _rows(a, x), _rows(b, y)
     result = np.zeros(np.maximum(shape, other)[:-1], np.float32)
-    for place in {*mine, *truth}:
-        apart, length = _distance(mine.get(place, []), truth.get(place, [])), len(truth.get(place, []))
-        result[place] = (apart / length if length else np.inf) if normalize else apart
+    for place in {*rows, *truth}:
+        distance, length = _distance(rows.get(place, []), truth.get(place, [])), len(truth.get(place, []))
+        result[place] = (distance / length if length else np.inf) if normalize else distance
     return result
 
 
@@ -270,7 +274,7 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
     a, b = as_sparse(hypothesis), as_sparse(truth)
     if rank_of(b) < 2:
         message = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
-        raise ArgumentError(message).told_by("EditDistance")
+        raise ArgumentError(message).for_op("EditDistance")
     dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
     parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
     return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

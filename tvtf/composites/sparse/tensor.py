@@ -80,9 +80,9 @@ class SparseTensor(CompositeTensor):
     def _require_fitting(self) -> None:
         for part, rank in ((self._indices, 2), (self._values, 1), (self._dense_shape, 1)):
             part.shape.with_rank(rank)
-        for mine, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
-            if not agree_dim(mine, other):
-                raise ValueError(f"Dimensions {mine} and {other} are not compatible")
+        for first, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
+            if not agree_dim(first, other):
+                raise ValueError(f"Dimensions {first} and {other} are not compatible")
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:

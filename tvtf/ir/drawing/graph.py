@@ -27,7 +27,7 @@ LOOPS = ("while", "while_loop")
 
 @dataclass
 class Node:
-    """A box: its title, smaller lines under it, what hovering tells, and the seconds that it took where that is known."""
+    """A box: its title, smaller lines under it, a tooltip, and its seconds if they were measured."""
 
     kind: Kind
     title: str
@@ -62,7 +62,7 @@ class Graph:
 def graph_of(
     mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]], seconds: Mapping[str, float] | None
 ) -> Graph:
-    """The graph of a module's ``main``."""
+    """Returns the graph of a module's ``main``."""
     builder = Builder(mod, entry, parts)
     builder.build()
     if seconds:
@@ -71,7 +71,7 @@ def graph_of(
 
 
 class Builder:
-    """Collects the boxes of ``main``; ``made`` tells which boxes a variable comes from."""
+    """Collects the boxes of ``main``; ``made`` has the boxes that a variable comes from."""
 
     def __init__(self, mod: ir.IRModule, entry: Entry, parts: Mapping[str, list[str]]) -> None:
         self.mod = mod
@@ -82,7 +82,7 @@ class Builder:
         self.kernel_of: dict[int, str] = {}
 
     def build(self) -> None:
-        """Inputs, a box for each call, results."""
+        """Adds boxes for the inputs, each call, and the results."""
         main = self.mod[MAIN]
         outputs, bindings = outputs_of(main)
         for param in main.params:
@@ -94,13 +94,14 @@ class Builder:
         for param, output in self.printer.updates(outputs):
             self._add(Node("variable", _fit(self.printer.name_of(param)), ["new value"]), [output])
         for result in self.printer.returned(outputs):
-            shown = result.label or result.name or result.value[0].text
+            caption = result.label or result.name or result.value[0].text
             self._add(
-                Node("result", _fit(shown), [result.type] if result.type else []),
+                Node("result", _fit(caption), [result.type] if result.type else []),
                 [] if result.var is None else [result.var],
             )
 
     def _bind(self, var: Any, value: Any) -> None:
+        """Adds a node for a call or branch; names and tuples stand for the nodes of their values."""
         if isinstance(value, relax.Call):
             self._call(var, value)
         elif isinstance(value, relax.If):
@@ -110,6 +111,7 @@ class Builder:
             self.made[var] = [*chain.from_iterable(self.made.get(v, []) for v in relax.analysis.free_vars(value))]
 
     def _call(self, var: Any, call: relax.Call) -> None:
+        """Adds a node for a call, with the ops of a fused kernel and the contents of functions that it calls."""
         written = self.printer.values.value(call)
         name = written.tokens[0].text
         ops = self.parts.get(name, [])
@@ -121,10 +123,11 @@ class Builder:
         self._add(node, relax.analysis.free_vars(call), var)
 
     def _inner(self, label: str, body: Any) -> list[str]:
-        """The kernels of a branch or a loop's body, in a few lines."""
+        """Returns the kernels of a branch or a loop's body, in a few lines."""
         return _wrapped([f"{label}:", *self._names(body)], " ")
 
     def _names(self, body: Any) -> Iterator[str]:
+        """Yields the names of the ops in a body, those of called functions and branches included."""
         for binding in (b for block in body.blocks for b in block.bindings):
             value = getattr(binding, "value", None)
             if isinstance(value, relax.If):
@@ -135,6 +138,7 @@ class Builder:
                 yield from chain.from_iterable(map(self._names, called)) if called else [written.tokens[0].text]
 
     def _add(self, node: Node, operands: Sequence[Any], var: Any = None) -> None:
+        """Adds a node, and edges from the nodes that computed its operands."""
         place = len(self.graph.nodes)
         self.graph.nodes.append(node)
         for operand in operands:
@@ -146,7 +150,7 @@ class Builder:
 
 
 def _type_line(var: Any) -> str:
-    """The type of a value, or of the only one in a tuple."""
+    """Returns the type of a value, or of the only one in a tuple."""
     fields: Sequence[Any] = getattr(var.ty, "fields", ())
     return _fit(short_type(fields[0] if len(fields) == 1 else var.ty))
 
@@ -170,5 +174,5 @@ def _wrapped(words: Sequence[str], separator: str = " + ") -> list[str]:
 
 
 def _fit(text: str) -> str:
-    """A text that fits in a line of a box."""
+    """Shortens a text to fit in a line of a box."""
     return text if len(text) <= BOX_COLUMNS else f"{text[: BOX_COLUMNS - 3]}..."

@@ -14,7 +14,7 @@ MOST_SECONDS = 20.0
 
 
 def dot_layout(graph: Graph) -> Layout | None:
-    """The layout that ``dot`` finds; None where there is no such program, or it fails or takes too long."""
+    """Returns the layout that ``dot`` finds; None where there is no such program, or it fails or takes too long."""
     program = shutil.which("dot")
     if program is None or not graph.nodes:
         return None
@@ -28,7 +28,7 @@ def dot_layout(graph: Graph) -> Layout | None:
 
 
 def _source(graph: Graph) -> str:
-    """The graph in dot's language: numbers alone, so that no label needs quotes."""
+    """Returns the graph in dot's language: numbers alone, so that no label needs quotes."""
     nodes = [f"n{i} [width={w / INCH:.4f} height={h / INCH:.4f}]" for i, (w, h) in enumerate(sizes_of(graph))]
     edges = [f"n{e.tail} -> n{e.head}" for e in graph.edges]
     gaps = f"nodesep={GAP / INCH:.3f} ranksep={LAYER_GAP / INCH:.3f}"

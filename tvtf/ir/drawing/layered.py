@@ -40,7 +40,7 @@ class _Layers:
         self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
 
     def _path(self, tail: int, head: int) -> list[int]:
-        """The items along an edge: its boxes, and a new point in each row between."""
+        """Returns the items along an edge: its boxes, and a new point in each row between."""
         between = []
         for row in range(self.rank[tail] + 1, self.rank[head]):
             between.append(len(self.sizes))
@@ -60,6 +60,7 @@ class _Layers:
         return Layout(boxes, curves, width, tops[-1] + self._height(len(self.rows) - 1) if self.rows else 0.0)
 
     def _order(self) -> None:
+        """Sorts each row by the mean position of neighbours in the row above or below, in alternate sweeps."""
         for sweep in range(SWEEPS):
             place = {i: k for row in self.rows for k, i in enumerate(row)}
             neighbours = self.above if sweep % 2 == 0 else self.below
@@ -69,7 +70,7 @@ class _Layers:
                 place.update((i, k) for k, i in enumerate(row))
 
     def _places(self) -> list[float]:
-        """The x of each item's centre: near the mean of its neighbours, in the row's order, without overlap."""
+        """Returns the x of each item's centre: near the mean of its neighbours, in the row's order, without overlap."""
         x = [0.0] * len(self.sizes)
         for row in self.rows:
             self._put(row, [0.0] * len(row), x)
@@ -90,10 +91,11 @@ class _Layers:
     def _pushed(
         self, row: Sequence[int], wanted: Sequence[float], further: Callable[[float, float], float], sign: int
     ) -> list[float]:
+        """Returns positions close to the wanted ones, in one direction, so that boxes don't overlap."""
         found: list[float] = []
         for k, (i, want) in enumerate(zip(row, wanted)):
-            apart = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0
-            found.append(further(want, found[-1] + sign * apart) if k else want)
+            distance = (self.sizes[row[k - 1]][0] + self.sizes[i][0]) / 2 + GAP if k else 0.0
+            found.append(further(want, found[-1] + sign * distance) if k else want)
         return found
 
     def _height(self, row: int) -> float:
@@ -106,7 +108,7 @@ class _Layers:
         return tops
 
     def _curve(self, path: Sequence[int], x: Sequence[float], tops: Sequence[float]) -> list[Point]:
-        """Down from the box above, straight through the rows that it crosses, into the box below."""
+        """Draws a line down from the box above, straight through the rows that it crosses, into the box below."""
         stops: list[Point] = []
         for k, item in enumerate(path):
             row = self.rank[item]
@@ -127,7 +129,7 @@ class _Layers:
 
 
 def _ranks(graph: Graph) -> list[int]:
-    """The row of each box: below all that it takes values from; inputs just above the first that takes them."""
+    """Returns the row of each box: below all that it takes values from; inputs just above the first that takes them."""
     rank = [0] * len(graph.nodes)
     for edge in sorted(graph.edges, key=lambda e: e.head):
         rank[edge.head] = max(rank[edge.head], rank[edge.tail] + 1)

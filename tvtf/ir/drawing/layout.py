@@ -41,7 +41,7 @@ class Layout:
 
 
 def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
-    """The width and height that a node's text needs; a line is left for its time where times are shown."""
+    """Returns the width and height that a node's text needs; a line is left for its time where times are shown."""
     is_wide = is_timed and node.seconds is not None
     small = max([len(line) for line in node.lines] + [TIME_COLUMNS * is_wide])
     width = CHARACTER_WIDTH * max(len(node.title) * FONT_SIZE, min(small, MOST_CHARACTERS) * SMALL_FONT_SIZE)
@@ -51,5 +51,5 @@ def size_of(node: Node, is_timed: bool) -> tuple[float, float]:
 
 
 def sizes_of(graph: Graph) -> list[tuple[float, float]]:
-    """The size of each box."""
+    """Returns the size of each box."""
     return [size_of(node, graph.is_timed) for node in graph.nodes]

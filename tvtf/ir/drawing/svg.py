@@ -32,7 +32,7 @@ FONT = "ui-monospace, Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, mo
 
 
 def svg_of(graph: Graph, layout: Layout) -> str:
-    """The drawing as text; every name in it is escaped."""
+    """Returns the drawing as text; every name in it is escaped."""
     total = sum(node.seconds or 0.0 for node in graph.nodes)
     caption = graph.name + (f": {_microseconds(total)} in kernels, darker boxes take more of it" if total else "")
     width = max(layout.width, len(caption) * FONT_SIZE * 0.62) + 2 * MARGIN
@@ -58,6 +58,7 @@ def svg_of(graph: Graph, layout: Layout) -> str:
 
 
 def _box(node: Node, box: Box, most: float, total: float, is_timed: bool) -> Iterator[str]:
+    """Yields the SVG elements of a box: frame, title and lines; profiled kernels are coloured by their time."""
     fill = _heat(node.seconds / most) if node.seconds is not None and most else FILLS[node.kind]
     if is_timed and node.seconds is None and node.kind in ("kernel", "fused", "control"):
         fill = "#ffffff"
@@ -93,7 +94,7 @@ def _edge(points: Sequence[Point], hover: str) -> str:
 
 
 def _heat(share: float) -> str:
-    """The colour of a share of the longest time.
+    """Returns the colour of a share of the longest time.
 
     >>> _heat(0.0), _heat(1.0)
     ('#fffceb', '#f06e50')

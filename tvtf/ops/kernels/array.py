@@ -202,6 +202,7 @@ def strided_slice_grad(
     """Returns zeros of ``shape`` with ``ct`` where the slice was taken."""
 
     def element(*i: Any) -> Any:
+        """Reads the cotangent that belongs to an element of the input; elements outside of the slice get zero."""
         away = [(at - long(b)) * (1 if s > 0 else -1) for at, b, s in zip(i, begin, strides)]
         steps = [abs(s) for s in strides]
         inside = []

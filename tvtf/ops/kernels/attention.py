@@ -151,7 +151,7 @@ def attention_grad(
     heads = Heads(q, k, mask, scale, fill, causal)
     m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
     gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
-    chance = heads.compute(
+    probability = heads.compute(
         [m, n],
         lambda lead, i, j: heads.seen(i, j, scalar.exp(heads.score(lead, i, j) - log(*lead, i)), zero),
         "chance",
@@ -162,13 +162,13 @@ def attention_grad(
     )
 
     def to_score(lead: Place, i: Any, j: Any) -> Any:
-        gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * chance(*lead, i, j)
+        gradient_of_score = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * probability(*lead, i, j)
         return heads.allowed(gradient_of_score, (*lead, i, j))
 
     scores = heads.compute([m, n], to_score, "to_score")
     to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")
     to_k = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.wide(q)(*lead, i, at), "to_k")
-    to_v = heads.summed([n, e], m, lambda lead, j, at, i: chance(*lead, i, j) * gradient(lead, i, at), "to_v")
+    to_v = heads.summed([n, e], m, lambda lead, j, at, i: probability(*lead, i, j) * gradient(lead, i, at), "to_v")
     parts = (([m, d], to_q), ([n, d], to_k), ([n, e], to_v))
     return [heads.joined(size, _read(part), part.op.name + "_out", str(q.dtype)) for size, part in parts]
 

@@ -101,21 +101,23 @@ def _from_large(x: ir.Expr) -> ir.Expr:
 
     Of m 2**e times 1 / (2 pi) only the digits from 2**-1 on matter: m times the 64 that begin at digit e.
     """
-    turned = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _from_digits_of)
+    turned = let(bits(x) & tirx.const(0x7FFFFFFF, "int32"), _angle_of_bits)
     return let(turned, lambda angle: tirx.Select(x < like(0, x), like(0, angle) - angle, angle))
 
 
-def _from_digits_of(size: ir.Expr) -> ir.Expr:
-    """Returns the angle in radians that remains of the float32 whose bits, without the sign, are ``size``."""
+def _angle_of_bits(size: ir.Expr) -> ir.Expr:
+    """Returns the reduced angle in radians of the float32 with these bits, without the sign."""
     one = tirx.const(1, "uint64")
     place = tirx.max((size >> tirx.const(23, "int32")) - tirx.const(150, "int32"), tirx.const(0, "int32"))
     mantissa = ((size & tirx.const(0x7FFFFF, "int32")) | tirx.const(0x800000, "int32")).astype("uint64")
     first, second, third = (tirx.const(digits, "uint64") for digits in TURN_DIGITS)
 
     def turned(e: ir.Expr) -> ir.Expr:
+        """Multiplies the mantissa by the 64 digits of 1 / (2 pi) that start at digit ``e``, modulo one turn."""
         is_late = e >= tirx.const(64, "int32")
         shift = (e & tirx.const(63, "int32")).astype("uint64")
         high, low = tirx.Select(is_late, second, first), tirx.Select(is_late, third, second)
+        # A shift by 64 is undefined, so that the low part is shifted by one digit first.
         window = let(shift, lambda s: (high << s) | ((low >> one) >> (tirx.const(63, "uint64") - s)))
         return (mantissa * window).astype("int64").astype("float64") * tirx.const(2 * pi / 2.0**64, "float64")
 
@@ -288,6 +290,7 @@ def acos(x: ir.Expr) -> ir.Expr:
     """Computes the arc cosine within 3 ulp; NaN beyond -1 and 1."""
 
     def of_size(size: ir.Expr) -> ir.Expr:
+        """Computes the arc cosine from the arc sine; near 1 from that of the complement, which is more exact."""
         is_far, is_left = size > like(0.5, x), x < like(0, x)
         arc = _arc_sine(tirx.Select(is_far, _complement(size), size))
 

@@ -167,6 +167,7 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
     result = reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        """Computes a product of the input's gradient, for all phases of the strides."""
         quotients, phases = place[:rank], place[rank:]
         source = [at + step * axis.dilation for at, step, axis in zip(quotients, steps, plan, strict=True)]
         taps = [axis.tap(step, phase) for axis, step, phase in zip(plan, steps, phases, strict=True)]
@@ -182,7 +183,7 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
 
 
 def _pays_by_phase(plan: list[_PhaseAxis], is_depthwise: bool) -> bool:
-    """Whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
+    """Returns whether a stage for each phase pays: phases are few, and depthwise sums save many products with zero.
 
     A depthwise sum uses no operand twice, so that it gains only by the products it saves.
     """
@@ -217,6 +218,7 @@ def _sums_of_phase(
     steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        """Computes a product of the input's gradient, for one phase of the strides."""
         moved = [at + start for at, (start, _count) in zip(place, quotients, strict=True)]
         along = list(zip(moved, steps, counts, phase, plan, strict=True))
         source = [at + (step + (axis.taps - count)) * axis.dilation for at, step, count, _own, axis in along]
@@ -233,6 +235,7 @@ def _joined(sums: dict[tuple[int, ...], te.Tensor], plan: list[_PhaseAxis], shap
     """Reads each position's value from the sums of its phase; zero for a phase without taps."""
 
     def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+        """Selects the sum of the phase that an element belongs to."""
         moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
         places = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
         phases = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]

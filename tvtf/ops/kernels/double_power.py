@@ -89,6 +89,7 @@ def _logarithm(
         return _with((low, h * h, s * s), lambda low, square, z: series(s, h, low, square, z))
 
     def series(s: ir.Expr, h: ir.Expr, low: ir.Expr, square: ir.Expr, z: ir.Expr) -> ir.Expr:
+        """Computes the logarithm's series as the product of a high and a low part."""
         more = z * z * polynomial(z, LOG) + low * (h + s)
         three = like(3.0, s)
 
@@ -99,6 +100,8 @@ def _logarithm(
         return let(more, lambda more: let(_high(rounded(three + square) + more), lambda t: factor(more, t)))
 
     def products(u: ir.Expr, v: ir.Expr) -> ir.Expr:
+        """Scales the products' sum to a logarithm of base 2, as a high and a low part."""
+
         def scaled(high: ir.Expr) -> ir.Expr:
             low = v - rounded(high - u)
             a = like(SCALE_HIGH, high) * high

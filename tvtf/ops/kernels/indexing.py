@@ -62,6 +62,7 @@ def _start(x_extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
 def dynamic_slice(
     x: te.Tensor, *starts: te.Tensor, axes: tuple[int, ...], sizes: tuple[Any, ...], wrap: bool
 ) -> te.Tensor:
+    """Computes a window of a tensor, at starts that are read at run time."""
     extents = list(x.shape)
     first = {}
     for axis, size, start in zip(axes, sizes, starts):
@@ -123,6 +124,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
     count, inner = product(ids.shape), product(rest)
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over stretches of the result, each filled and then updated by one task."""
         with IRBuilder() as builder:
             rows_in, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
 
@@ -131,6 +133,7 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
                     out[first + i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                """Combines the rows whose segments are in this stretch with the result."""
                 with T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
                     with (
@@ -185,6 +188,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
     count, inner = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over stretches of the result, each copied and then updated by one task."""
         with IRBuilder() as builder:
             (old, places, new), out = map(_flat, ins), _flat(outs[0])
 
@@ -193,6 +197,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
                     out[first + i] = as_dtype(old[first + i], wide)
 
             def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                """Writes the updates whose positions are in this stretch."""
                 with T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
                     with (

@@ -69,6 +69,8 @@ def max_pool_nd_grad(
         return _max_grad_of_steps_of_one(dy, first, x, window, padding)
 
     def share(windows: _Windows, gradient: te.Tensor, winner: te.Tensor) -> Callable[..., ir.Expr]:
+        """Returns the gradient of an element: the sum over the windows of which it is the maximum."""
+
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
             source = windows.places(place[:-1])
             wins = winner(batch, *source, place[-1]) == _number(windows.taps(place[:-1]), window)
@@ -176,6 +178,7 @@ class _Windows:
 
     @staticmethod
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
+        """Returns the windows that contain an element of ``x``: the backward pass reduces over them."""
         counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
         lows = [low for low, _high in padding]
         sizes = zip(x.shape[1:-1], dy.shape[1:-1], lows, strides, counts, strict=True)
@@ -213,6 +216,7 @@ def _first_largest(
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        """Returns the number of the window's first maximum; NaN counts as one."""
         steps = zip(place[:-1], strides, taps, padding, strict=True)
         source = [at * step + tap - low for at, step, tap, (low, _high) in steps]
         value, best = x(batch, *source, place[-1]), y(batch, *place)
@@ -259,6 +263,7 @@ def _divided(
     lows = [low for low, _high in padding]
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        """Divides a window's sum by the number of its elements inside the image."""
         sizes = zip(place[:-1], strides, lows, window, x.shape[1:-1], strict=True)
         counts = [
             tirx.min(at * step - low + extent, size) - tirx.max(at * step - low, 0)

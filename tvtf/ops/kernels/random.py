@@ -297,6 +297,7 @@ def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -
     count, width, dtype = elements(shape), int(drafts.shape[1]), str(drafts.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop over groups of numbers, which draws again those that are NaN."""
         with IRBuilder() as builder:
             known, start, out = map(T.buffer_proxy, (*ins, outs[0]))
             with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
@@ -314,7 +315,11 @@ def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -
 
 
 def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
-    """Emits a loop that draws block by block until the group at ``base`` is full."""
+    """Emits a loop that draws block by block until the group at ``base`` is full.
+
+    Numbers beyond the truncation are skipped. Each group has its own ``stretch`` blocks of the stream, so that groups are
+    independent of one another.
+    """
     count, width, stretch = sizes
     words, number = (T.buffer_proxy(T.decl_buffer([n], d, scope="local")) for n, d in ((4, "uint32"), (1, dtype)))
     filled, tried = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
@@ -345,6 +350,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a Fisher-Yates shuffle of the positions."""
         with IRBuilder() as builder:
             drawn, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):
@@ -353,9 +359,9 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
                 with T.serial(long(0), count) as i:
                     step = tirx.truncmod(drawn[i >> long(2), i & long(3)].astype("int64"), count - i)
                     with T.serial(long(0), long(1)):
-                        kept = T.Bind(order[i])
+                        swapped = T.Bind(order[i])
                         order[i] = order[i + step]
-                        order[i + step] = kept
+                        order[i + step] = swapped
             return builder.get()
 
     return te.extern([[count]], [words], body, name="permutation", dtype="int64")

@@ -107,8 +107,8 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
     """Computes the mean squared distance from ``center``, with reduced axes of size 1."""
 
     def square(*i: Any) -> Any:
-        apart = widen(x(*i)) - widen(center(*(0 if a in axis else at for a, at in enumerate(i))))
-        return apart * apart
+        deviation = widen(x(*i)) - widen(center(*(0 if a in axis else at for a, at in enumerate(i))))
+        return deviation * deviation
 
     return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
 

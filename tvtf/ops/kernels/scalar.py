@@ -143,7 +143,7 @@ def power(x: Any, y: Any) -> Any:
 
 
 def negative(x: Any) -> Any:
-    """Negates; unsigned integers as signed ones, for TVM tells LLVM that unsigned subtraction never wraps."""
+    """Negates; unsigned integers as signed ones, because TVM's unsigned subtraction has LLVM's flag that it never wraps."""
     if is_float(x):
         return -x
     signed = dtype_of(x).removeprefix("u")
@@ -205,7 +205,7 @@ def floor_remainder(x: Any, y: Any) -> Any:
 
 
 def _differs(rest: Any, y: Any) -> Any:
-    """Whether a remainder is nonzero and has not the divisor's sign."""
+    """Returns whether a remainder is nonzero and has not the divisor's sign."""
     zero = const(0, rest)
     return tirx.Or(tirx.And(rest < zero, y > zero), tirx.And(rest > zero, y < zero))
 

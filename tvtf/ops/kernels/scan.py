@@ -40,6 +40,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     outer, length, inner = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop along the axis, in which each element is computed from the one before."""
         with IRBuilder() as builder:
             sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
             with (

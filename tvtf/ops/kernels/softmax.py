@@ -113,9 +113,11 @@ def cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 
 def cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     rows = Rows(logits, len(logits.shape) - 1)
-    chance, wide = rows.probabilities(), Rows(labels, rows.axis).wide
+    probability, wide = rows.probabilities(), Rows(labels, rows.axis).wide
     scale = _row_scale(ct, rows)
-    return rows.each(lambda p, row: scale(row) * (chance(p, row) - wide(p)), "cross_entropy_grad", str(logits.dtype))
+    return rows.each(
+        lambda p, row: scale(row) * (probability(p, row) - wide(p)), "cross_entropy_grad", str(logits.dtype)
+    )
 
 
 def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
@@ -134,11 +136,11 @@ def sparse_cross_entropy(labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
 def sparse_cross_entropy_grad(ct: te.Tensor, labels: te.Tensor, logits: te.Tensor) -> te.Tensor:
     """Computes the logits' cotangent: probabilities minus 1 at the label, times the loss's cotangent."""
     rows = Rows(logits, len(logits.shape) - 1)
-    chance, scale = rows.probabilities(), _row_scale(ct, rows)
+    probability, scale = rows.probabilities(), _row_scale(ct, rows)
     one, zero = tirx.const(1, rows.dtype), tirx.const(0, rows.dtype)
 
     def body(p: Place, row: Place) -> Any:
-        return scale(row) * (chance(p, row) - tirx.Select(_is_label(labels, p, row), one, zero))
+        return scale(row) * (probability(p, row) - tirx.Select(_is_label(labels, p, row), one, zero))
 
     return rows.each(body, "cross_entropy_grad", str(logits.dtype))
 

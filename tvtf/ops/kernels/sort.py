@@ -17,7 +17,7 @@ MOST_BY_INSERTION = 64
 
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
-    """Whether a goes strictly before b; NaN counts as the largest."""
+    """Returns whether a goes strictly before b; NaN counts as the largest."""
     before = a > b if descending else a < b
     if "float" not in str(a.ty.dtype):
         return before
@@ -115,6 +115,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
     x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
+        """Emits a loop that inserts each key into the k best so far, if it precedes the last of them."""
         with IRBuilder() as builder:
             keys, places, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:

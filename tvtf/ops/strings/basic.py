@@ -16,7 +16,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
 from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
-from tvtf.ops.tensor_text import filled, shown
+from tvtf.ops.tensor_text import filled, tensor_text
 
 UNITS = ("BYTE", "UTF8_CHAR")
 UTF8_TAIL = 0x80
@@ -33,7 +33,7 @@ def _unit(unit: str, op: str) -> str:
         allowed = ", ".join(f'"{u}"' for u in UNITS)
         raise ArgumentError(
             f"Value for attr 'unit' of \"{unit}\" is not in the list of allowed values: {allowed}\n\t; NodeDef: {{{{node {op}}}}}"
-        ).told_by(op)
+        ).for_op(op)
     return unit
 
 
@@ -47,7 +47,7 @@ def _unit(unit: str, op: str) -> str:
 )
 @attributes(encoding=str)
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Each string in lower case.
+    """Converts each string to lower case.
 
     Args:
       input: string tensor.
@@ -75,7 +75,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
 )
 @attributes(encoding=str)
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Each string in upper case; see ``tf.strings.lower``.
+    """Converts each string to upper case; see ``tf.strings.lower``.
 
     >>> import tvtf as tf
     >>> tf.strings.upper("CamelCase").numpy()
@@ -88,7 +88,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any
 
 @text_op(tf_name="StringStrip", type=like_text, numpy=each_text(bytes.strip), public=("strings.strip",))
 def string_strip(input: Any, name: str | None = None) -> Any:
-    """Each string without the white space at its ends.
+    """Removes the white space at both ends of each string.
 
     >>> import tvtf as tf
     >>> tf.strings.strip(["\\nTensorFlow", "  tf "]).numpy()
@@ -112,7 +112,7 @@ def _starts(value: bytes) -> list[int]:
 )
 @attributes(unit=str)
 def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> Any:
-    """The length of each string, an int32 tensor.
+    """Returns the length of each string, an int32 tensor.
 
     Args:
       input: string tensor.
@@ -154,7 +154,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
 @text_op(tf_name="Substr", type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
 @attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
-    """The part of each string from ``pos`` on, of ``len`` bytes or characters at most.
+    """Returns the part of each string from ``pos`` on, of ``len`` bytes or characters at most.
 
     Args:
       input: string tensor.
@@ -191,8 +191,8 @@ def _join_type(*types: TensorType, separator: str) -> TensorType:
         require_dtype(t, (string,), "inputs")
         if t.shape and shape and len(t.shape) == len(shape) and all(isinstance(d, int) for d in (*t.shape, *shape)):
             if t.shape != shape:
-                shown = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
-                raise ArgumentError(f"Input shapes do not match: {shown[0]} vs. {shown[1]}")
+                shapes = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
+                raise ArgumentError(f"Input shapes do not match: {shapes[0]} vs. {shapes[1]}")
         elif t.shape and shape and len(t.shape) != len(shape):
             raise ArgumentError(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
         shape = shape or t.shape
@@ -210,7 +210,7 @@ def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
 @text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
 @attributes(separator=str)
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
-    """The strings of several tensors, joined element by element.
+    """Returns the strings of several tensors, joined element by element.
 
     Args:
       inputs: string tensors of one shape, scalars among them.
@@ -227,7 +227,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
     """
     tensors = tuple(text(each) for each in listed(inputs, "inputs", "string_join"))
     if not tensors:
-        raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
+        raise ArgumentError("Need to have at least one input: inputs of StringJoin is empty").for_op("StringJoin")
     return tensors, {"separator": separator}
 
 
@@ -260,7 +260,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
 ) -> Any:
-    """The strings along some axes, joined; along all where ``axis`` is None.
+    """Returns the strings along some axes, joined; along all where ``axis`` is None.
 
     >>> import tvtf as tf
     >>> tf.strings.reduce_join([["abc", "123"], ["def", "456"]], axis=-1, separator=" ").numpy()
@@ -314,7 +314,7 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
-    """The strings of each segment, joined in their order.
+    """Returns the strings of each segment, joined in their order.
 
     Args:
       inputs: string tensor.
@@ -338,7 +338,7 @@ def unsorted_segment_join(
     tf_name="StringFormat",
     type=lambda *_, pieces, summarize: TensorType((), string),
     numpy=lambda *arrays, pieces, summarize: np.array(
-        filled(pieces, [shown(a, summarize) for a in arrays]).encode(), object
+        filled(pieces, [tensor_text(a, summarize) for a in arrays]).encode(), object
     ),
 )
 def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> Any:
@@ -349,7 +349,7 @@ def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> 
 @export("strings.format")
 @attributes(summarize=int)
 def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
-    """A template with tensors in place of its placeholders.
+    """Formats a template with tensors in place of its placeholders.
 
     Args:
       template: the text.

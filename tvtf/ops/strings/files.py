@@ -38,7 +38,7 @@ def _read(filename: np.ndarray) -> np.ndarray:
 
 @host_primitive(tf_name="ReadFile", type=_read_type, numpy=_read, pure=False, public=("io.read_file",))
 def read_file(filename: Any, name: str | None = None) -> Any:
-    """The bytes of a file, a string scalar.
+    """Returns the bytes of a file, a string scalar.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -102,7 +102,7 @@ def file_names(patterns: Any, count: Any) -> Any:
 
 @export("io.matching_files")
 def matching_files(pattern: Any, name: str | None = None) -> EagerTensor:
-    """The names of the files that match a shell's pattern, or one of several, in order.
+    """Returns the names of the files that match a shell's pattern, or one of several, in order.
 
     >>> import tvtf as tf
     >>> tf.io.matching_files("/nowhere/*").shape

@@ -27,7 +27,7 @@ def _missing(path: str) -> NotFoundError:
 
 @export("io.gfile.exists")
 def exists(path: Path) -> bool:
-    """Whether there is such a file or folder.
+    """Returns whether there is such a file or folder.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.exists("/nowhere")
@@ -40,7 +40,7 @@ def exists(path: Path) -> bool:
 
 @export("io.gfile.isdir")
 def isdir(path: Path) -> bool:
-    """Whether a path is a folder.
+    """Returns whether a path is a folder.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.isdir("/")
@@ -53,7 +53,7 @@ def isdir(path: Path) -> bool:
 
 @export("io.gfile.listdir")
 def listdir(path: Path) -> list[str]:
-    """The names in a folder, in no order that means anything.
+    """Returns the names in a folder, in arbitrary order.
 
     >>> import tempfile
     >>> import tvtf as tf
@@ -73,7 +73,7 @@ def listdir(path: Path) -> list[str]:
 
 @export("io.gfile.glob")
 def glob(pattern: Any) -> list[str]:
-    """The paths that match a shell's pattern, or one of several.
+    """Returns the paths that match a shell's pattern, or one of several.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.glob("/nowhere/*")
@@ -206,7 +206,7 @@ class FileStatistics(NamedTuple):
 
 @export("io.gfile.stat")
 def stat(path: Path) -> FileStatistics:
-    """A file's length, when it was last changed, and whether it is a folder.
+    """Returns a file's length, its modification time, and whether it is a folder.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.stat("/").is_directory
@@ -224,7 +224,7 @@ def stat(path: Path) -> FileStatistics:
 
 @export("io.gfile.walk")
 def walk(top: Path, topdown: bool = True, onerror: Any = None) -> Iterator[tuple[str, list[str], list[str]]]:
-    """``(folder, names of folders in it, names of files in it)`` for a folder and all below.
+    """Yields ``(folder, names of folders in it, names of files in it)`` for a folder and all below it.
 
     >>> import tvtf as tf
     >>> list(tf.io.gfile.walk("/nowhere"))
@@ -237,7 +237,7 @@ def walk(top: Path, topdown: bool = True, onerror: Any = None) -> Iterator[tuple
 
 @export("io.gfile.join")
 def join(path: Path, *paths: Path) -> str:
-    """Several parts of a path as one.
+    """Joins the parts of a path.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.join("a", "b.txt")
@@ -250,7 +250,7 @@ def join(path: Path, *paths: Path) -> str:
 
 @export("io.gfile.get_registered_schemes")
 def get_registered_schemes() -> list[str]:
-    """The kinds of file systems: the local one.
+    """Returns the kinds of file systems: the local one.
 
     >>> import tvtf as tf
     >>> tf.io.gfile.get_registered_schemes()
@@ -312,7 +312,7 @@ class GFile:
         """Calls a method of the open file.
 
         Raises:
-          OpError: the system refuses, as TensorFlow's error type for the reason.
+          OpError: the system call fails; the type depends on the reason, as in TensorFlow.
         """
         file = self._opened(doing)
         with named_failures(self._name, doing):

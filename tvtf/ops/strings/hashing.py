@@ -22,7 +22,7 @@ def _buckets(num_buckets: Any, op: str) -> int:
     if count < 1:
         raise ArgumentError(
             f"Value for attr 'num_buckets' of {count} must be at least minimum 1\n\t; NodeDef: {{{{node {op}}}}}"
-        ).told_by(op)
+        ).for_op(op)
     return count
 
 
@@ -33,7 +33,7 @@ def _buckets(num_buckets: Any, op: str) -> int:
     public=("strings.to_hash_bucket_fast",),
 )
 def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """The bucket of each string by FarmHash's fingerprint, an int64 tensor.
+    """Returns the bucket of each string by FarmHash's fingerprint, an int64 tensor.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow", "2.x"], 3).numpy()
@@ -54,7 +54,7 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
     public=("strings.to_hash_bucket",),
 )
 def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """The bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
+    """Returns the bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
 
     >>> import tvtf as tf
     >>> tf.strings.to_hash_bucket("Hello", 1).numpy()
@@ -72,7 +72,7 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
     public=("strings.to_hash_bucket_strong",),
 )
 def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
-    """The bucket of each string by a hash under a key, against inputs made to collide.
+    """Returns the bucket of each string by a hash under a key, against inputs made to collide.
 
     Args:
       input: string tensor.
@@ -89,7 +89,7 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_strong
     """
     if len(key) != 2:
-        raise ArgumentError("Key must have 2 elements").told_by("StringToHashBucketStrong")
+        raise ArgumentError("Key must have 2 elements").for_op("StringToHashBucketStrong")
     attrs = {"num_buckets": _buckets(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
     return (text(input),), attrs
 
@@ -132,5 +132,5 @@ def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) 
     Source: https://www.tensorflow.org/api_docs/python/tf/fingerprint
     """
     if method != "farmhash64":
-        raise ArgumentError(f"Unsupported fingerprint algorithm: {method}").told_by("Fingerprint")
+        raise ArgumentError(f"Unsupported fingerprint algorithm: {method}").for_op("Fingerprint")
     return (convert_to_tensor(data),), {"method": method}

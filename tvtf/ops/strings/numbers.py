@@ -60,7 +60,7 @@ def _fits(value: int, dtype: DType) -> bool:
 )
 @attributes(out_type=one_of(float32, float64, int32, int64, uint32, uint64))
 def string_to_number(input: Any, out_type: Any = float32, name: str | None = None) -> Any:
-    """The number that each string is.
+    """Converts each string to a number.
 
     Args:
       input: string tensor.
@@ -79,7 +79,7 @@ def string_to_number(input: Any, out_type: Any = float32, name: str | None = Non
     if kind not in (float32, float64, int32, int64):
         raise ArgumentError(
             f"Value for attr 'out_type' of {kind.name} is not in the list of allowed values: float, double, int32, int64"
-        ).told_by("StringToNumber")
+        ).for_op("StringToNumber")
     return (text(input),), {"out_type": kind}
 
 
@@ -125,7 +125,7 @@ def as_string(
     fill: str = "",
     name: str | None = None,
 ) -> Any:
-    """Each element as text, as C's ``printf`` writes it.
+    """Converts each element to text, as C's ``printf``.
 
     Args:
       input: tensor of numbers, bools or strings.
@@ -169,4 +169,4 @@ def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width:
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise ArgumentValueError(message).told_by("AsString")
+        raise ArgumentValueError(message).for_op("AsString")

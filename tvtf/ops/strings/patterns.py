@@ -1,6 +1,6 @@
 """RE2's regular expressions by Python's ``re``.
 
-Syntax is translated where it differs, and refused where ``re`` lacks it.
+Syntax is translated where it differs, and rejected where ``re`` lacks it.
 
 Source: https://github.com/google/re2/wiki/Syntax
 """
@@ -96,7 +96,7 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
-    """Whether a rewrite escapes nothing but existing groups; with an invalid rewrite RE2 replaces nothing.
+    """Returns whether a rewrite escapes nothing but existing groups; with an invalid rewrite RE2 replaces nothing.
 
     >>> is_rewrite(re.compile("(a)"), r"\\1"), is_rewrite(re.compile("(a)"), r"\\2")
     (True, False)

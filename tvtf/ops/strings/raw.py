@@ -53,7 +53,7 @@ def decode_raw(
     fixed_length: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """The numbers whose bytes each string holds: a tensor with one more axis.
+    """Decodes the bytes of each string as numbers: a tensor with one more axis.
 
     Args:
       input_bytes: string tensor, all strings of one length.
@@ -89,7 +89,7 @@ def decode_raw(
 )
 @attributes(pad=bool)
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
-    """Each string in web-safe base64.
+    """Encodes each string in web-safe base64.
 
     >>> import tvtf as tf
     >>> tf.io.encode_base64("a?>").numpy()
@@ -116,7 +116,7 @@ _WEB_SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 @text_op(tf_name="DecodeBase64", type=like_text, numpy=each_text(_decode_base64), public=("io.decode_base64",))
 def decode_base64(input: Any, name: str | None = None) -> Any:
-    """What was encoded in web-safe base64, padded or not.
+    """Decodes web-safe base64, padded or not.
 
     >>> import tvtf as tf
     >>> tf.io.decode_base64("YT8-").numpy()
@@ -146,7 +146,7 @@ def _serialized(array: np.ndarray) -> np.ndarray:
     public=("io.serialize_tensor",),
 )
 def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
-    """A tensor as the bytes of TensorFlow's ``TensorProto``, a string scalar.
+    """Serializes a tensor as the bytes of TensorFlow's ``TensorProto``, a string scalar.
 
     >>> import tvtf as tf
     >>> tf.io.parse_tensor(tf.io.serialize_tensor([1, 2]), tf.int32).numpy()

@@ -42,7 +42,7 @@ def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool
 @text_op(tf_name="StaticRegexReplace", type=like_text, numpy=_replace, public=("strings.regex_replace",))
 @attributes(replace_global=bool)
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
-    """Each string with the matches of a pattern replaced.
+    """Replaces the matches of a pattern in each string.
 
     Args:
       input: string tensor.
@@ -71,7 +71,7 @@ def _matches(array: np.ndarray, pattern: str) -> np.ndarray:
 
 @text_op(tf_name="StaticRegexFullMatch", type=from_text(bool_), numpy=_matches, public=("strings.regex_full_match",))
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
-    """Whether each string as a whole matches a regular expression of RE2, a bool tensor.
+    """Returns whether each string as a whole matches a regular expression of RE2, a bool tensor.
 
     >>> import tvtf as tf
     >>> tf.strings.regex_full_match(["TF lib", "lib TF"], ".*lib$").numpy()

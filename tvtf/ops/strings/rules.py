@@ -28,7 +28,7 @@ def mapped(function: Callable[[Any], Any], array: np.ndarray, dtype: Any = objec
 
 
 def like_text(x: TensorType, *_: TensorType, **__: Any) -> TensorType:
-    """The type rule of ops from strings to strings, elementwise."""
+    """Returns the type rule of ops from strings to strings, elementwise."""
     require_dtype(x, (string,), "input")
     return TensorType(x.shape, string)
 

@@ -91,7 +91,7 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
 def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
     """Checks and returns the attributes that all decoding ops share."""
     if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
-        raise ArgumentError("replacement_char out of unicode codepoint range").told_by(op)
+        raise ArgumentError("replacement_char out of unicode codepoint range").for_op(op)
     return {"errors": errors, "replacement": replacement_char, "controls": replace_control_characters}
 
 
@@ -172,7 +172,7 @@ def output_codec(encoding: str, op: str) -> str:
         allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
         raise ArgumentError(
             f"Value for attr 'output_encoding' of \"{encoding}\" is not in the list of allowed values: {allowed}"
-        ).told_by(op)
+        ).for_op(op)
     return OUTPUTS[encoding]
 
 
@@ -199,7 +199,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Each string in another encoding.
+    """Converts each string to another encoding.
 
     Args:
       input: string tensor.
@@ -230,7 +230,7 @@ def _script_type(x: TensorType) -> TensorType:
 
 @text_op(tf_name="UnicodeScript", type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
 def unicode_script(input: Any, name: str | None = None) -> Any:
-    """The script that each code point belongs to, as ICU numbers them; -1 for what is none.
+    """Returns the ICU number of the script of each code point; -1 for invalid ones.
 
     >>> import tvtf as tf
     >>> tf.strings.unicode_script([1, 31, 38, ord("a"), ord("я")]).numpy()

@@ -1,4 +1,4 @@
-"""Values that a primitive's numpy column refuses are refused by compiled code, too, with the same class of error."""
+"""Compiled code rejects the values that a primitive's numpy column rejects, with the same class of error."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def _changed_once(array):
     return [last.reshape(array.shape), np.ascontiguousarray(array[::-1])] if array.ndim else []
 
 
-def refused_inputs(prim):
+def rejected_inputs(prim):
     """Cases with inputs that the numpy column refuses and the type rule doesn't."""
     for case in some_cases(prim):
         if not case.is_compiled:
@@ -44,11 +44,11 @@ def refused_inputs(prim):
         for place, array in enumerate(case.arrays):
             for other in other_values(array):
                 inputs = [*case.arrays[:place], other, *case.arrays[place + 1 :]]
-                if is_refused(case, inputs):
+                if is_rejected(case, inputs):
                     yield case, inputs
 
 
-def is_refused(case, inputs):
+def is_rejected(case, inputs):
     try:
         quietly(case.prim.numpy, inputs, case.attrs)
     except (ArgumentError, OpError):
@@ -75,26 +75,26 @@ def compiled_outcome(case, inputs):
     return [np.asarray(t).tolist() for t in found]
 
 
-def refusal_differences(prim, most):
-    for case, inputs in itertools.islice(refused_inputs(prim), most):
+def error_differences(prim, most):
+    for case, inputs in itertools.islice(rejected_inputs(prim), most):
         expected, found = eager_class(case, inputs), compiled_outcome(case, inputs)
         if found is not expected:
             yield f"{case.name} of {[x.tolist() for x in inputs]}: {expected.__name__}, compiled {found}"
 
 
 @pytest.mark.parametrize("prim", CHECKED, ids=lambda p: p.name)
-def test_values_refused_eagerly_are_refused_by_compiled_code(prim):
-    lines = [*refusal_differences(prim, FEW)]
+def test_values_rejected_eagerly_are_rejected_by_compiled_code(prim):
+    lines = [*error_differences(prim, FEW)]
     assert not lines, "\n".join(["", *lines])
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("prim", CHECKED, ids=lambda p: p.name)
-def test_many_values_refused_eagerly_are_refused_by_compiled_code(prim):
-    lines = [*refusal_differences(prim, MANY)]
+def test_many_values_rejected_eagerly_are_rejected_by_compiled_code(prim):
+    lines = [*error_differences(prim, MANY)]
     assert not lines, "\n".join(["", *lines])
 
 
-def test_what_refuses_values_has_a_guard_or_a_reason():
-    silent = [p for p in CHECKED if p.guard is None and not p.host and next(refused_inputs(p), None) is not None]
+def test_primitives_that_reject_values_have_a_guard_or_a_reason():
+    silent = [p for p in CHECKED if p.guard is None and not p.host and next(rejected_inputs(p), None) is not None]
     assert not silent, f"{[p.name for p in silent]}: add a guard column, or the reason to why_not"

@@ -1,4 +1,4 @@
-"""Functions of unknown sizes, or of unknown rank, whose ops need sizes that only calls tell."""
+"""Functions of unknown sizes or ranks whose ops need sizes known only at a call."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What TensorFlow says of arguments that no op works with: the whole text, eagerly."""
+"""TensorFlow's complete error messages for arguments that no op accepts, eagerly."""
 
 import golden_filters
 
@@ -148,7 +148,7 @@ tf.constant(1j, tf.float32)
 """
 
 
-def told(tf, call):
+def message(tf, call):
     try:
         return f"gives {eval(call, {'tf': tf, 'o': tf.ones})}"
     except Exception as error:
@@ -156,4 +156,4 @@ def told(tf, call):
 
 
 def programs(tf):
-    return {call: lambda call=call: told(tf, call) for call in CALLS.strip().splitlines()}
+    return {call: lambda call=call: message(tf, call) for call in CALLS.strip().splitlines()}

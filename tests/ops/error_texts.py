@@ -1,23 +1,23 @@
-"""Asks an op to refuse, eagerly and while traced."""
+"""The error messages of calls, eagerly and while tracing."""
 
 import pytest
 
 import tvtf as tf
 
 
-def refusal(kind, call):
+def error_text(kind, call):
     """The message of the error that a call raises."""
     with pytest.raises(kind) as caught:
         call()
     return str(caught.value)
 
 
-def eager_refusal(call):
+def eager_error_text(call):
     """The message of an InvalidArgumentError without the node's name, which TensorFlow leaves empty in eager ops."""
-    return refusal(tf.errors.InvalidArgumentError, call).removesuffix(" name: ")
+    return error_text(tf.errors.InvalidArgumentError, call).removesuffix(" name: ")
 
 
-def traced_refusal(call, kind=ValueError):
+def traced_error_text(call, kind=ValueError):
     """The message of the error that a call raises while traced, without the user's lines around it."""
-    last = refusal(kind, tf.function(call)).strip().splitlines()[-1]
+    last = error_text(kind, tf.function(call)).strip().splitlines()[-1]
     return last.strip().removeprefix(f"{kind.__name__}: ")

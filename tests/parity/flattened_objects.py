@@ -1,4 +1,4 @@
-"""Objects whose classes tell their parts: those of attrs, and dataclasses that flatten themselves."""
+"""Nests of objects: classes of attrs, and dataclasses with methods for flattening."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ def programs(tf):
 
 
 def _nests(tf):
-    def alike(a, b, check_types):
+    def equal(a, b, check_types):
         def compared():
             try:
                 return tf.nest.assert_same_structure(a, b, check_types=check_types)
@@ -61,17 +61,17 @@ def _nests(tf):
             "nested": lambda v=value: tf.nest.is_nested(v),
             "mapped": lambda v=value: tf.nest.map_structure(lambda leaf: leaf * 2, v),
             "packed": lambda v=value: tf.nest.pack_sequence_as(v, [4, 5, 6]),
-            "too little": lambda v=value: alike_error(lambda: tf.nest.pack_sequence_as(v, [4, 5])),
+            "too little": lambda v=value: equal_error(lambda: tf.nest.pack_sequence_as(v, [4, 5])),
         }.items()
     }
     return each | {
-        f"beside {what}{'' if strict else ', types apart'}": alike(*both, strict)
+        f"beside {what}{'' if strict else ', types apart'}": equal(*both, strict)
         for what, both in pairs.items()
         for strict in (True, False)
     }
 
 
-def alike_error(call):
+def equal_error(call):
     try:
         return call()
     except ValueError as error:

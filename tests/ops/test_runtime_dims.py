@@ -1,4 +1,4 @@
-"""Dims that a vector tells when the program runs."""
+"""Dims given by a vector at run time."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_dims_are_bound_when_the_program_runs():
     assert filled(tf.constant([0, 1], tf.int64)).shape == [0, 1]
 
 
-def test_a_negative_dim_is_refused():
+def test_a_negative_dim_is_rejected():
     with pytest.raises(tf.errors.InvalidArgumentError, match="negative dim"):
         filled(tf.constant([2, -3], tf.int64))
 

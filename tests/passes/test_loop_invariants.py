@@ -1,4 +1,4 @@
-"""What no turn of a loop changes is computed before the loop."""
+"""Loop-invariant values are computed before the loop."""
 
 import numpy as np
 import pytest

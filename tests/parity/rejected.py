@@ -1,10 +1,10 @@
-"""Arguments that no op works with: the type of the exception, eagerly and while traced."""
+"""Arguments that no op accepts: the type of the exception, eagerly and while traced."""
 
 import golden_filters
 import numpy as np
 
 
-def refused(tf, call, traced=True):
+def rejected(tf, call, traced=True):
     def both():
         return _kind(call) + (f", traced {_kind(tf.function(call, autograph=False))}" if traced else "")
 
@@ -210,7 +210,7 @@ def programs(tf):
     calls = {**_seen_when_run(tf), **_pipelines(tf), **_files(tf)}
     eager = {label: lambda call=call: _kind(call) for label, call in calls.items()}
     return {
-        **{label: refused(tf, call) for label, call in (_calls(tf) | _without_memory(tf) | _halves(tf)).items()},
+        **{label: rejected(tf, call) for label, call in (_calls(tf) | _without_memory(tf) | _halves(tf)).items()},
         **eager,
         **_only_when_run(tf),
         **_state(tf),

@@ -1,4 +1,4 @@
-"""Functions traced once for unknown sizes, in every way to trace one, though their ops need sizes that only calls tell."""
+"""Functions traced once for unknown sizes, in every way to trace one, whose ops need sizes known only at a call."""
 
 import tempfile
 
