@@ -298,7 +298,9 @@ class Call:
         for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
             if not _may_be(expected.shape, output._type.shape):
                 name = getattr(self.function, "__name__", self.function)
-                raise ValueError(f"{name} returned shape {output.shape}, but tracing inferred {_visible_shape(expected.shape)}")
+                raise ValueError(
+                    f"{name} returned shape {output.shape}, but tracing inferred {_visible_shape(expected.shape)}"
+                )
         return outputs
 
     def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
