@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.origin import digest_of, foreign_kernels
-from tvtf.runtime.store import stored
+from tvtf.runtime.store import stored, stored_object
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 """Executables in use, by key; weak references, so that dropping a function's traces unloads their code."""
@@ -57,6 +58,18 @@ def key_of(mod: Any, target: Any, *more: str) -> str:
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
+
+def kernel_code(key: str, build: Callable[[], bytes]) -> bytes:
+    """Returns the object code of a kernel: stored by this version of tvtf and TVM, or what ``build`` compiles."""
+    import tvm
+
+    from tvtf.version import __version__
+
+    parts = (key, tvm.__version__, __version__, sources_digest())
+    return stored_object("kernel-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40], build)
+
+
+Hooks.stored = staticmethod(kernel_code)
 
 _digest: list[str] = []
 
