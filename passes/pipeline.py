@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.debug.dump import dump_folder, watched
+from tvtf.passes.debug.kernel_costs import lines
 from tvtf.passes.debug.structural_check import StructuralCheck, check_stores
 from tvtf.passes.graph.fold_batch_norm import fold_scales
 from tvtf.passes.graph.fuse_attention import fuse_attention
@@ -238,7 +240,8 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
         # Kernels are lowered last and one by one, so that this is saved for those whose code is stored.
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
         lowered = lower(mod, target, polls=not exported, kernels=together)
-        build_library(
+        lowered_at = time.perf_counter()
+        costs = build_library(
             lowered,
             target,
             out,
@@ -248,4 +251,10 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
             stored=None if together else Hooks.stored,
         )
     if dials.debug >= 2:
-        print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")
+        took = time.perf_counter() - started
+        phases_took = lowered_at - started
+        print(
+            f"tvtf: compiled {out.name} in {took:.3f} s, {phases_took:.3f} of them in the phases above", file=sys.stderr
+        )
+        for line in lines(costs):
+            print(f"tvtf: {line}", file=sys.stderr)

@@ -31,6 +31,7 @@ from tvtf.passes.codegen.selective_passes import has_few_bindings, has_invariant
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
+from tvtf.passes.debug.kernel_costs import KernelCost
 
 Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
@@ -53,8 +54,8 @@ def build_library(
     threads: int | None = None,
     finish: Finish | None = None,
     stored: Stored | None = None,
-) -> None:
-    """Compiles a scheduled and finalized module into the shared library `out`.
+) -> list[KernelCost]:
+    """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
@@ -76,6 +77,7 @@ def build_library(
     objects.compile(kernels, threads or available_cores(), one_by_one=not on_gpu)
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
+    return objects.costs
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
@@ -168,6 +170,7 @@ class _Objects:
         self.modules: list[tvm.runtime.Module] = []
         self.options: dict[str, Any] = {}
         self.code: dict[str, bytes] = {}
+        self.costs: list[KernelCost] = []
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
         """Compiles the kernels, each by itself if ``one_by_one``."""
@@ -188,26 +191,32 @@ class _Objects:
 
     def _code(self, part: Functions) -> bytes:
         """Returns the object code of a part."""
+        cost = KernelCost(", ".join(name.name_hint for name in part))
+        self.costs.append(cost)
         with tvm.transform.PassContext(config=self.options):
             if len(part) == 1 and self.stored is not None:
-                return self._stored(self.stored, *part.values())
-            return self._compiled(part)
+                return self._stored(self.stored, *part.values(), cost)
+            return self._compiled(part, cost)
 
-    def _stored(self, stored: Stored, func: tirx.PrimFunc) -> bytes:
+    def _stored(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
         """Returns the code of a kernel from the store; it lies there under the name that it has in all programs."""
         symbol = str(func.attrs[SYMBOL])
         common = common_name(symbol) if HAS_ELF else symbol
         kernel = with_common_names(func, common)
         part = {ir.GlobalVar(common): kernel}
-        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compiled(part))
+        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compiled(part, cost))
         return code if common == symbol else with_symbol_renamed(code, PREFIX + common, PREFIX + symbol)
 
-    def _compiled(self, part: Functions) -> bytes:
+    def _compiled(self, part: Functions, cost: KernelCost) -> bytes:
         """Lowers and compiles one part, for the host and for a GPU if there is one."""
         kernels = IRModule(part)
-        host, devices = lower_kernels(self.finish(kernels) if self.finish else kernels, self.target)
-        module = native(host, self.host)
-        code = object_code(module)
+        with cost.step("schedule"):
+            kernels = self.finish(kernels) if self.finish else kernels
+        with cost.step("lower"):
+            host, devices = lower_kernels(kernels, self.target)
+        with cost.step("LLVM"):
+            module = native(host, self.host)
+            code = object_code(module)
         for target, device_part in devices.items():
             if device_part.functions:
                 module.import_module(build_device(device_part, target))

@@ -1,6 +1,7 @@
 """Kernels in the cache: compiled once for all programs, with the same bits, and never used when damaged or half written."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.core.thread_state import dials
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import llvm
@@ -37,9 +39,9 @@ def compiled(monkeypatch):
     names = []
     build = llvm._Objects._compiled
 
-    def noted(self, part):
-        names.extend(name.name_hint for name in part)
-        return build(self, part)
+    def noted(self, part, cost):
+        names.append(cost.name)
+        return build(self, part, cost)
 
     monkeypatch.setattr(llvm._Objects, "_compiled", noted)
     return names
@@ -231,8 +233,8 @@ PROGRAM = """
     from tvtf.passes.codegen import llvm
     build = llvm._Objects._compiled
 
-    def slow(self, part):
-        code = build(self, part)
+    def slow(self, *args):
+        code = build(self, *args)
         print("compiled", flush=True)
         time.sleep(float(sys.argv[1]))
         return code
@@ -290,3 +292,25 @@ def test_what_a_killed_compilation_left_is_whole_or_not_used(own_cache):
     assert sorted(p.name for p in own_cache.iterdir()) == ["code", "index"]
     without_libraries(own_cache)
     assert finished(process(own_cache)) == (0, result)
+
+
+# -- what is told of it
+
+
+def test_debugging_tells_what_each_kernel_took_and_which_were_found(own_cache, nothing_loaded, monkeypatch, capsys):
+    monkeypatch.setattr(dials, "debug", 2)
+    after_a_step(8, 16, 4)
+    told = capsys.readouterr().err.splitlines()
+    (summary,) = [line for line in told if "kernels, " in line]
+    assert re.fullmatch(
+        r"tvtf: \d+ kernels, 0 of them found in the cache; processor seconds: schedule .*, lower .*, LLVM .*", summary
+    )
+    count = int(summary.split()[1])
+    each = told[told.index(summary) + 1 :]
+    assert len(each) == min(count, 10)
+    seconds = [float(line.split()[1]) for line in each]
+    assert seconds == sorted(seconds, reverse=True)
+    without_libraries(own_cache)
+    nothing_loaded()
+    after_a_step(8, 16, 4)
+    assert f"tvtf: {count} kernels, {count} of them found in the cache" in capsys.readouterr().err.splitlines()
