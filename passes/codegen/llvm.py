@@ -195,7 +195,8 @@ class _Objects:
         self.costs.append(cost)
         with tvm.transform.PassContext(config=self.options):
             if len(part) == 1 and self.stored is not None:
-                return self._stored(self.stored, *part.values(), cost)
+                (func,) = part.values()
+                return self._stored(self.stored, func, cost)
             return self._compiled(part, cost)
 
     def _stored(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
