@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import tvm
 from tvm import relax
 from tvm.target import Target
+from tvm.tirx import PrimFunc
 
 from tvtf.core.thread_state import dials
 from tvtf.core.tvm_import import without_collection
@@ -19,10 +22,12 @@ from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.divisors import GuardDivisors
 from tvtf.passes.codegen.floats import ExactFloats
+from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.debug.dump import dump_folder, watched
-from tvtf.passes.debug.structural_check import StructuralCheck
+from tvtf.passes.debug.kernel_costs import lines
+from tvtf.passes.debug.structural_check import StructuralCheck, check_stores
 from tvtf.passes.graph.fold_batch_norm import fold_scales
 from tvtf.passes.graph.fuse_attention import fuse_attention
 from tvtf.passes.graph.fuse_two_sums import pair_sums
@@ -42,8 +47,9 @@ from tvtf.passes.lower.reject_host_calls import IN_A_LIBRARY, ON_A_GPU, reject_h
 from tvtf.passes.lower.scalar_dims import scalars_as_dims
 from tvtf.passes.memory.buffer_donation import donate, mark_inplace
 from tvtf.passes.memory.clamp_allocation import ClampAllocations
-from tvtf.passes.memory.hoist_constants import hoist, mark_constants, separate_constants
+from tvtf.passes.memory.hoist_constants import called_elsewhere, hoist, mark_constants, separate_constants
 from tvtf.passes.memory.memory_plan import plan_arena
+from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
 
@@ -52,11 +58,16 @@ Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
 @dataclass
 class Phase:
-    """A named step; ``dialect`` says whether its result can still be interpreted with NumPy."""
+    """A named step; ``dialect`` says whether its result can still be interpreted with NumPy.
+
+    A phase with ``early`` rewrites kernels, each by itself. Phases after it don't read most of them, so that these can be
+    left to `finisher`; ``early`` runs instead, on the others.
+    """
 
     name: str
     run: Pass
     dialect: bool = False
+    early: Pass | None = None
 
 
 def phases(target: Target, polls: bool = True) -> list[Phase]:
@@ -95,7 +106,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         # These read kernels as stages, which only unscheduled ones can be read as.
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
-        Phase("schedule", scheduler(target)),
+        Phase("schedule", scheduler(target), early=partial(schedule_early, target)),
         Phase("flatten", stock.ToNonDataflow()),
         # Hoists packed copies of constants, which the schedule makes.
         Phase("hoist", hoist),
@@ -114,11 +125,11 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
         # Last: these rewrite kernels to forms that TVM's own kernel passes, which follow, don't break.
-        Phase("bfloat16", Bfloat16Bits),
-        Phase("names", HoistLets),
-        Phase("divisors", GuardDivisors),
-        Phase("floats", ExactFloats),
-        Phase("align", ItemAlign),
+        Phase("bfloat16", Bfloat16Bits, early=_unchanged),
+        Phase("names", HoistLets, early=_unchanged),
+        Phase("divisors", GuardDivisors, early=_unchanged),
+        Phase("floats", ExactFloats, early=_unchanged),
+        Phase("align", ItemAlign, early=_unchanged),
     ]
 
 
@@ -152,16 +163,55 @@ def remove_pass(name: str) -> None:
     user_passes[:] = [(n, run) for n, run in user_passes if n != name]
 
 
-def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule:
-    """Runs all phases; bytecode and machine code are generated from the result."""
+def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool = True) -> tvm.IRModule:
+    """Runs all phases; bytecode and machine code are generated from the result.
+
+    Without ``kernels``, those that no phase reads are left to `finisher`.
+    """
     folder = dump_folder()
     check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3), compiling():
         for number, phase in enumerate(phases(target, polls)):
-            mod = watched(phase, number, mod, folder)
+            run = phase.run if kernels or phase.early is None else phase.early
+            mod = watched(replace(phase, run=run), number, mod, folder)
             if check is not None:
                 check.after(phase.name, mod)
     return mod
+
+
+def _unchanged(mod: tvm.IRModule) -> tvm.IRModule:
+    return mod
+
+
+def schedule_early(target: Target, mod: tvm.IRModule) -> tvm.IRModule:
+    """Schedules the kernels whose loops later phases read: those on constants, for `hoist`, and those in loops."""
+    outside_main = called_elsewhere(mod)
+    kernels = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc)}
+    early = {name: func for name, func in kernels.items() if name in outside_main or constant_operands(func)}
+    scheduled = scheduler(target)(tvm.IRModule(early))
+    result = mod.clone()
+    for name in early:
+        result.update_func(name, scheduled[name.name_hint])
+    return result
+
+
+def finisher(target: Target) -> Pass:
+    """Returns what `lower` leaves out without ``kernels``, as a pass over kernels.
+
+    A kernel that is scheduled already is not scheduled again.
+    """
+    chosen = [phase for phase in phases(target) if phase.early is not None]
+
+    def run(mod: tvm.IRModule) -> tvm.IRModule:
+        with target, tvm.transform.PassContext(opt_level=3), compiling():
+            for phase in chosen:
+                mod = phase.run(mod)
+                if dials.check:
+                    for name, func in mod.functions_items():
+                        check_stores(name.name_hint, func)
+        return mod
+
+    return run
 
 
 def lower_through(mod: tvm.IRModule, target: Target, last: str) -> Iterator[tuple[str, tvm.IRModule]]:
@@ -187,7 +237,24 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     """
     started = time.perf_counter()
     with without_collection():
-        lowered = lower(mod, target, polls=not exported)
-        build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
+        # Kernels are lowered last and one by one, so that this is saved for those whose code is stored.
+        together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
+        lowered = lower(mod, target, polls=not exported, kernels=together)
+        lowered_at = time.perf_counter()
+        costs = build_library(
+            lowered,
+            target,
+            out,
+            check_arguments=exported,
+            poll_signals=not exported,
+            finish=None if together else finisher(target),
+            stored=None if together else Hooks.stored,
+        )
     if dials.debug >= 2:
-        print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")
+        took = time.perf_counter() - started
+        phases_took = lowered_at - started
+        print(
+            f"tvtf: compiled {out.name} in {took:.3f} s, {phases_took:.3f} of them in the phases above", file=sys.stderr
+        )
+        for line in lines(costs):
+            print(f"tvtf: {line}", file=sys.stderr)

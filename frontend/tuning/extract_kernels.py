@@ -16,7 +16,8 @@ from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.memory.hoist_constants import CONSTANTS, PREPARE, is_kernel_call
 from tvtf.passes.pipeline import Phase, phases
-from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
+from tvtf.passes.schedule.constant_operands import constant_operands
+from tvtf.passes.schedule.cpu.kernel import read_kernel
 
 
 class IsolatedKernel(NamedTuple):
@@ -40,8 +41,7 @@ class IsolatedKernel(NamedTuple):
     @property
     def constants(self) -> list[int]:
         """The indices of the operands that are the same in every call."""
-        attrs = self.func.attrs
-        return [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
+        return constant_operands(self.func)
 
 
 def _dim(dim: Any) -> str:
@@ -93,7 +93,7 @@ def lowered_isolated(isolated: IsolatedKernel, scheduled: tirx.PrimFunc, target:
 
 def compile_isolated(lowered: tvm.IRModule, target: Target, out: Path) -> None:
     """Compiles the library; its `main` takes the kernel's operands, then the results of `prepare`, if any."""
-    build_library(lowered, target, out, groups=1)
+    build_library(lowered, target, out, threads=1)
 
 
 def _module_of(isolated: IsolatedKernel, scheduled: tirx.PrimFunc) -> tvm.IRModule:

@@ -6,7 +6,7 @@ Source: System V ABI, AMD64 supplement 1.0, and the generic ABI's chapters on ob
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
 X86_64 = 62
@@ -207,3 +207,23 @@ def _read_relocations(
                 symbol = symbols[info >> 32]
                 relocations.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
     return relocations
+
+
+def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
+    """Returns a 64-bit little-endian ELF object, of any machine, in which the symbol ``old`` is called ``new``.
+
+    The table of names is copied to the end of the file, with the new name behind it.
+    """
+    result = bytearray(image)
+    headers = _section_headers(image)
+    table = next(header for header in headers if header.kind == SHT_SYMTAB)
+    names = headers[table.link]
+    content = image[names.offset : names.offset + names.size]
+    for at in range(table.offset, table.offset + table.size, SYMBOL.size):
+        name_at, *others = SYMBOL.unpack_from(image, at)
+        if _name_at(image, names, name_at) == old:
+            SYMBOL.pack_into(result, at, len(content), *others)
+    moved = replace(names, offset=len(result), size=len(content) + len(new) + 1)
+    (start,) = struct.unpack_from("<Q", image, 40)
+    SECTION_HEADER.pack_into(result, start + SECTION_HEADER.size * table.link, *astuple(moved))
+    return bytes(result) + content + new.encode() + b"\0"

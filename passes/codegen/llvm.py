@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm import IRModule, ir, relax, s_tir, tirx
@@ -19,19 +21,25 @@ from tvtf.core.variable_lock import Lock
 from tvtf.passes.analysis.loop_op import has_symbol
 from tvtf.passes.codegen.argument_checks import without_redundant_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
+from tvtf.passes.codegen.elf import with_symbol_renamed
 from tvtf.passes.codegen.flatten import FlattenBuffers
+from tvtf.passes.codegen.hooks import Stored
+from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with_common_names
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code
 from tvtf.passes.codegen.selective_passes import has_few_bindings, has_invariant_branches, only
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
+from tvtf.passes.debug.kernel_costs import KernelCost
 
+Finish = Callable[[IRModule], IRModule]
+Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
+PREFIX = "__tvm_ffi_"
+"""Prefix that TVM gives to the symbols of kernels."""
+HAS_ELF = sys.platform not in ("darwin", "win32")
+"""Whether object files are ELF, in which symbols can be renamed."""
 _EMISSION = Lock()
-SMALLEST_GROUP = 100
-"""Statements below which functions aren't split into groups."""
-PARTS = 2
-"""Groups per thread: more than one, since sizes say little about compile time."""
 SAFE_LEVEL = 2
 """LLVM's optimization level for code that it fails on at the highest level."""
 
@@ -43,13 +51,16 @@ def build_library(
     *,
     check_arguments: bool = False,
     poll_signals: bool = True,
-    groups: int | None = None,
-) -> None:
-    """Compiles a scheduled and finalized module into the shared library `out`.
+    threads: int | None = None,
+    finish: Finish | None = None,
+    stored: Stored | None = None,
+) -> list[KernelCost]:
+    """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
-    isn't needed. `groups` is the number of parts lowered and compiled in parallel (default: one per available core).
+    isn't needed. Kernels are lowered and compiled one by one, in as many `threads` as there are available cores by default.
+    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before.
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is
     called without tvtf and outside Python, needs True and False.
 
@@ -61,12 +72,12 @@ def build_library(
     on_gpu = target.kind.name == "cuda"
     with _EMISSION:
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
-    objects = _Objects(target)
-    threads = groups or available_cores()
-    # One call of nvcc compiles everything that runs on a GPU, and little is left for LLVM.
-    objects.compile(kernels, threads, 1 if on_gpu else PARTS * threads)
+    objects = _Objects(target, finish, None if on_gpu else stored)
+    # One call of nvcc compiles everything that runs on a GPU.
+    objects.compile(kernels, threads or available_cores(), one_by_one=not on_gpu)
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
+    return objects.costs
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
@@ -127,19 +138,13 @@ def host_target(target: Target) -> Target:
     return target if target.kind.name == "llvm" else Target("llvm")
 
 
-def split_by_size(functions: Mapping[ir.GlobalVar, tirx.PrimFunc], groups: int) -> list[dict]:
-    """Splits functions into at most `groups` parts of similar size; functions that call each other stay together."""
-    sizes = {name: _size(func) for name, func in functions.items()}
-    groups = max(1, min(groups, sum(sizes.values()) // SMALLEST_GROUP))
-    if groups == 1 or any(_mentions(func) for func in functions.values()):
-        return [dict(functions)]
-    parts: list[dict] = [{} for _ in range(groups)]
-    filled = [0] * groups
-    for name in sorted(sizes, key=lambda name: (-sizes[name], name.name_hint)):
-        emptiest = filled.index(min(filled))
-        parts[emptiest][name] = functions[name]
-        filled[emptiest] += sizes[name]
-    return [part for part in parts if part]
+def separated(functions: Functions) -> list[Functions]:
+    """Returns the parts that can be compiled by themselves: functions that call each other are one."""
+    mentioned = {name: _mentioned(func) for name, func in functions.items()}
+    called = {name for names in mentioned.values() for name in names}
+    together = {name: func for name, func in functions.items() if mentioned[name] or name in called}
+    parts: list[Functions] = [together] if together else []
+    return parts + [{name: func} for name, func in functions.items() if name not in together]
 
 
 def native(part: IRModule, host: Target) -> tvm.runtime.Module:
@@ -157,34 +162,67 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
 
 
 class _Objects:
-    """The object files of one library by name, and the runtime modules that they come from."""
+    """The object files of one library by name, and the runtime modules that it is linked with."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, finish: Finish | None, stored: Stored | None) -> None:
         self.target, self.host = target, host_target(target)
+        self.finish, self.stored = finish, stored
         self.modules: list[tvm.runtime.Module] = []
+        self.options: dict[str, Any] = {}
         self.code: dict[str, bytes] = {}
+        self.costs: list[KernelCost] = []
 
-    def compile(self, kernels: IRModule, threads: int, parts: int) -> None:
-        """Lowers and compiles the kernels in about `parts` parts, more than run at once, to balance the load."""
-        dealt = split_by_size(dict(kernels.functions_items()), parts)
-        modules = [IRModule(part, attrs=kernels.attrs) for part in dealt]
-        settings = dict(tvm.transform.PassContext.current().config)
+    def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
+        """Compiles the kernels, each by itself if ``one_by_one``."""
+        functions = dict(_with_symbols(kernels).functions_items())
+        parts = separated(functions) if one_by_one else [functions]
+        self.options = dict(tvm.transform.PassContext.current().config)
+        # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
+        self.modules = [native(IRModule(), self.host)]
         with ThreadPoolExecutor(threads) as pool:
-            jobs = [pool.submit(self._compile, part, settings) for part in modules]
-            for index, job in enumerate(jobs):
-                module, self.code[f"kernels{index}.o"] = job.result()
-                self.modules.append(module)
+            # The largest are compiled first, so that no thread is left alone with one at the end.
+            order = sorted(range(len(parts)), key=lambda index: -sum(map(_size, parts[index].values())))
+            jobs = {index: pool.submit(self._code, parts[index]) for index in order}
+            try:
+                self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
+            except BaseException:  # an error in one, or Ctrl-C: the others aren't begun
+                pool.shutdown(cancel_futures=True)
+                raise
 
-    def _compile(self, part: IRModule, settings: dict) -> tuple[tvm.runtime.Module, bytes]:
+    def _code(self, part: Functions) -> bytes:
+        """Returns the object code of a part."""
+        cost = KernelCost(", ".join(name.name_hint for name in part))
+        self.costs.append(cost)
+        with tvm.transform.PassContext(config=self.options):
+            if len(part) == 1 and self.stored is not None:
+                (func,) = part.values()
+                return self._stored(self.stored, func, cost)
+            return self._compiled(part, cost)
+
+    def _stored(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
+        """Returns the code of a kernel from the store; it lies there under the name that it has in all programs."""
+        symbol = str(func.attrs[SYMBOL])
+        common = common_name(symbol) if HAS_ELF else symbol
+        kernel = with_common_names(func, common)
+        part = {ir.GlobalVar(common): kernel}
+        code = stored(kernel_key(kernel, self.target, self.options), lambda: self._compiled(part, cost))
+        return code if common == symbol else with_symbol_renamed(code, PREFIX + common, PREFIX + symbol)
+
+    def _compiled(self, part: Functions, cost: KernelCost) -> bytes:
         """Lowers and compiles one part, for the host and for a GPU if there is one."""
-        with tvm.transform.PassContext(config=settings):
-            host, devices = lower_kernels(part, self.target)
+        kernels = IRModule(part)
+        with cost.step("schedule"):
+            kernels = self.finish(kernels) if self.finish else kernels
+        with cost.step("lower"):
+            host, devices = lower_kernels(kernels, self.target)
+        with cost.step("LLVM"):
             module = native(host, self.host)
-        code = object_code(module)
+            code = object_code(module)
         for target, device_part in devices.items():
             if device_part.functions:
                 module.import_module(build_device(device_part, target))
-        return module, code
+                self.modules.append(module)
+        return code
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
         attrs = dict(mod.attrs) if mod.attrs else {}
@@ -215,7 +253,7 @@ def _size(func: tirx.PrimFunc) -> int:
     return nodes
 
 
-def _mentions(func: tirx.PrimFunc) -> bool:
+def _mentioned(func: tirx.PrimFunc) -> list[ir.GlobalVar]:
     names: list[ir.GlobalVar] = []
     structural_walk(func.body, (ir.GlobalVar, names.append))
-    return bool(names)
+    return names

@@ -86,20 +86,26 @@ class StructuralCheck:
         for var, func in mod.functions.items():
             name = var.name_hint
             if phase == WRITES_LOOPS and isinstance(func, tirx.PrimFunc):
-                self._stores(name, func)
+                check_stores(name, func)
             if not isinstance(func, relax.Function) or (not changes and func.same_as(self.seen.get(name))):
                 continue
             _Function(phase, begun, mod, name, func).check()
             self.seen[name] = func
 
-    def _stores(self, name: str, func: tirx.PrimFunc) -> None:
-        for store in memory_check.stores_outside(func):
-            text = " ".join(str(store).split())[-200:]
-            raise InternalError(
-                None,
-                "check",
-                f"the phase {WRITES_LOOPS!r} left the kernel {name!r} with a write outside its buffer: {text}",
-            )
+
+def check_stores(name: str, func: tirx.PrimFunc) -> None:
+    """Checks that a scheduled kernel stores nothing outside its buffers.
+
+    Raises:
+      InternalError: it does; the text names the kernel and the store.
+    """
+    for store in memory_check.stores_outside(func):
+        text = " ".join(str(store).split())[-200:]
+        raise InternalError(
+            None,
+            "check",
+            f"the phase {WRITES_LOOPS!r} left the kernel {name!r} with a write outside its buffer: {text}",
+        )
 
 
 class _Function:

@@ -15,8 +15,8 @@ from tvm import ir, relax, tirx
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.lower.loop_kernel import SAFE
+from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import emit
-from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS
 
 CONSTANTS = "tvtf.constants"
 PREPARE = "prepare"
@@ -101,12 +101,13 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     marked = mod.clone()
     for name, each in calls.items():
         common = sorted(set.intersection(*each))
-        if common and name not in _called_elsewhere(mod):
+        if common and name not in called_elsewhere(mod):
             marked.update_func(name, mod[name].with_attr(CONSTANT_OPERANDS, common))
     return marked
 
 
-def _called_elsewhere(mod: tvm.IRModule) -> set[Any]:
+def called_elsewhere(mod: tvm.IRModule) -> set[Any]:
+    """Returns the names that functions other than ``main`` mention: what loops, branches and ``prepare`` call."""
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
     names: set[Any] = set()
     for func in functions:
@@ -181,8 +182,7 @@ class _Hoist:
     def _new_split(self, name: ir.GlobalVar, inputs: int) -> tuple[ir.GlobalVar, list[_Pack]]:
         """Splits a kernel into the kernels that pack its constants, and the rest, which takes the copies as inputs."""
         func = self.mod[name]
-        fixed = func.attrs[CONSTANT_OPERANDS] if func.attrs and CONSTANT_OPERANDS in func.attrs else []
-        nests, rest = _copies(func, {func.params[int(i)] for i in fixed})
+        nests, rest = _copies(func, {func.params[i] for i in constant_operands(func)})
         if not nests:
             return name, []
         packs = [self._pack(name, func, buffer, nest) for buffer, nest in nests.items()]

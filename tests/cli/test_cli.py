@@ -254,11 +254,11 @@ def test_tune_rejects_files_that_do_not_fit(model, place):
 
 def test_cache_shows_and_clears_what_is_compiled(own_cache, monkeypatch):
     monkeypatch.setenv("TVTF_CACHE_SIZE", "500MB")
-    assert tvtf("cache").stdout == f"{own_cache}: 0 libraries, 0.0 MB of 500.0 MB\n"
+    assert tvtf("cache").stdout == f"{own_cache}: 0 libraries and 0 kernels, 0.0 MB of 500.0 MB\n"
     tf.function(lambda x: x * 3.0 - 0.5, autograph=False)(tf.constant([1.0, 2.0]))
     shown = tvtf("cache", "--show").stdout
-    assert shown.startswith(f"{own_cache}: 1 library, 0.0 MB of")
-    assert tvtf("cache", "--clear").stdout == f"removed 1 library from {own_cache}\n"
+    assert shown.startswith(f"{own_cache}: 1 library and 1 kernel, 0.0 MB of")
+    assert tvtf("cache", "--clear").stdout == f"removed 1 library and 1 kernel from {own_cache}\n"
     assert tvtf("cache", "--show").stdout.startswith(f"{own_cache}: 0 libraries")
     own_cache.chmod(0o777)
     assert "not used: it is not trusted: other users may write to" in tvtf("cache").stdout

@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from tvtf.passes.codegen import llvm
 from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
-from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_by_size
+from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, separated
 from tvtf.passes.codegen.vm import generate
 
 
@@ -42,27 +42,26 @@ def expected(lengths, value):
 LENGTHS = (2, 3, 4, 5)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 3, 64, None])
-def test_any_number_of_groups_gives_the_same_program(tmp_path, groups):
-    build_library(chain(LENGTHS), TARGET, tmp_path / "chain.so", groups=groups)
+@pytest.mark.parametrize("threads", [1, 2, 3, 64, None])
+def test_any_number_of_threads_gives_the_same_program(tmp_path, threads):
+    build_library(chain(LENGTHS), TARGET, tmp_path / "chain.so", threads=threads)
     given = np.float32([1, 2, 3])
     got = load(tmp_path / "chain.so")["main"](tvm.runtime.tensor(given))
     np.testing.assert_array_equal(got.numpy(), expected(LENGTHS, given))
 
 
-def test_functions_are_dealt_evenly_and_each_once():
+def test_kernels_are_compiled_alone_unless_they_call_each_other():
     host, _ = lower_kernels(kernels_of(chain(LENGTHS)), TARGET)
     functions = dict(host.functions_items())
-    parts = split_by_size(functions, 2)
-    names = [name.name_hint for part in parts for name in part]
-    assert sorted(names) == sorted(name.name_hint for name in functions)
-    assert len(parts) == 2
-    assert abs(len(parts[0]) - len(parts[1])) <= 1
+    parts = separated(functions)
+    assert [len(part) for part in parts] == [1] * len(functions)
+    assert {name for part in parts for name in part} == set(functions)
 
-
-def test_little_work_stays_in_one_group():
-    host, _ = lower_kernels(kernels_of(chain((2,))), TARGET)
-    assert len(split_by_size(dict(host.functions_items()), 8)) == 1
+    one, other, *rest = functions
+    calling = functions[one].with_body(tirx.Evaluate(ir.Call(other, [])))
+    together, *alone = separated(functions | {one: calling})
+    assert set(together) == {one, other}
+    assert [len(part) for part in alone] == [1] * len(rest)
 
 
 def kernels_of(mod):
@@ -72,7 +71,7 @@ def kernels_of(mod):
 def test_the_same_module_gives_the_same_bytes(tmp_path):
     mod = chain(LENGTHS)
     for name in ("a.so", "b.so"):
-        build_library(mod, TARGET, tmp_path / name, groups=2)
+        build_library(mod, TARGET, tmp_path / name, threads=2)
     assert (tmp_path / "a.so").read_bytes() == (tmp_path / "b.so").read_bytes()
 
 

@@ -18,6 +18,7 @@ from tvtf import passes
 from tvtf.core.thread_state import cache_folder, dials
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
+from tvtf.passes.codegen.hooks import Hooks
 from tvtf.runtime import cache, cache_eviction, store
 from tvtf.runtime import cache_folder as private
 from tvtf.runtime.executable import Executable
@@ -252,6 +253,7 @@ def test_where_both_disks_are_full_code_stays_in_memory(fresh, monkeypatch):
 
 
 def test_what_was_not_used_for_longest_goes_first(fresh, nothing_loaded, monkeypatch):
+    monkeypatch.setattr(Hooks, "stored", None)
     functions = [tf.function(lambda x, i=i: x * 2.0 + float(i), autograph=False) for i in range(6)]
     for i, function in enumerate(functions[:4]):
         function(tf.ones([2]))
@@ -430,7 +432,7 @@ def test_users_passes_are_in_the_key(fresh):
     finally:
         passes.remove_pass("nothing")
     affine()(tf.ones([2]))
-    assert len(list((fresh / "index").iterdir())) == 2
+    assert len([entry for entry in (fresh / "index").iterdir() if not entry.name.startswith("kernel-")]) == 2
     assert len(libraries(fresh)) == 1  # of the same content
 
 

@@ -29,11 +29,14 @@ def cache(show: bool, clear: bool) -> None:
     if show or not clear:
         files = cache_eviction.files_of(home / "code", home)
         size, most = sum(file.size for file in files), cache_eviction.max_cache_bytes()
-        click.echo(f"{home}: {_counted(len(files))}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
+        click.echo(f"{home}: {_counted(files)}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
         reason = unsafe_reason(home) if home.is_dir() else None
         if reason is not None:
             click.echo(f"not used: it {reason}")
 
 
-def _counted(libraries: int) -> str:
-    return "1 library" if libraries == 1 else f"{libraries} libraries"
+def _counted(files: list[cache_eviction.File]) -> str:
+    """Says how many libraries and how many kernels there are."""
+    libraries = sum(file.path.suffix == cache_eviction.LIBRARY for file in files)
+    counts = ((libraries, "library", "libraries"), (len(files) - libraries, "kernel", "kernels"))
+    return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tvtf import core, ir, ops, passes
+from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.schedule.tuning_records import digest
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.function_digest import digest_of, foreign_kernels
-from tvtf.runtime.store import stored
+from tvtf.runtime.store import stored, stored_object
 from tvtf.version import __version__
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
@@ -58,6 +59,16 @@ def key_of(mod: Any, target: Any, *more: str) -> str:
     )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
+
+def kernel_code(key: str, build: Callable[[], bytes]) -> bytes:
+    """Returns the object code of a kernel: stored by this version of tvtf and TVM, or what ``build`` compiles."""
+    import tvm
+
+    parts = (key, tvm.__version__, __version__, sources_digest())
+    return stored_object("kernel-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40], build)
+
+
+Hooks.stored = staticmethod(kernel_code)
 
 _digest: list[str] = []
 

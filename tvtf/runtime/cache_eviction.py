@@ -13,6 +13,9 @@ VARIABLE: Final = "TVTF_CACHE_SIZE"
 DEFAULT: Final = 2 * 10**9
 MOST_FILES: Final = 20_000
 """The most files, whatever their size: larger folders are slow to list."""
+LIBRARY: Final = ".so"
+OBJECT: Final = ".o"
+"""Suffixes of libraries, and of the object code of single kernels."""
 _LEFT: Final = 0.9
 """The fraction of the limit that eviction leaves, so that not every new file causes another listing of the folder."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?", re.ASCII | re.IGNORECASE)
@@ -38,7 +41,7 @@ def max_cache_bytes() -> int:
 
 
 class File(NamedTuple):
-    """A cached library: the time of its last use, its size in bytes, and its path."""
+    """A cached library or kernel: the time of its last use, its size in bytes, and its path."""
 
     used: float
     size: int
@@ -46,13 +49,13 @@ class File(NamedTuple):
 
 
 def files_of(*folders: Path) -> list[File]:
-    """Returns the libraries in folders, least recently used first."""
+    """Returns the libraries and kernels in folders, least recently used first."""
     files = []
     for folder in folders:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):  # another process removed it
-                    if entry.name.endswith(".so") and entry.is_file(follow_symlinks=False):
+                    if entry.name.endswith((LIBRARY, OBJECT)) and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
                         files.append(File(status.st_mtime, status.st_size, Path(entry.path)))
     return sorted(files)

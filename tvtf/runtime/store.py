@@ -1,10 +1,10 @@
-"""The store of compiled libraries on disk: content-addressed, written atomically, and checked before loading.
+"""The store of compiled code on disk: content-addressed, written atomically, and checked before loading.
 
-``code/DIGEST.so`` is a library, named by the digest of its content; ``index/KEY`` contains the digest of the library that
-was built for a key. Both are written in a temporary folder and renamed. So readers never see partial files, several processes
-can write at once, and a killed process leaves only a temporary folder, which the next process removes. The digest is checked
-before loading, because a damaged library would kill the process (a truncated one by SIGBUS). If a library can't be stored,
-it is used without the cache.
+``code/DIGEST.so`` is a library, named by the digest of its content, and ``code/DIGEST.o`` the object code of one kernel;
+``index/KEY`` contains the digest of what was built for a key. Both are written in a temporary folder and renamed. So readers
+never see partial files, several processes can write at once, and a killed process leaves only a temporary folder, which the
+next process removes. The digest is checked before loading, because a damaged library would kill the process (a truncated one
+by SIGBUS). If code can't be stored, it is used without the cache.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from typing import TypeVar
 from tvtf.fileio.folder_locks import locked, shared
 from tvtf.passes.codegen.memory_file import memory_file
 from tvtf.passes.codegen.temp_cleanup import locked_folder, remove_leftovers
-from tvtf.runtime.cache_eviction import evict, files_of, max_cache_bytes
+from tvtf.runtime.cache_eviction import LIBRARY, OBJECT, File, evict, files_of, max_cache_bytes
 from tvtf.runtime.cache_folder import make_private, trusted_folder, warn_once
 
 Library = TypeVar("Library")
-Build = Callable[[Path], None]
+Build = Callable[[Path], object]
 Load = Callable[[Path], Library]
 
 _DIGEST_BYTES = 20
 _PARTS = ("code", "index")
+_NOUNS = {LIBRARY: "library", OBJECT: "kernel"}
 _LOCK_SECONDS = 0.1
 """The time to wait for an exclusive lock before libraries are removed.
 
@@ -44,14 +45,29 @@ def stored(key: str, build: Build, load: Load[Library]) -> Library:
     remove_leftovers_once(tempfile.gettempdir())
     home = trusted_folder() if max_cache_bytes() else None
     if home is not None:
-        library = _from_disk(home, key, load)
+        library = _from_disk(home, key, load, LIBRARY)
         if library is not None:
             return library
         try:
-            return _built_in_store(home, key, build, load)
+            return _built_in_store(home, key, build, load, LIBRARY)
         except OSError as error:
             warn_once(home, f"can't be written ({error})")
     return _built_outside_store(build, load)
+
+
+def stored_object(key: str, build: Callable[[], bytes]) -> bytes:
+    """Returns the object code of ``key``; if the store doesn't have it, what ``build()`` returns, which is stored."""
+    home = trusted_folder() if max_cache_bytes() else None
+    if home is None:
+        return build()
+    code = _from_disk(home, key, Path.read_bytes, OBJECT)
+    if code is None:
+        code = made = build()
+        try:
+            _built_in_store(home, key, lambda out: out.write_bytes(made), Path.read_bytes, OBJECT)
+        except OSError as error:
+            warn_once(home, f"can't be written ({error})")
+    return code
 
 
 def digest_of_content(content: bytes) -> str:
@@ -62,35 +78,35 @@ def digest_of_content(content: bytes) -> str:
 # -- reading
 
 
-def _from_disk(home: Path, key: str, load: Load[Library]) -> Library | None:
+def _from_disk(home: Path, key: str, load: Load[Library], suffix: str) -> Library | None:
     """Loads the stored library of a key; None if there is none or it is damaged."""
     try:
         digest = (home / "index" / key).read_text("ascii")
     except (OSError, ValueError):
         return None
-    path = _code(home, digest)
+    path = _code(home, digest, suffix)
     try:
         with shared(home):
             if digest_of_content(path.read_bytes()) == digest:
                 with contextlib.suppress(OSError):
                     os.utime(path)  # the time of last use decides what `cache_eviction.evict` removes
                 return load(path)
-        warnings.warn(f"the cached library {path} is damaged and is built anew", stacklevel=2)
+        warnings.warn(f"the cached {_NOUNS[suffix]} {path} is damaged and is built anew", stacklevel=2)
     except FileNotFoundError:  # evicted since the index was read
         return None
     except (RuntimeError, OSError) as error:
-        warnings.warn(f"the cached library {path} can't be loaded and is built anew: {error}", stacklevel=2)
+        warnings.warn(f"the cached {_NOUNS[suffix]} {path} can't be loaded and is built anew: {error}", stacklevel=2)
     return None
 
 
-def _code(home: Path, digest: str) -> Path:
-    return home / "code" / f"{digest}.so"
+def _code(home: Path, digest: str, suffix: str) -> Path:
+    return home / "code" / f"{digest}{suffix}"
 
 
 # -- writing
 
 
-def _built_in_store(home: Path, key: str, build: Build, load: Load[Library]) -> Library:
+def _built_in_store(home: Path, key: str, build: Build, load: Load[Library], suffix: str) -> Library:
     """Builds a library, moves it into the store and loads it."""
     remove_leftovers_once(home)
     for part in _PARTS:
@@ -104,9 +120,9 @@ def _built_in_store(home: Path, key: str, build: Build, load: Load[Library]) -> 
         entry.write_text(digest, "ascii")
         _reserve(home, len(content))
         with shared(home):
-            os.replace(file, _code(home, digest))
+            os.replace(file, _code(home, digest, suffix))
             os.replace(entry, home / "index" / key)
-            return load(_code(home, digest))
+            return load(_code(home, digest, suffix))
 
 
 def _built_outside_store(build: Build, load: Load[Library]) -> Library:
@@ -174,17 +190,17 @@ def _drop_stale_index(home: Path) -> None:
                 entry.unlink()
 
 
-def clear(home: Path) -> int:
-    """Removes all compiled code in a folder, but not tuning records; returns the number of libraries."""
+def clear(home: Path) -> list[File]:
+    """Removes all compiled code in a folder, but not tuning records; returns what was removed."""
     with locked(home) if home.is_dir() else contextlib.nullcontext():
-        libraries = files_of(home / "code", home)
-        for file in libraries:
+        files = files_of(home / "code", home)
+        for file in files:
             file.path.unlink(missing_ok=True)
         if (home / "index").is_dir():
             _drop_stale_index(home)
     remove_leftovers(home)
     _estimates.clear()
-    return len(libraries)
+    return files
 
 
 @cache

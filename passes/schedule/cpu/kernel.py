@@ -12,9 +12,7 @@ from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.core.variable_lock import cached_property
-
-CONSTANT_OPERANDS = "tvtf.constant_operands"
-"""Attribute of a function: the positions of parameters that are the same tensors in every call."""
+from tvtf.passes.schedule.constant_operands import constant_operands
 
 
 @dataclass(frozen=True)
@@ -220,8 +218,7 @@ def read_kernel(func: PrimFunc) -> Kernel | None:
 
 
 def _constants(func: PrimFunc) -> frozenset[Var]:
-    positions = func.attrs[CONSTANT_OPERANDS] if func.attrs and CONSTANT_OPERANDS in func.attrs else []
-    return frozenset(func.params[int(position)] for position in positions)
+    return frozenset(func.params[position] for position in constant_operands(func))
 
 
 def _has_long_indices(stage: Stage) -> bool:

@@ -92,8 +92,8 @@ def as_images(
     if band is None:
         return None
     images = Images(source, tuple(rest), band)
-    stage = _stage_of_image(images, target)
-    plan = _plan(stage, target)
+    stage, copy = _stage_of_image(images, target)
+    plan = _plan(stage, copy, target)
     return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
 
 
@@ -165,13 +165,13 @@ def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
     return variables(place) <= known and not elsewhere and emit.static(emit.simplified(start)) == 0
 
 
-def _stage_of_image(images: Images, target: CpuTarget) -> Stage:
-    """Returns the contraction for one image, reading a copy without the image axis."""
+def _stage_of_image(images: Images, target: CpuTarget) -> tuple[Stage, Var]:
+    """Returns the contraction for one image, reading a copy without the image axis, and that copy."""
     first, source = with_clips(images.rest[0], [images.source], target), images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
     copy = emit.scratch(padded_extents(extents, source.item_bytes), source.dtype, "image")
     value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
-    return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band)))
+    return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band))), copy
 
 
 def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
@@ -179,16 +179,15 @@ def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
     return (Axis(image.var, emit.index(1)), Axis(down.var, emit.index(band.rows)), *rest)
 
 
-def _plan(stage: Stage, target: CpuTarget) -> Plan | None:
+def _plan(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
     """Returns the plan for one image; None if it packs an operand that differs between images."""
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_rows and combiner(stage) is None):
         return None
-    copies = [load.source for load in stage.loads if load.source.name == "image"]
     for packing in plan.packed:
         if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
             return None
-        if any(packing.load.source.same_as(copy) for copy in copies):
+        if packing.load.source.same_as(copy):
             return None
     return plan
 
@@ -203,9 +202,8 @@ def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
 
 def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
     """Writes the packing, then the loop over images and bands."""
-    stage = _stage_of_image(images, target)
-    copy = next(load.source for load in stage.loads if load.source.name == "image")
-    plan = _plan(stage, target)
+    stage, copy = _stage_of_image(images, target)
+    plan = _plan(stage, copy, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
     inner, packing = packed(stage, plan, target, parallel)

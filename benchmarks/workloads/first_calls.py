@@ -1,0 +1,87 @@
+"""The programs of the table "first call": training steps of deep networks, and others that users start with."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from benchmarks.workload import Workload
+from benchmarks.workloads import mlp, residual, transformer
+from benchmarks.workloads.others import networks
+from benchmarks.workloads.others import workload as other
+from benchmarks.workloads.others.frameworks import in_jax, in_tensorflow, in_torch
+from benchmarks.workloads.others.sizes import Images, data
+
+MOBILENET = ((16, 1, 1, 1), (24, 2, 2, 6), (32, 3, 2, 6), (64, 4, 2, 6), (96, 3, 1, 6), (160, 3, 2, 6), (320, 1, 1, 6))
+"""Width, repetitions, stride and expansion of each stage (Sandler et al. 2018, table 2)."""
+RESNET = (3, 4, 6, 3)
+"""Blocks of each stage of ResNet-50 (He et al. 2016, table 1)."""
+
+
+def resnet50(ops: Any, size: Images, x: Any, y: Any) -> Any:
+    """He et al. 2016, with the stride in the 3x3 convolution. ``size.widths`` are the blocks' inner widths."""
+    x = ops.pool(_convolved(ops, x, size.widths[0], window=7, stride=2))
+    for stage, (width, count) in enumerate(zip(size.widths, RESNET)):
+        for block in range(count):
+            stride = 2 if stage and not block else 1
+            z = _convolved(ops, _convolved(ops, x, width, window=1), width, stride=stride)
+            z = ops.batch_norm(ops.conv(z, 4 * width, 1))
+            x = ops.relu(z + (x if block else ops.batch_norm(ops.conv(x, 4 * width, 1, stride))))
+    return networks.classified(ops, ops.mean(x), y)
+
+
+def mobilenet_v2(ops: Any, size: Images, x: Any, y: Any) -> Any:
+    """Sandler et al. 2018: ``size.widths`` are the first and the last width, ``size.groups`` divides those between."""
+    first, last = size.widths
+    x = _convolved(ops, x, first, stride=2)
+    for width, count, stride, factor in MOBILENET:
+        for block in range(count):
+            x = _inverted(ops, x, max(1, width // size.groups), factor, 1 if block else stride)
+    return networks.classified(ops, ops.mean(_convolved(ops, x, last, window=1)), y)
+
+
+def _inverted(ops: Any, x: Any, width: int, factor: int, stride: int) -> Any:
+    channels = int(x.shape[ops.channels])
+    wide = channels * factor
+    z = _convolved(ops, x, wide, window=1) if factor > 1 else x
+    z = _convolved(ops, z, wide, stride=stride, groups=wide)
+    z = ops.batch_norm(ops.conv(z, width, 1))
+    return x + z if stride == 1 and channels == width else z
+
+
+def _convolved(ops: Any, x: Any, width: int, **how: Any) -> Any:
+    return ops.relu(ops.batch_norm(ops.conv(x, width, **how)))
+
+
+def _step(name: str, title: str, network: Any, full: Images, tiny: Images) -> Workload:
+    return Workload(
+        name=f"{name}-step",
+        title=f"{title}, training step, {full.batch}x{full.sides[0]}x{full.sides[1]}",
+        full=full,
+        tiny=tiny,
+        tensorflow=partial(in_tensorflow, network, data),
+        jax=partial(in_jax, network, data),
+        torch=partial(in_torch, network, data),
+    )
+
+
+def _listed(workloads: list[Workload], name: str) -> Workload:
+    return next(workload for workload in workloads if workload.name == name)
+
+
+WORKLOADS = [
+    _step("resnet50", "ResNet-50", resnet50, Images(8, (128, 128), 3, (64, 128, 256, 512)), Images(1, (32, 32), 3, (2, 3))),
+    _step("mobilenet-v2", "MobileNetV2", mobilenet_v2, Images(8, (128, 128), 3, (32, 1280)), Images(1, (32, 32), 3, (2, 3), 16)),
+    _step(
+        "unet-128",
+        "U-Net",
+        networks.unet,
+        Images(4, (128, 128), 3, (16, 32, 64, 128), compared=1),
+        Images(1, (8, 8), 3, (2, 3, 4), compared=1),
+    ),
+    _listed(residual.WORKLOADS, "residual-1"),
+    _listed(transformer.WORKLOADS, "transformer"),
+    other("both-ways"),
+    other("adversary"),
+    _listed(mlp.WORKLOADS, "mlp"),
+]  # fmt: skip
