@@ -412,7 +412,7 @@ def test_other_programs_have_other_keys(other):
 def test_target_versions_and_options_are_in_the_key(monkeypatch):
     module = module_of(lambda x: x * 2.0, SPEC)
     found = {key(module), cache.key_of(module, emulated_gpu_target()), key(module, "option")}
-    monkeypatch.setattr("tvtf.version.__version__", "0.0.0")
+    monkeypatch.setattr(cache, "__version__", "0.0.0")
     found.add(key(module))
     monkeypatch.setattr("tvm.__version__", "0.0.0")
     found.add(key(module))

@@ -121,7 +121,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_kernel_is_built_anew(own_cache, nothing_loaded, compiled, damage):
+def test_a_damaged_kernel_is_built_again(own_cache, nothing_loaded, compiled, damage):
     affine()(tf.ones([2]))
     (kernel,) = kernels(own_cache)
     good = kernel.read_bytes()
@@ -135,7 +135,7 @@ def test_a_damaged_kernel_is_built_anew(own_cache, nothing_loaded, compiled, dam
     assert len(compiled) == 2
 
 
-def test_a_kernel_that_was_evicted_is_built_anew(own_cache, nothing_loaded, compiled):
+def test_a_kernel_that_was_evicted_is_built_again(own_cache, nothing_loaded, compiled):
     affine()(tf.ones([2]))
     for file in own_cache.glob("code/*"):
         file.unlink()
@@ -294,19 +294,19 @@ def test_what_a_killed_compilation_left_is_whole_or_not_used(own_cache):
     assert finished(process(own_cache)) == (0, result)
 
 
-# -- what is told of it
+# -- what TVTF_DEBUG=2 prints
 
 
-def test_debugging_tells_what_each_kernel_took_and_which_were_found(own_cache, nothing_loaded, monkeypatch, capsys):
+def test_debugging_prints_what_each_kernel_took_and_which_were_found(own_cache, nothing_loaded, monkeypatch, capsys):
     monkeypatch.setattr(dials, "debug", 2)
     after_a_step(8, 16, 4)
-    told = capsys.readouterr().err.splitlines()
-    (summary,) = [line for line in told if "kernels, " in line]
+    printed = capsys.readouterr().err.splitlines()
+    (summary,) = [line for line in printed if "kernels, " in line]
     assert re.fullmatch(
         r"tvtf: \d+ kernels, 0 of them found in the cache; processor seconds: schedule .*, lower .*, LLVM .*", summary
     )
     count = int(summary.split()[1])
-    each = told[told.index(summary) + 1 :]
+    each = printed[printed.index(summary) + 1 :]
     assert len(each) == min(count, 10)
     seconds = [float(line.split()[1]) for line in each]
     assert seconds == sorted(seconds, reverse=True)
