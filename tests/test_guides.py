@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-WITH_TESTS_OF_THEIR_OWN = {"exec.md", "extending.md", "ir.md"}
+IN_A_PROCESS_OF_THEIR_OWN = ["exec.md", "numpy.md"]
+"""Pages whose programs change the process that runs them."""
+WITH_TESTS_OF_THEIR_OWN = {*IN_A_PROCESS_OF_THEIR_OWN, "extending.md", "ir.md"}
 """Pages that need a process of their own, below, or whose results are checked by ``test_extending.py``."""
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
@@ -46,8 +48,9 @@ def test_a_page_that_says_something_else_is_found(monkeypatch, tmp_path):
 
 
 @needs_keras
-def test_tensorflow_is_tvtf_as_the_guide_says():
-    (block,) = pages.blocks(DOCS / "exec.md")
+@pytest.mark.parametrize("page", IN_A_PROCESS_OF_THEIR_OWN)
+def test_a_page_whose_program_changes_its_process(page):
+    (block,) = pages.blocks(DOCS / page)
     done = subprocess.run([sys.executable, "-c", block.code], capture_output=True, text=True, check=True)
     assert done.stdout == block.output
 
