@@ -114,5 +114,5 @@ def op_by_op(step: Workload) -> Workload:
         tensorflow=eager,
         jax=None,
         is_eager=True,
-        asked="<= 1.5x PyTorch",
+        goal="<= 1.5x PyTorch",
     )

@@ -104,7 +104,6 @@ def test_a_pickled_model_is_the_model():
 def test_threads_that_name_it_first_get_the_same():
     printed = run("""
         import threading
-from operator import attrgetter
         import tvtf as tf
         found = []
         threads = [threading.Thread(target=lambda: found.append(tf.keras.layers.Dense)) for _ in range(4)]

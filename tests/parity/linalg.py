@@ -99,7 +99,7 @@ def _composed(tf):
         "matrix_rank": (lambda x: tf.cast(linalg.matrix_rank(x), tf.float32), [[1.0, 2.0], [2.0, 4.0]]),
         "lstsq": (linalg.lstsq, TALL, RHS),
         "lstsq of wide": (linalg.lstsq, WIDE, [[1.0], [2.0]]),
-        "lstsq regularized": (lambda a, b: linalg.lstsq(a, b, l2_regularizer=0.5), TALL, RHS),
+        "lstsq regularized": (lambda a, b: linalg.lstsq(a, b, l2_regularizer=0.3), TALL, RHS),
         "lstsq slow": (lambda a, b: tf.stop_gradient(linalg.lstsq(a, b, fast=False)), TALL, RHS),
         "tridiagonal_solve": (linalg.tridiagonal_solve, compact, RHS),
         "tridiagonal_solve of a vector": (linalg.tridiagonal_solve, compact, [1.0, 2.0, 3.0]),
