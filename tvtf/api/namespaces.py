@@ -372,8 +372,19 @@ def import_late(path: str | None = None) -> None:
     Raises:
       KeyError: no module declares it.
     """
-    for module_name in sorted(set(LATE_MODULES.values())) if path is None else [LATE_MODULES[path]]:
+    for module_name in sorted(set(LATE_MODULES.values())) if path is None else [_module_declaring(path)]:
         _import(module_name)
+
+
+def _module_declaring(path: str) -> str:
+    """Returns the lazily imported module that declares a public path, or the namespace that it lies in."""
+    declared = LATE_MODULES | SPACES
+    around = path
+    while around and around not in declared:
+        around = around.rpartition(".")[0]
+    if not around:
+        raise KeyError(path)
+    return declared[around]
 
 
 hooks.import_late = import_late
