@@ -160,7 +160,7 @@ def error(module: str, path: str) -> AttributeError:
     """Returns the error for an access of ``tf.path`` in ``module``.
 
     >>> error("tvtf", "test.create_local_cluster")
-    Absent('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
+    UnsupportedNameError('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
     >>> error("tvtf", "no_such_thing")
     AttributeError("module 'tvtf' has no attribute 'no_such_thing'")
     """
