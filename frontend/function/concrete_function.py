@@ -453,13 +453,9 @@ def specialization_for(
     It can be traced again with more known if the tensors have sizes that the arguments' specs leave unknown, if it is an
     instance for ranks, or if the enclosing trace can supply what is missing.
     """
-    is_refinable = level is Level.RANKS or arguments.are_refined_by(tensors) or enclosing_may_know_more()
+    enclosing_may = state.trace is not None and state.trace.specialization.may_know_more
+    is_refinable = level is Level.RANKS or enclosing_may or arguments.are_refined_by(tensors)
     return Specialization(level, is_refinable, arguments.are_of_sizes, python_ranks)
-
-
-def enclosing_may_know_more() -> bool:
-    """Whether the enclosing trace, if there is one, may supply sizes that are unknown in it."""
-    return state.trace is not None and state.trace.specialization.may_know_more
 
 
 def _user_error(needed: UnknownSize, name: str) -> Exception:

@@ -48,7 +48,7 @@ def test_a_computed_axis(name, shape):
 
 
 @pytest.mark.parametrize("shape", [[None, None, None], None], ids=["known rank", "unknown rank"])
-def test_a_permutation_given_as_an_argument(shape):
+def test_transpose_by_a_permutation_that_is_an_argument(shape):
     signature = [tf.TensorSpec(shape, tf.float32), tf.TensorSpec([None], tf.int32)]
     transpose = tf.function(lambda x, perm: tf.transpose(x, perm), input_signature=signature)
     np.testing.assert_array_equal(transpose(X, [1, -1, 0]), X.transpose(1, 2, 0))

@@ -151,7 +151,7 @@ def drawn(seed, spec):
     return rng.normal(size=spec.shape).astype(spec.dtype.np)
 
 
-def test_a_place_that_kernels_could_not_be_given_is_rejected():
+def test_an_unaligned_offset_in_the_arena_is_rejected():
     scratch = Scratch(Code(None, 0), 256, by_caller=False)
     scratch.code.constant = lambda value: value
     scratch.register(Place(64, (4,), "float32"))

@@ -281,7 +281,7 @@ def test_many_small_files_have_a_bound_too(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"{i:02}.so" for i in range(12, 30)]
 
 
-def test_nothing_is_kept_where_the_bound_is_0(fresh, monkeypatch):
+def test_a_cache_of_size_0_stores_nothing(fresh, monkeypatch):
     monkeypatch.setenv("TVTF_CACHE_SIZE", "0")
     assert affine()(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
     assert not fresh.exists()

@@ -144,7 +144,7 @@ def test_a_kernel_that_was_evicted_is_built_again(own_cache, nothing_loaded, com
     assert len(compiled) == 2
 
 
-def test_nothing_is_kept_where_the_bound_is_0(own_cache, nothing_loaded, compiled, monkeypatch):
+def test_a_cache_of_size_0_stores_nothing(own_cache, nothing_loaded, compiled, monkeypatch):
     monkeypatch.setenv("TVTF_CACHE_SIZE", "0")
     for _ in range(2):
         nothing_loaded()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.workload import Call
+from benchmarks.workloads.training import sgd_jax
 
 RATE = 1e-2
 EPSILON = 1e-3
@@ -351,23 +352,12 @@ def in_tensorflow(network: Network, data: Any, tf: Any, function: Any, size: Any
 def in_jax(network: Network, data: Any, jax: Any, size: Any) -> Call:
     inputs, ops = [jax.numpy.asarray(each) for each in data(size)], Jax(jax)
     network(ops, size, *inputs)
-    weights = list(ops.made)
 
     def loss_of(weights: Any, *inputs: Any) -> Any:
         ops.over(weights)
         return network(ops, size, *inputs)
 
-    @jax.jit(donate_argnums=0)
-    def step(weights: Any, *inputs: Any) -> Any:
-        loss, gradients = jax.value_and_grad(loss_of)(weights, *inputs)
-        return [w - RATE * g for w, g in zip(weights, gradients)], loss
-
-    def run() -> Any:
-        nonlocal weights
-        weights, loss = step(weights, *inputs)
-        return loss.block_until_ready()
-
-    return run
+    return sgd_jax(jax, loss_of, list(ops.made), RATE, *inputs)
 
 
 def in_torch(network: Network, data: Any, torch: Any, compiled: Any, size: Any) -> Call:
