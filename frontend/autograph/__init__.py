@@ -6,7 +6,6 @@ This module is light; modules that need ``malt`` are imported when the first fun
 from __future__ import annotations
 
 import functools
-import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +83,7 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/autograph/set_verbosity
     """
-    from malt.utils import ag_logging
+    from tvtf.frontend.autograph.whole_malt import ag_logging
 
     ag_logging.set_verbosity(level, alsologtostdout)
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from malt.operators.variables import Undefined, UndefinedReturnValue
-
 from tvtf.core import nest
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.status import status
@@ -21,6 +19,7 @@ from tvtf.frontend.autograph.values import (
     require_same_structure,
     with_objects,
 )
+from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import traced_cond
 from tvtf.frontend.control_flow.tensor_array import settled

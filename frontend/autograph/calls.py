@@ -11,9 +11,6 @@ import types
 from collections.abc import Callable, Set
 from typing import Any
 
-from malt.operators import py_builtins
-from malt.pyct import errors as malt_errors
-
 from tvtf.core.log import logger
 from tvtf.core.specialization import Unspecialized
 from tvtf.errors import OperatorNotAllowedInGraphError
@@ -22,6 +19,8 @@ from tvtf.frontend.autograph.errors import attach, to_user_error
 from tvtf.frontend.autograph.operators import OPERATORS
 from tvtf.frontend.autograph.status import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.transpiler import ConversionError, Transpiler
+from tvtf.frontend.autograph.whole_malt import errors as malt_errors
+from tvtf.frontend.autograph.whole_malt import py_builtins
 
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",

@@ -10,8 +10,6 @@ from itertools import zip_longest
 from types import CodeType
 from typing import Any
 
-from malt.operators.variables import Undefined, UndefinedReturnValue
-
 from tvtf.core import nest
 from tvtf.core.composite import is_ragged
 from tvtf.core.deferred_shape import AnyShape
@@ -43,6 +41,7 @@ from tvtf.frontend.autograph.values import (
     travels,
     with_objects,
 )
+from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
 from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
 from tvtf.frontend.control_flow.tensor_array import Growth, grows, loose_shapes, settled

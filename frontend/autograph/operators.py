@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from malt.operators.variables import Undefined, UndefinedReturnValue, ld, ldu
-
 from tvtf.core import nest
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.frontend.autograph.branches import if_exp, if_stmt
@@ -14,6 +12,7 @@ from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.loops import for_stmt, while_stmt
 from tvtf.frontend.autograph.status import status
 from tvtf.frontend.autograph.values import only_if, require_condition
+from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue, ld, ldu
 from tvtf.frontend.control_flow.cond_while import traced_cond
 from tvtf.ops.rules import bind
 

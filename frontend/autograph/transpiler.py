@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import ast
-import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 import inspect
 import threading
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from malt.converters import (
+from tvtf.core.variable_lock import Lock
+from tvtf.frontend.autograph.status import artifact, set_loop_options
+from tvtf.frontend.autograph.whole_malt import (
+    anno,
+    api,
     asserts,
     break_statements,
     call_trees,
     conditional_expressions,
     continue_statements,
     control_flow,
+    converter,
     directives,
+    errors,
     functions,
     logical_expressions,
+    malt_directives,
+    parser,
+    qual_names,
     return_statements,
+    templates,
+    unsupported_features_checker,
     variables,
 )
-from malt.core import converter, unsupported_features_checker
-from malt.impl import api
-from malt.lang import directives as malt_directives
-from malt.pyct import anno, errors, parser, qual_names, templates
-
-from tvtf.core.variable_lock import Lock
-from tvtf.frontend.autograph.status import artifact, set_loop_options
 from tvtf.ir import trace
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())

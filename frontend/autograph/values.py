@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.shape import Dim, agree_rank, keeps_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
+from tvtf.frontend.autograph.whole_malt import Undefined, UndefinedReturnValue
 from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind
 

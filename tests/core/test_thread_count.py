@@ -208,6 +208,34 @@ def test_a_first_trace_may_be_interrupted_anywhere(delay):
     assert run(INTERRUPTED.format(delay=delay)) == "[2.0, 2.0] [0.0]"
 
 
+INTERRUPTED_IMPORT = """
+    import sys
+    import tvtf as tf
+
+    class Interrupting:
+        def find_spec(self, name, path=None, target=None):
+            if name == {module!r}:
+                sys.meta_path.remove(self)
+                raise KeyboardInterrupt
+
+    sys.meta_path.insert(0, Interrupting())
+
+    f = tf.function(lambda x: x * 2.0)
+    try:
+        f(tf.constant([1.0]))
+    except KeyboardInterrupt:
+        print("interrupted", end=" ")
+    print(f(tf.constant([1.0])).numpy().tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["malt.core.config", "malt.impl.conversion", "malt.lang.special_functions", "malt.pyct.cache"]
+)
+def test_an_interrupted_import_of_the_transpiler_starts_over(module):
+    assert run(INTERRUPTED_IMPORT.format(module=module)) == "interrupted [2.0]"
+
+
 # -- the end of a process, and forks
 
 AT_THE_END = """

@@ -54,6 +54,7 @@ def _module_of(name: str) -> ModuleType | None:
     if name == OWN or name.startswith(f"{OWN}."):
         return View(name, import_module(name.replace(OWN, "tvtf", 1)))
     if name.startswith(f"{AUTOGRAPH}."):
+        import_module("tvtf.frontend.autograph.whole_malt")
         return import_module(name.replace(AUTOGRAPH, "malt", 1))
     try:
         attribute = tensorflow_view.find(name)
