@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import IRModule, ir, relax, s_tir, tirx
 from tvm.relax import _ffi_api as relax_api
 from tvm.runtime import _ffi_api as runtime_api
@@ -26,12 +27,14 @@ from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with_common_names
 from tvtf.passes.codegen.linker import link_code
-from tvtf.passes.codegen.memory_file import object_code
+from tvtf.passes.codegen.memory_file import object_code, scratch_folder
 from tvtf.passes.codegen.selective_passes import has_few_bindings, has_invariant_branches, only
 from tvtf.passes.codegen.stack_buffers import with_local_stack
+from tvtf.passes.codegen.subroutines import lowered, names_in, subroutine_key
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
 from tvtf.passes.debug.kernel_costs import KernelCost
+from tvtf.passes.schedule.cpu import subroutine
 
 Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
@@ -40,8 +43,10 @@ PREFIX = "__tvm_ffi_"
 HAS_ELF = sys.platform not in ("darwin", "win32")
 """Whether object files are ELF, in which symbols can be renamed."""
 _EMISSION = Lock()
-SAFE_LEVEL = 2
-"""LLVM's optimization level for code that it fails on at the highest level."""
+LEVEL, SAFE_LEVEL = 2, 1
+"""LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
+times as long for a convolution, whose schedule unrolled what pays: of 45 kernels none got faster by more than noise. At
+level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
 
 
 def build_library(
@@ -78,6 +83,16 @@ def build_library(
     objects.add_executable(builder, mod)
     link_code(objects.code, out)
     return objects.costs
+
+
+def kernel_module(kernels: IRModule, target: Target) -> tvm.runtime.Module:
+    """Compiles scheduled kernels with the subroutines that they call; returns a module with a function for each."""
+    objects = _Objects(target, None, None)
+    objects.compile(kernels, available_cores(), one_by_one=True)
+    with scratch_folder() as folder:  # not a file in memory: the loader would take two of the same name for one
+        path = folder / "kernels.so"
+        link_code(objects.code, path)
+        return tvm_ffi.get_global_func("ffi.Module.load_from_file.so")(str(path), "so")
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
@@ -150,15 +165,19 @@ def separated(functions: Functions) -> list[Functions]:
 def native(part: IRModule, host: Target) -> tvm.runtime.Module:
     """Compiles functions with LLVM.
 
-    At its highest level LLVM 22 sometimes (one kernel in a thousand) produces code that its own verifier rejects, such
-    as float16 sums on AVX2. These are then compiled with one optimization level less.
+    Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that its own verifier rejects, such as float16
+    sums on AVX2. These are then compiled with one optimization level less.
     """
     try:
-        return codegen_build(part, host)
+        return codegen_build(part, _at_level(host, LEVEL))
     except tvm.error.InternalError as error:
         if "module verification failed" not in str(error):
             raise
-        return codegen_build(part, Target({"kind": host.kind.name, **host.attrs, "opt-level": SAFE_LEVEL}))
+        return codegen_build(part, _at_level(host, SAFE_LEVEL))
+
+
+def _at_level(host: Target, level: int) -> Target:
+    return Target({"kind": host.kind.name, "opt-level": level, **host.attrs})
 
 
 class _Objects:
@@ -171,6 +190,9 @@ class _Objects:
         self.options: dict[str, Any] = {}
         self.code: dict[str, bytes] = {}
         self.costs: list[KernelCost] = []
+        self.subroutines: dict[str, bytes] = {}
+        self.claimed: set[str] = set()
+        self.claims = Lock()
 
     def compile(self, kernels: IRModule, threads: int, one_by_one: bool) -> None:
         """Compiles the kernels, each by itself if ``one_by_one``."""
@@ -185,19 +207,50 @@ class _Objects:
             jobs = {index: pool.submit(self._code, parts[index]) for index in order}
             try:
                 self.code = {f"kernels{index}.o": jobs[index].result() for index in range(len(parts))}
+                self.code |= {f"{name}.o": self.subroutines[name] for name in sorted(self.subroutines)}
             except BaseException:  # an error in one, or Ctrl-C: the others aren't begun
                 pool.shutdown(cancel_futures=True)
                 raise
 
     def _code(self, part: Functions) -> bytes:
-        """Returns the object code of a part."""
+        """Returns the object code of a part; that of the subroutines that it calls is in `subroutines` then."""
         cost = KernelCost(", ".join(name.name_hint for name in part))
         self.costs.append(cost)
         with tvm.transform.PassContext(config=self.options):
             if len(part) == 1 and self.stored is not None:
                 (func,) = part.values()
-                return self._stored(self.stored, func, cost)
-            return self._compiled(part, cost)
+                code = self._stored(self.stored, func, cost)
+            else:
+                code = self._compiled(part, cost)
+            for name in names_in(code):
+                self._add_subroutine(name, part)
+        return code
+
+    def _add_subroutine(self, name: str, part: Functions) -> None:
+        """Compiles a subroutine, unless another thread does; `part` is what calls it."""
+        with self.claims:
+            if name in self.claimed:
+                return
+            self.claimed.add(name)
+        cost = KernelCost(name)
+        self.costs.append(cost)
+
+        def code() -> bytes:
+            func = subroutine.function(name)
+            if func is None and self.finish is not None:  # the kernel's code was stored; scheduling it makes them again
+                self.finish(IRModule(part))
+                func = subroutine.function(name)
+            if func is None:
+                raise RuntimeError(f"compiling: no subroutine is called {name}")
+            with cost.step("lower"):
+                host = lowered(name, func, self.host)
+            with cost.step("LLVM"):
+                return object_code(native(host, self.host))
+
+        if self.stored is None:
+            self.subroutines[name] = code()
+        else:
+            self.subroutines[name] = self.stored(subroutine_key(name, self.host, self.options), code)
 
     def _stored(self, stored: Stored, func: tirx.PrimFunc, cost: KernelCost) -> bytes:
         """Returns the code of a kernel from the store; it lies there under the name that it has in all programs."""

@@ -8,6 +8,7 @@ from tvm import ir, tirx
 from tvm.tirx import AllocBuffer, BufferStore, Stmt, Var
 
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.schedule.cpu import subroutine
 
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
@@ -39,10 +40,13 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 
 
 def _is_plain(stmt: Stmt) -> bool:
-    """Returns whether a statement consists of loops, branches, stores and allocations only."""
+    """Returns whether a statement consists of loops, branches, stores, allocations and calls of subroutines only."""
     statements: list[Stmt] = []
     structural_walk(stmt, (Stmt, statements.append))
-    return all(isinstance(inner, PLAIN) for inner in statements)
+    return all(
+        isinstance(inner, PLAIN) or (isinstance(inner, tirx.Evaluate) and subroutine.is_call(inner.value))
+        for inner in statements
+    )
 
 
 def _may_write(stmt: Stmt) -> set[Var]:
@@ -53,9 +57,7 @@ def _may_write(stmt: Stmt) -> set[Var]:
 def _written(stmt: Stmt) -> set[Var]:
     allocated: set[Var] = set()
     structural_walk(stmt, (AllocBuffer, lambda node: allocated.add(node.buffer)))
-    written: set[Var] = set()
-    structural_walk(stmt, (BufferStore, lambda node: written.add(node.buffer)))
-    return written - allocated
+    return subroutine.written(stmt) - allocated
 
 
 def _mentioned(stmt: Stmt) -> set[Var]:

@@ -17,6 +17,7 @@ from tvtf.core.tvm_visitor import structural_walk
 from tvtf.core.variable_lock import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.memory.memory_plan import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
+from tvtf.passes.schedule.cpu.subroutine import written
 
 ARENA = "the arena"
 ON_HOST = frozenset({CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL})
@@ -162,9 +163,8 @@ def _gives_memory_of_its_own(value: Any) -> bool:
 
 def _stored(kernel: tirx.PrimFunc) -> set[int]:
     """Returns the positions of the parameters that a kernel stores into."""
-    stores: list[Any] = []
-    structural_walk(kernel.body, (tirx.BufferStore, lambda store: stores.append(store.buffer)))
-    return {i for i, param in enumerate(kernel.params) if any(buffer.same_as(param) for buffer in stores)}
+    buffers = written(kernel.body)
+    return {i for i, param in enumerate(kernel.params) if param in buffers}
 
 
 def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:

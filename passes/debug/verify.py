@@ -22,6 +22,7 @@ from tvtf.ir import dialect
 from tvtf.ir.interpreter import evaluate
 from tvtf.ops.rules import random_array
 from tvtf.passes.codegen.align import item_aligned
+from tvtf.passes.codegen.llvm import kernel_module
 
 SYMBOLIC_SIZE = 3
 """The value of symbolic dims in a check."""
@@ -135,7 +136,8 @@ def _dtype_of(param: Any) -> DType:
 
 def _run(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
     """Returns the parameters' values after the kernel ran on copies of ``arrays``."""
-    built = tvm.compile(ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")}), target)
+    mod = ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")})
+    built = tvm.compile(mod, target) if target.kind.name == "cuda" else kernel_module(mod, target)
     memory = [tvm.runtime.tensor(a.copy()) for a in arrays]
     built["kernel"](*memory)
     return [m.numpy() for m in memory]

@@ -17,6 +17,7 @@ from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.lower.loop_kernel import SAFE
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.subroutine import written
 
 CONSTANTS = "tvtf.constants"
 PREPARE = "prepare"
@@ -253,7 +254,7 @@ def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.S
     fills: dict[Any, list[tirx.Stmt]] = {}
     for allocation in statements:
         if isinstance(allocation, tirx.AllocBuffer):
-            filling = [s for s in statements if allocation.buffer in _written(s)]
+            filling = [s for s in statements if allocation.buffer in written(s)]
             if filling and all(_fills(s, allocation.buffer, fixed) for s in filling):
                 fills[allocation.buffer] = filling
     filling_statements = [s for nest in fills.values() for s in nest]
@@ -267,13 +268,7 @@ def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
     structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     local = [inner.buffer for inner in _allocations(statement)]
     known = all(source in fixed or source in local or source.same_as(buffer) for source in reads)
-    return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *local}
-
-
-def _written(statement: tirx.Stmt) -> set[Any]:
-    buffers: set[Any] = set()
-    structural_walk(statement, (tirx.BufferStore, lambda store: buffers.add(store.buffer)))
-    return buffers
+    return known and any(source in fixed for source in reads) and written(statement) <= {buffer, *local}
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -12,7 +14,7 @@ from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target, codegen
 
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
-from tvtf.passes.codegen.llvm import lower_kernels, native
+from tvtf.passes.codegen.llvm import build_library, kernel_module
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
 HOST = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": 2})
@@ -41,8 +43,7 @@ def values(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
 
 def compiled(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> tvm.runtime.Module:
     """Scheduled kernels as native code, by the passes that a program's go through."""
-    host, _ = lower_kernels(Bfloat16Bits(tvm.IRModule(dict(kernels))), target)
-    return native(host, target)
+    return kernel_module(Bfloat16Bits(tvm.IRModule(dict(kernels))), target)
 
 
 def run(
@@ -109,6 +110,8 @@ def run_relax(
         lowered = tvm.transform.Sequential(
             cpu_pipeline.dataflow_lower_passes(target) + cpu_pipeline.finalize_passes(target)
         )(module)
-    built = relax.build(lowered, target, relax_pipeline=None)
-    machine = relax.VirtualMachine(built, tvm.cpu())
+    with tempfile.TemporaryDirectory() as folder:
+        build_library(lowered, target, Path(folder, "program.so"))
+        library = tvm.runtime.load_module(str(Path(folder, "program.so")))
+    machine = relax.VirtualMachine(library, tvm.cpu())
     return machine["main"](*[tvm.runtime.tensor(value) for value in inputs]).numpy()

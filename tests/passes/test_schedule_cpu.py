@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -16,7 +17,9 @@ from tvm import ir, relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels.matmul import matmul
-from tvtf.passes.schedule.cpu import ScheduleCPU, emit, schedule
+from tvtf.passes.codegen.llvm import lower_kernels, native
+from tvtf.passes.codegen.subroutines import lowered
+from tvtf.passes.schedule.cpu import ScheduleCPU, emit, schedule, subroutine
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
@@ -381,7 +384,13 @@ def test_large_kernels_use_all_cores_and_whole_vectors() -> None:
     x, y = tensor((256, 256)), tensor((256, 256), name="y")
     script = schedule(te.create_prim_func([x, y, matmul(x, y)]), AVX2).script()
     assert "T.parallel" in script
-    assert "T.vectorized(T.int64(8))" in script
+    codes = [subroutine.function(name).script() for name in subroutines(script)]
+    assert codes and all("T.vectorized(T.int64(8))" in code for code in codes)
+
+
+def subroutines(script: str) -> list[str]:
+    """The subroutines that a kernel calls."""
+    return sorted(set(re.findall(r"tvtf_sub_\w+", script)))
 
 
 def test_tasks_of_many_short_rows_are_many_rows_each() -> None:
@@ -428,8 +437,14 @@ def test_neon_compiles_to_an_object() -> None:
     target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 4})
     x, y = tensor((64, 100)), tensor((100, 33), name="y")
     func = schedule(te.create_prim_func([x, y, matmul(x, y)]).with_attr("global_symbol", "main"), target)
-    assembly = tvm.compile(tvm.IRModule({"main": func}), target=target).mod.inspect_source("asm")
-    assert "fmla" in assembly
+    names = subroutines(func.script())
+    assembly = [
+        native(lowered(name, subroutine.function(name), target), target).inspect_source("asm") for name in names
+    ]
+    assert names and all("fmla" in code for code in assembly)
+    assert "bl\ttvtf_sub_" in native(lower_kernels(tvm.IRModule({"main": func}), target)[0], target).inspect_source(
+        "asm"
+    )
 
 
 @pytest.mark.parametrize("name", ["sinh", "cosh"])

@@ -1,5 +1,6 @@
 """Self-checks of the compiler: wrong passes and schedules are named; spans; output of the debug settings."""
 
+import numpy as np
 import pytest
 import tvm
 
@@ -175,3 +176,10 @@ def test_passes_come_and_go_by_name():
     names = [name for name, _ in pipeline.user_passes]
     passes.remove_pass("b")
     assert (names, pipeline.user_passes) == (["b"], [])
+
+
+def test_convolutions_that_eager_calls_compile_are_verified(verifying):
+    rng = np.random.default_rng(0)
+    x, w = (tf.constant(rng.normal(size=size).astype(np.float32)) for size in ((2, 16, 16, 64), (3, 3, 64, 64)))
+    verified = tf.function(lambda x: tf.nn.relu(tf.nn.conv2d(x, w, 1, "SAME")), autograph=False)(x)
+    np.testing.assert_allclose(verified, np.maximum(tf.nn.conv2d(x, w, 1, "SAME"), 0), rtol=1e-3, atol=1e-3)

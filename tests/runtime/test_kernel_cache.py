@@ -16,6 +16,7 @@ from tvtf.core.thread_state import dials
 from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import llvm
+from tvtf.passes.schedule.cpu import product_tile, subroutine, transpose
 from tvtf.runtime import cache, store
 from tvtf.runtime.target import host_target
 
@@ -231,6 +232,7 @@ PROGRAM = """
     import numpy as np
     import tvtf as tf
     from tvtf.passes.codegen import llvm
+from tvtf.passes.schedule.cpu import product_tile, subroutine, transpose
     build = llvm._Objects._compiled
 
     def slow(self, *args):
@@ -314,3 +316,63 @@ def test_debugging_prints_what_each_kernel_took_and_which_were_found(own_cache, 
     nothing_loaded()
     after_a_step(8, 16, 4)
     assert f"tvtf: {count} kernels, {count} of them found in the cache" in capsys.readouterr().err.splitlines()
+
+
+# -- subroutines: code that kernels have in common
+
+
+def subroutines(folder):
+    """The stored code of subroutines: that which defines no kernel."""
+    return [path for path in kernels(folder) if b"__tvm_ffi_" not in path.read_bytes()]
+
+
+def test_kernels_of_several_sizes_share_subroutines(own_cache, nothing_loaded, compiled):
+    fresh = after_a_step(64, 128, 128, 64)
+    shared = subroutines(own_cache)
+    assert 0 < len(shared) < len(compiled)
+    rng = np.random.default_rng(1)
+    x, w = (tf.constant(rng.normal(size=size).astype(np.float32)) for size in ((70, 128), (128, 128)))
+    tf.function(lambda x: tf.nn.gelu(x @ w))(x)  # another kernel, with more rows
+    assert len(subroutines(own_cache)) < len(shared) + 3
+    nothing_loaded()
+    without_libraries(own_cache)
+    assert after_a_step(64, 128, 128, 64) == fresh
+
+
+def test_a_subroutine_that_is_gone_is_made_again_by_its_kernel(own_cache, nothing_loaded, compiled, monkeypatch):
+    fresh = after_a_step(64, 128, 64)
+    stored = subroutines(own_cache)
+    assert stored
+    for path in stored:
+        path.unlink()
+    without_libraries(own_cache)
+    nothing_loaded()
+    monkeypatch.setattr(subroutine, "_FUNCTIONS", {})
+    for made in (product_tile._product, transpose._transpose):
+        made.cache_clear()
+    compiled.clear()
+    assert after_a_step(64, 128, 64) == fresh
+    assert not compiled and subroutines(own_cache) == stored
+
+
+def test_a_process_that_finds_all_code_makes_no_subroutine(own_cache):
+    program = """
+        import numpy as np, tvtf as tf
+        from tvtf.passes.schedule.cpu import subroutine
+        x = tf.constant(np.linspace(-1, 1, 128 * 128, dtype=np.float32).reshape(128, 128))
+        y = tf.function(lambda x: tf.nn.relu(x @ x) + {added})(x)
+        print(len(subroutine._FUNCTIONS), y.numpy().tobytes().hex()[:4000])
+    """
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program.format(added=1.0))],
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+        count, bits = done.stdout.split()
+        return int(count), bits
+
+    first = run()
+    assert first[0] > 0 and subroutines(own_cache)
+    without_libraries(own_cache)
+    assert run() == (0, first[1])

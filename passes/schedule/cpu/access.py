@@ -47,6 +47,12 @@ def load_stride(load: TensorLoad, var: Var) -> int | None:
     return None if step is None else static(step)
 
 
+def constant_offset(first: TensorLoad, second: TensorLoad) -> int | None:
+    """Returns how many items lie between two places of a buffer, or None where that isn't constant."""
+    offsets = [flat_offset(load.source, list(load.indices)) for load in (first, second)]
+    return static(simplified(offsets[1] - offsets[0]))
+
+
 def is_contiguous(load: TensorLoad, var: Var) -> bool:
     """Returns whether consecutive values of a variable read the same element or consecutive ones."""
     return load_stride(load, var) in (0, 1)

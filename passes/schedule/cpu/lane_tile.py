@@ -92,6 +92,16 @@ class ColumnTile:
         sums = None if ranges is None else self._sums(ranges, streamed)
         return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
 
+    def ended(self, sums: Stmt, finish: Finish) -> Stmt:
+        """Writes the epilogue on sums that a statement leaves in the accumulators."""
+        accumulators = self.accumulators
+        last = self._each(
+            lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point),
+            self.stored,
+            over_rows=emit.nest,
+        )
+        return emit.sequence([emit.allocate(accumulators.buffer), sums, last])
+
     def _each(
         self,
         body: Body,

@@ -17,7 +17,7 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Stage, substitute, variables, 
 from tvtf.passes.schedule.cpu.parallel_threshold import WORTHWHILE_CYCLES, is_small_box
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan
-from tvtf.passes.schedule.cpu.transpose import transposed_tile
+from tvtf.passes.schedule.cpu.transpose import transposed_copy
 from tvtf.passes.schedule.cpu.vector_axis import PAGE_BYTES
 
 CYCLES_AN_ITEM = 1
@@ -197,13 +197,13 @@ def _transposed(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start:
     if panel.size <= panel.width:
         panel_number, first = index(0), number * panel.lanes
 
-    def read(row: int, lane: ir.Expr) -> ir.Expr:
+    def read(row: int, lane: ir.Expr) -> TensorLoad:
         return _item(panel, panel_number, {**point, last: start + lane}, first + row)
 
-    def write(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-        return _store(panel, panel_number, {**point, last: start + column}, first + lane, item)
+    def write(column: int, lane: ir.Expr) -> TensorLoad:
+        return _place(panel, panel_number, {**point, last: start + column}, first + lane)
 
-    return transposed_tile(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
+    return transposed_copy(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
@@ -220,9 +220,15 @@ def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: i
     return _store(panel, number, point, lane, _item(panel, number, point, lane))
 
 
-def _item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> ir.Expr:
+def _item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
     return substitute(panel.load, {**point, panel.vector.var: number * panel.width + lane})
 
 
 def _store(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr) -> Stmt:
-    return emit.store(panel.buffer, item, [number, *(point[axis.var] for axis in panel.axes), lane])
+    place = _place(panel, number, point, lane)
+    return emit.store(panel.buffer, item, place.indices)
+
+
+def _place(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> TensorLoad:
+    """Returns the item of the packed copy at a place."""
+    return emit.load(panel.buffer, [number, *(point[axis.var] for axis in panel.axes), lane])

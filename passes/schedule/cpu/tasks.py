@@ -16,6 +16,7 @@ from tvtf.passes.schedule.cpu.combiner import Combine
 from tvtf.passes.schedule.cpu.emit import index, static
 from tvtf.passes.schedule.cpu.kernel import Axis, Stage
 from tvtf.passes.schedule.cpu.lane_tile import ColumnTile
+from tvtf.passes.schedule.cpu.product_tile import called_product
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tile import Finish, Point, Range, Tile, clipped, row_tile
 from tvtf.passes.schedule.cpu.tile_plan import Plan
@@ -211,7 +212,9 @@ def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
         return column.write(None, work.start, work.finish)
     base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
     parts = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
-    return column.write(parts, work.start, work.finish, _streamed(work, ranges))
+    streamed = _streamed(work, ranges)
+    call = None if streamed is not None else called_product(column, parts, work.start, work.finish)
+    return call or column.write(parts, work.start, work.finish, streamed)
 
 
 def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:

@@ -63,6 +63,10 @@ class Accumulators:
     def place(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
         return (row * self.vectors + vector) * self.lanes + lane
 
+    def row_strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Returns the distances of neighbouring rows along each of the tile's axes, which have these sizes."""
+        return tuple(prod(sizes[at + 1 :]) * self.vectors * self.lanes for at in range(len(sizes)))
+
     def load(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
         return emit.load(self.buffer, [self.place(row, vector, lane)])
 

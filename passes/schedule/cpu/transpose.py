@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from tvm import ir, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu import access, emit, subroutine
 from tvtf.passes.schedule.cpu.emit import index
 
 Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
+CALLED = ("float32", "float64", "int32", "int64")
+"""Types of items whose transpose is a subroutine."""
+Place = Callable[[int, ir.Expr], TensorLoad]
+
+
+def transposed_copy(read: Place, write: Place, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
+    """Copies a tile and transposes it, as `transposed_tile` does; `write(column, lane)` is a place in memory.
+
+    It is a call of a subroutine if rows and columns are at constant distances.
+    """
+    zero = index(0)
+    steps = [access.constant_offset(place(0, zero), place(1, zero)) for place in (write, read)]
+    if dtype not in CALLED or None in steps:
+        return transposed_tile(
+            read,
+            lambda column, lane, item: emit.store(write(column, lane).source, item, write(column, lane).indices),
+            shape,
+            lanes,
+            dtype,
+        )
+    name = _transpose(shape, lanes, dtype)
+    return subroutine.call(name, [write(0, zero), read(0, zero)], [step for step in steps if step is not None])
+
+
+@cache
+def _transpose(shape: tuple[int, int], lanes: int, dtype: str) -> str:
+    """Makes the subroutine; its numbers are the distances of columns that it writes and of rows that it reads."""
+
+    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        (result, source), (columns, rows) = arrays, numbers
+        return transposed_tile(
+            lambda row, lane: emit.load(source, [rows * row + lane]),
+            lambda column, lane, item: emit.store(result, item, [columns * column + lane]),
+            shape,
+            lanes,
+            dtype,
+        )
+
+    return subroutine.subroutine([subroutine.Array(dtype)] * 2, 2, body)
 
 
 def transposed_tile(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:

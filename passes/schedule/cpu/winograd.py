@@ -18,7 +18,7 @@ its tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -35,13 +35,17 @@ from tvtf.passes.schedule.cpu.kernel import Axis, Kernel, Opaque, Stage, reads, 
 from tvtf.passes.schedule.cpu.loop_box import on_same_axes
 from tvtf.passes.schedule.cpu.pack import packed
 from tvtf.passes.schedule.cpu.parallel_threshold import is_parallel
+from tvtf.passes.schedule.cpu.product_tile import FEWEST_TERMS
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.tasks import Work, run_tasks
 from tvtf.passes.schedule.cpu.tile import Finish, Range
 from tvtf.passes.schedule.cpu.tile_plan import Packing, Plan, plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 from tvtf.passes.schedule.cpu.winograd_cuts import Cut, Shape, best_cut
-from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, Read, Write, transformed_square
+from tvtf.passes.schedule.cpu.winograd_transforms import BY_WINDOW, Matrix, stored_square, transformed_squares
+
+Item = Callable[[int, int, int, ir.Expr], TensorLoad]
+"""An item of a square, by tile, row, column and lane."""
 
 
 @dataclass(frozen=True)
@@ -274,16 +278,18 @@ class _Writer:
         *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
-        def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
+        def read(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             places = zip((*deep, channel), emit.unflatten(number, steps), strict=True)
             point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
             return substitute(load, {**point, **self._result(panel, lane)})
 
-        def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        def write(_tile: int, row: int, column: int, lane: ir.Expr) -> TensorLoad:
             place = row * self.transforms.side + column
-            return emit.store(self.filter, item, [target_place[0], index(place), target_place[1], lane])
+            return emit.load(self.filter, [target_place[0], index(place), target_place[1], lane])
 
-        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*target_place))
+        return self._in_panel(
+            panel, partial(self._along, self.transforms.filters, read, write, 1), self._empty(*target_place)
+        )
 
     def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
         """Sums a panel of results of all tiles, block by block of channels."""
@@ -322,15 +328,13 @@ class _Writer:
         """Returns a panel's number in its group."""
         return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
 
-    def _in_panel(
-        self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
-    ) -> Stmt:
-        """Transforms squares of vectors along a panel; the last may be short, and `beyond` fills the rest."""
+    def _in_panel(self, panel: ir.Expr, along: Callable[[int], Stmt], beyond: Stmt | None = None) -> Stmt:
+        """Writes ``along(results)`` for a panel; the last may be short, and `beyond` fills the rest."""
         rest = self.shape.results - self.whole_panels * self.cut.width
-        full = self._along(self.cut.width, matrices, read, write)
+        full = along(self.cut.width)
         if not rest:
             return full
-        short = emit.sequence([self._along(rest, matrices, read, write), beyond])
+        short = emit.sequence([along(rest), beyond])
         return emit.when(emit.simplified(self._number_in_group(panel) < self.whole_panels), full, short) or full
 
     def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
@@ -347,24 +351,17 @@ class _Writer:
 
         return emit.loop(self.transforms.products, row)
 
-    def _along(self, extent: int, matrices: Sequence[Matrix], read: Read, write: Write) -> Stmt:
-        """Transforms squares of vectors along a whole number of items."""
+    def _along(self, matrices: tuple[Matrix, ...], read: Item, write: Item, tiles: int, extent: int) -> Stmt:
+        """Transforms squares of vectors of some tiles along a whole number of items."""
 
-        def square(start: ir.Expr | int, lanes: int) -> Stmt:
-            """Transforms ``lanes`` channels, from ``start`` on."""
-            return transformed_square(
-                matrices,
-                lambda row, column, lane: read(row, column, lane + start),
-                lambda row, column, lane, item: write(row, column, lane + start, item),
-                lanes,
-                "float32",
-            )
+        def squares(start: int, vectors: int, lanes: int) -> Stmt:
+            """Transforms ``vectors`` times ``lanes`` channels, from ``start`` on."""
+            places = [partial(_at_lane, item, index(start)) for item in (read, write)]
+            return transformed_squares(matrices, places[0], places[1], (tiles, vectors), lanes, "float32")
 
         whole_vectors, rest = divmod(extent, self.lanes)
-        main = (
-            emit.loop(whole_vectors, lambda number: square(number * self.lanes, self.lanes)) if whole_vectors else None
-        )
-        return emit.sequence([main, square(whole_vectors * self.lanes, rest) if rest else None])
+        main = squares(0, whole_vectors, self.lanes) if whole_vectors else None
+        return emit.sequence([main, squares(whole_vectors * self.lanes, 1, rest) if rest else None])
 
     def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
         """Writes one task: transform the inputs of its rows of tiles, then compute its panels."""
@@ -388,19 +385,14 @@ class _Writer:
             spans = emit.vector_spans(self.channels, self.lanes)
             return emit.sequence([self._copied(image, top, down, right, *span) for span in spans])
 
-        def tile(number: ir.Expr) -> Stmt:
-            """Transforms one input tile of the band."""
+        def read(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(self.band, [index(down), index(tile * size + right), lane])
 
-            def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
-                return emit.load(self.band, [index(down), number * size + right, lane])
-
-            def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                return emit.store(self.inputs, item, [row * self.right + number, index(down * side + right), lane])
-
-            return self._along(self.channels, self.transforms.inputs, read, write)
+        def write(tile: int, down: int, right: int, lane: ir.Expr) -> TensorLoad:
+            return emit.load(self.inputs, [row * self.right + tile, index(down * side + right), lane])
 
         copy = emit.nest([height, width], lambda places: copied(*places))
-        return emit.sequence([copy, emit.loop(self.right, tile)])
+        return emit.sequence([copy, self._along(self.transforms.inputs, read, write, self.right, self.channels)])
 
     def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
         """Copies ``lanes`` channels of one position into the band of rows."""
@@ -477,22 +469,41 @@ class _Writer:
         finish = Finish(first, tuple(self.stores))
         left = number * size
 
-        def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+        def read(lane: ir.Expr, _tile: int, down: int, right: int) -> TensorLoad:
             return emit.load(self.sums, [row * self.right + number, index(down * side + right), lane])
 
-        def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        def write(down: ir.Expr, right: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
             place = self._in_image(image, top + down, left + right)
             point = {axis.var: at for axis, at in zip(places_of(first), place, strict=True)}
             store = finish.at(item, {**point, **self._result(panel, lane)})
-            return emit.sequence([emit.when(self._lies_inside(place, down, right), store)])
+            return emit.sequence([emit.when(self._lies_inside(place), store)])
 
-        return self._in_panel(panel, self.transforms.results, read, write)
+        def vector(start: ir.Expr | int, lanes: int) -> Stmt:
+            start = emit.as_expr(start)
+            return stored_square(
+                self.transforms.results,
+                partial(read, start),
+                lambda down, right, lane, item: write(down, right, lane + start, item),
+                lanes,
+                "float32",
+                is_called=self.shape.channels >= FEWEST_TERMS,
+            )
 
-    def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
+        def along(extent: int) -> Stmt:
+            whole_vectors, rest = divmod(extent, self.lanes)
+            main = emit.loop(whole_vectors, lambda at: vector(at * self.lanes, self.lanes)) if whole_vectors else None
+            return emit.sequence([main, vector(whole_vectors * self.lanes, rest) if rest else None])
+
+        return self._in_panel(panel, along)
+
+    def _lies_inside(self, place: list[ir.Expr]) -> ir.Expr | bool:
         """Returns whether a result of a tile is in the image; the last tiles may reach beyond it."""
         extents = places_of(self.group.first)[-2:]
-        axes = zip(place[-2:], (down, right), extents, (self.down, self.right), strict=True)
-        size, by = self.transforms.size, self.dilation
-        tests = [at < axis.extent for at, offset, axis, tiles in axes
-                 if ((tiles - 1) * size + offset) * by + by - 1 >= int(axis.extent)]  # fmt: skip
+        axes = zip(place[-2:], extents, (self.down, self.right), strict=True)
+        size = self.transforms.size * self.dilation
+        tests = [at < axis.extent for at, axis, tiles in axes if tiles * size > int(axis.extent)]
         return tirx.all(*tests) if tests else True
+
+
+def _at_lane(item: Item, lane: ir.Expr, tile: int, row: int, column: int) -> TensorLoad:
+    return item(tile, row, column, lane)

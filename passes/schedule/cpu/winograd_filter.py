@@ -32,7 +32,7 @@ from tvtf.passes.schedule.cpu.tile_plan import plan_reduction
 from tvtf.passes.schedule.cpu.vector_axis import terms_of
 from tvtf.passes.schedule.cpu.winograd import Operands, feeds_only, is_same, known_shape, needed_part, window_of
 from tvtf.passes.schedule.cpu.winograd_cuts import FilterCut, Shape, best_filter_cut
-from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, transformed_square
+from tvtf.passes.schedule.cpu.winograd_transforms import Matrix, stored_square, transformed_squares
 
 
 @dataclass(frozen=True)
@@ -302,29 +302,34 @@ class _Writer:
             )
 
         copy = emit.nest([side.reach, width], copied)
-        whole_vectors, rest = divmod(side.channels, self.lanes)
+        return emit.sequence([emit.allocate(band), copy, self._squares(side, band, row)])
 
-        def tile(places: list[ir.Expr]) -> Stmt:
-            full = emit.loop(whole_vectors, lambda number: self._square(side, band, row, places[0], number, self.lanes))
-            last = self._square(side, band, row, places[0], index(whole_vectors), rest) if rest else None
-            return emit.sequence([full, last])
+    def _squares(self, side: _Side, band: Var, row: ir.Expr) -> Stmt:
+        """Transforms all channels of a row of tiles, panel by panel."""
+        size = self.transforms.size
 
-        return emit.sequence([emit.allocate(band), copy, emit.nest([self.right], tile)])
+        def squares(panel: ir.Expr, channels: int, lanes: int, start: int = 0) -> Stmt:
+            """Transforms ``channels`` of a panel, from ``start`` on."""
+            first = panel * side.panel + start
+            at = row * self.right * side.panel + start
+            return transformed_squares(
+                side.matrices,
+                lambda tile, down, right: emit.load(band, [index(down), index(tile * size + right), first]),
+                lambda tile, down, right: emit.load(
+                    side.buffer, [panel, index(down * self.transforms.side + right), at + tile * side.panel]
+                ),
+                (self.right, channels // lanes),
+                lanes,
+                "float32",
+            )
 
-    def _square(self, side: _Side, band: Var, row: ir.Expr, tile: ir.Expr, number: ir.Expr, lanes: int) -> Stmt:
-        """Transforms a vector of channels of one tile."""
-        start, width = number * self.lanes, index(side.panel)
-        panel, first = tirx.floordiv(start, width), tirx.floormod(start, width)
-        at = (row * self.right + tile) * side.panel + first
-        return transformed_square(
-            side.matrices,
-            lambda down, right, lane: emit.load(band, [index(down), tile * self.transforms.size + right, start + lane]),
-            lambda down, right, lane, item: emit.store(
-                side.buffer, item, [panel, index(down * self.transforms.side + right), at + lane]
-            ),
-            lanes,
-            "float32",
-        )
+        panels, last = divmod(side.channels, side.panel)
+        whole, rest = last // self.lanes * self.lanes, last % self.lanes
+        return emit.sequence([
+            emit.loop(panels, lambda panel: squares(panel, side.panel, self.lanes)) if panels else None,
+            squares(index(panels), whole, self.lanes) if whole else None,
+            squares(index(panels), rest, rest, whole) if rest else None,
+        ])  # fmt: skip
 
     def _panel(self, panel: list[ir.Expr]) -> Stmt:
         """Writes all products of one panel of channels and results, whose sums stay in the level-2 cache."""
@@ -375,11 +380,11 @@ class _Writer:
         first = self.group.rest[0]
         finish = Finish(first, tuple(self.stores))
 
-        def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+        def read(_tile: int, down: int, right: int) -> TensorLoad:
             place = index(down * self.transforms.side + right)
-            return emit.load(self.sums, [*sums_at, place, channel, start + lane])
+            return emit.load(self.sums, [*sums_at, place, channel, start])
 
-        def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        def write(down: ir.Expr, right: ir.Expr, lane: ir.Expr, item: ir.Expr) -> Stmt:
             """Stores one element of the filter's gradient, or passes it to the stages that follow."""
             group, own_channel, own_result = panel
             among = own_channel * self.cut.channels + channel
@@ -389,12 +394,12 @@ class _Writer:
             groups = [] if self.axes.group is None else [group]
             point = [
                 *steps,
-                index(down),
-                index(right),
+                down,
+                right,
                 channel_index,
                 *groups,
                 own_result * self.cut.results + start + lane,
             ]
             return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
-        return transformed_square(self.transforms.results, read, write, lanes, "float32")
+        return stored_square(self.transforms.results, read, write, lanes, "float32", is_called=True)

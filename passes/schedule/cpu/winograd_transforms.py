@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from tvm import ir, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu import access, emit, subroutine
+from tvtf.passes.schedule.cpu.emit import index
+from tvtf.passes.schedule.cpu.subroutine import Array
 
 Matrix = Sequence[Sequence[float]]
 Column = Callable[[int, ir.Expr], ir.Expr]
 Read = Callable[[int, int, ir.Expr], ir.Expr]
 Write = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
+Place = Callable[[int, int, int], TensorLoad]
+"""The first lane of a tile, row and column."""
+_FOLLOWING = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 @dataclass(frozen=True)
@@ -161,6 +167,88 @@ def transformed_square(matrices: Sequence[Matrix], read: Read, write: Write, lan
         row_result = _applied(matrices, partial(_of_row, columns, row), parts, lanes, dtype)
         parts += [_written(write, row, column, row_result) for column in range(len(matrices[-1]))]
     return emit.sequence(parts)
+
+
+def transformed_squares(
+    matrices: tuple[Matrix, ...], read: Place, write: Place, counts: tuple[int, int], lanes: int, dtype: str
+) -> Stmt:
+    """Calls the subroutine that transforms the squares of some neighbouring tiles and vectors, as ``counts`` says.
+
+    `read(tile, row, column)` and `write(tile, row, column)` are the first lanes.
+
+    Raises:
+        ValueError: their distances in memory aren't constant.
+    """
+    places = [write, read]
+    known = [access.constant_offset(place(0, 0, 0), place(*following)) for place in places for following in _FOLLOWING]
+    steps = [step for step in known if step is not None]
+    if len(steps) < len(known):
+        raise ValueError(f"transformed_squares: expected constant distances, received those of {write(0, 0, 0)}")
+    name = _squares(matrices, lanes, dtype)
+    return subroutine.call(name, [place(0, 0, 0) for place in places], [*counts, *steps])
+
+
+@cache
+def _squares(matrices: tuple[Matrix, ...], lanes: int, dtype: str) -> str:
+    """Makes the subroutine; its numbers are the counts, and the steps to the next tile, row and column of both arrays."""
+
+    def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        (result, source), (tiles, vectors, *steps) = arrays, numbers
+
+        def square(at: list[ir.Expr]) -> Stmt:
+            def place(row: int, column: int, lane: ir.Expr, by: Sequence[ir.Expr]) -> list[ir.Expr]:
+                return [at[0] * by[0] + by[1] * row + by[2] * column + at[1] * lanes + lane]
+
+            return transformed_square(
+                matrices,
+                lambda row, column, lane: emit.load(source, place(row, column, lane, steps[3:])),
+                lambda row, column, lane, item: emit.store(result, item, place(row, column, lane, steps[:3])),
+                lanes,
+                dtype,
+            )
+
+        return emit.nest([tiles, vectors], square)
+
+    return subroutine.subroutine([Array(dtype)] * 2, 8, body)
+
+
+def stored_square(
+    matrices: tuple[Matrix, ...],
+    read: Place,
+    write: Callable[[ir.Expr, ir.Expr, ir.Expr, ir.Expr], Stmt],
+    lanes: int,
+    dtype: str,
+    is_called: bool,
+) -> Stmt:
+    """Transforms a square of vectors, and runs `write(row, column, lane, item)` on each of its items.
+
+    With `is_called` the transform is a subroutine, which leaves the square in memory.
+    """
+    if not is_called:
+        return transformed_square(
+            matrices,
+            lambda row, column, lane: _lane_of(read(0, row, column), lane),
+            lambda row, column, lane, item: write(index(row), index(column), lane, item),
+            lanes,
+            dtype,
+        )
+    size = len(matrices[-1])
+    result = emit.scratch([size, size, lanes], dtype, "square", "local")
+
+    def place(_tile: int, row: int, column: int) -> TensorLoad:
+        return emit.load(result, [index(row), index(column), index(0)])
+
+    def vector(at: list[ir.Expr]) -> Stmt:
+        row, column = at
+        return emit.vectorized(lanes, lambda lane: write(row, column, lane, emit.load(result, [*at, lane])))
+
+    transform = transformed_squares(matrices, read, place, (1, 1), lanes, dtype)
+    return emit.sequence([emit.allocate(result), transform, emit.nest([size, size], vector)])
+
+
+def _lane_of(first: TensorLoad, lane: ir.Expr) -> TensorLoad:
+    *outer, last = first.indices
+    return emit.load(first.source, [*outer, last + lane])
 
 
 def _of_column(read: Read, column: int, row: int, lane: ir.Expr) -> ir.Expr:

@@ -1,0 +1,90 @@
+"""Functions that kernels call: code which many kernels have in common, compiled once for all of them.
+
+A subroutine takes addresses of arrays and int32 numbers. Its name is a digest of what it does, so that equal ones are the
+same in all kernels, programs and processes. The first address is the only one that it writes to; the arrays don't overlap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import tvm
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore, DeclBuffer, PrimFunc, Stmt, Var
+
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.passes.codegen.floats import exact
+from tvtf.passes.schedule.cpu import emit
+
+PREFIX = "tvtf_sub_"
+_CALL = ir.Op.get("tirx.call_extern")
+_FUNCTIONS: dict[str, PrimFunc] = {}
+"""All subroutines that this process has made, by name."""
+
+
+class Array(NamedTuple):
+    """An argument of a subroutine: the type of its items, and for each axis the distance of neighbours in items."""
+
+    dtype: str
+    strides: tuple[int, ...] = (1,)
+
+
+Body = Callable[[Sequence[Var], Sequence[ir.Expr]], Stmt]
+
+
+def subroutine(arrays: Sequence[Array], numbers: int, body: Body) -> str:
+    """Makes a subroutine of some arrays and numbers; returns its name.
+
+    ``body(arrays, numbers)`` returns the statement; the arrays may be indexed beyond their shapes, and numbers are int64.
+    """
+    pointers = [Var(f"p{i}", ir.PointerType(ir.PrimType(array.dtype))) for i, array in enumerate(arrays)]
+    buffers = [_declared(f"a{i}", *each) for i, each in enumerate(zip(arrays, pointers, strict=True))]
+    counts = [Var(f"n{i}", "int32") for i in range(numbers)]
+    declared = [DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)]
+    stmt = emit.sequence([*declared, body(buffers, [tirx.Cast("int64", count) for count in counts])])
+    func = exact(PrimFunc([*pointers, *counts], stmt).with_attr("tirx.noalias", True))
+    name = PREFIX + hashlib.sha256(tvm.ir.save_json(func).encode()).hexdigest()[:40]
+    _FUNCTIONS.setdefault(name, func)
+    return name
+
+
+def _declared(name: str, array: Array, pointer: Var) -> Var:
+    strides = [emit.index(step) for step in array.strides] if array.strides != (1,) else None
+    aligned = max(1, tirx.const(0, array.dtype).ty.dtype.itemsize)
+    shape = [emit.index(1)] * len(array.strides)
+    return tirx.decl_buffer(shape, array.dtype, name, data=pointer, strides=strides, data_alignment=aligned)
+
+
+def call(name: str, places: Sequence[TensorLoad], numbers: Sequence[int | ir.Expr]) -> Stmt:
+    """Returns a call of a subroutine on the addresses of some elements."""
+    addresses = [tirx.address_of(place) for place in places]
+    counts = [
+        tirx.Cast("int32", number) if isinstance(number, ir.Expr) else tirx.IntImm("int32", number)
+        for number in numbers
+    ]
+    return tirx.Evaluate(tirx.call_extern("void", name, *addresses, *counts))
+
+
+def function(name: str) -> PrimFunc | None:
+    """Returns the subroutine of a name, if this process has made it."""
+    return _FUNCTIONS.get(name)
+
+
+def written(stmt: Stmt) -> set[Var]:
+    """Returns the buffers that a statement writes to, by itself or through subroutines."""
+    buffers: set[Var] = set()
+
+    def note(call: ir.Call) -> None:
+        if is_call(call):
+            buffers.add(call.args[1].args[0].source)
+
+    structural_walk(stmt, [(BufferStore, lambda store: buffers.add(store.buffer)), (ir.Call, note)])
+    return buffers
+
+
+def is_call(node: Any) -> bool:
+    """Returns whether an expression calls a subroutine."""
+    return isinstance(node, ir.Call) and node.op == _CALL and node.args[0].value.startswith(PREFIX)

@@ -1,0 +1,118 @@
+"""Subroutines: register tiles and transforms that kernels call, with the values that they have written out in place."""
+
+from __future__ import annotations
+
+import re
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import tvm
+from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from tvm import te, tirx
+from tvm.target import Target
+
+from tvtf.passes.codegen.subroutines import names_in, subroutine_key
+from tvtf.passes.schedule.cpu import emit, product_tile, schedule, subroutine, tasks
+
+TERMS = 96
+
+
+def sums(item, rows: int, columns: int) -> te.Tensor:
+    k = te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", TERMS)), "k")
+    shape = tuple(tirx.IntImm("int64", size) for size in (rows, columns))
+    return te.compute(shape, lambda i, j: te.sum(item(i, j, k), axis=k), "sums")
+
+
+CASES = {
+    "plain": ((33, TERMS), (TERMS, 50), lambda x, y: lambda i, j, k: x[i, k] * y[k, j], lambda a, b: a @ b),
+    "every second column": (
+        (33, TERMS), (TERMS, 100), lambda x, y: lambda i, j, k: x[i, k] * y[k, j * 2], lambda a, b: a @ b[:, ::2],
+    ),
+    "every third row": (
+        (99, TERMS), (TERMS, 50), lambda x, y: lambda i, j, k: x[i * 3, k] * y[k, j], lambda a, b: a[::3] @ b,
+    ),
+    "terms from the end": (
+        (33, TERMS), (TERMS, 50),
+        lambda x, y: lambda i, j, k: x[i, TERMS - 1 - k] * y[k, j], lambda a, b: a[:, ::-1] @ b,
+    ),
+    "columns from the end": (
+        (33, TERMS), (TERMS, 50), lambda x, y: lambda i, j, k: x[i, k] * y[k, 49 - j], lambda a, b: a @ b[:, ::-1],
+    ),
+    "one factor for all rows": (
+        (TERMS, 50), (TERMS, 50), lambda x, y: lambda i, j, k: x[k, j] * y[k, j],
+        lambda a, b: np.broadcast_to((a * b).sum(0), (33, 50)),
+    ),
+    "a diagonal": (
+        (33 + TERMS, TERMS), (TERMS, 50), lambda x, y: lambda i, j, k: x[i + k, k] * y[k, j],
+        lambda a, b: np.stack([a[np.arange(TERMS) + i, np.arange(TERMS)] @ b for i in range(33)]),
+    ),
+    "rows that wrap around": (
+        (7, TERMS), (TERMS, 50), lambda x, y: lambda i, j, k: x[i % 7, k] * y[k, j],
+        lambda a, b: a[np.arange(33) % 7] @ b,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_products_are_right_for_any_access(case, target: Target) -> None:
+    a_shape, b_shape, item, expected = case
+    a, b = values(a_shape), values(b_shape)
+    x, y = tensor(a_shape), tensor(b_shape, name="y")
+    result = run_te(sums(item(x, y), 33, 50), {x: a, y: b}, (33, 50), target)
+    want = expected(a.astype("float64"), b.astype("float64"))
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
+    with patch.object(tasks, "called_product", return_value=None):
+        np.testing.assert_array_equal(run_te(sums(item(x, y), 33, 50), {x: a, y: b}, (33, 50), target), result)
+
+
+def product(rows: int, terms: int, columns: int) -> tirx.PrimFunc:
+    x, y = tensor((rows, terms)), tensor((terms, columns), name="y")
+    k = te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", terms)), "k")
+    shape = tuple(tirx.IntImm("int64", size) for size in (rows, columns))
+    z = te.compute(shape, lambda i, j: te.sum(x[i, k] * y[k, j], axis=k))
+    return schedule(te.create_prim_func([x, y, z]).with_attr("global_symbol", "main"), HOST)
+
+
+def called(func: tirx.PrimFunc) -> set[str]:
+    return set(re.findall(r"tvtf_sub_\w+", func.script()))
+
+
+def test_kernels_with_the_same_tile_call_the_same_subroutines() -> None:
+    assert called(product(320, 128, 64)) & called(product(640, 128, 64))
+    assert called(product(32, 128, 64)) == called(product(32, 128, 64))
+
+
+def test_sums_of_few_terms_are_written_out() -> None:
+    assert not called(product(32, product_tile.FEWEST_TERMS - 1, 64))
+    assert called(product(32, product_tile.FEWEST_TERMS, 64))
+
+
+def test_what_a_call_writes_is_known() -> None:
+    func = product(32, 128, 64)
+    assert func.params[2] in subroutine.written(func.body)
+    assert not {func.params[0], func.params[1]} & subroutine.written(func.body)
+
+
+def test_equal_subroutines_have_one_name() -> None:
+    def copying(factor: float):
+        def body(arrays, numbers):
+            (result, source), (count,) = arrays, numbers
+            value = tirx.const(factor, "float32")
+            return emit.loop(count, lambda i: emit.store(result, emit.load(source, [i]) * value, [i]))
+
+        return subroutine.subroutine([subroutine.Array("float32")] * 2, 1, body)
+
+    assert copying(2.0) == copying(2.0) != copying(3.0)
+
+
+def test_names_are_found_in_code_of_any_format() -> None:
+    name = subroutine.PREFIX + "0123456789" * 4
+    assert names_in(b"\x7fELF..." + name.encode() + b"\0more" + name.encode()) == [name]
+    assert names_in(b"tvtf_sub_short") == []
+
+
+def test_keys_depend_on_the_target() -> None:
+    targets = [tvm.target.Target({"kind": "llvm", "mcpu": cpu}) for cpu in ("x86-64-v3", "x86-64-v4")]
+    assert len({subroutine_key("name", target, {}) for target in targets}) == 2
