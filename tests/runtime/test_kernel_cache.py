@@ -232,7 +232,6 @@ PROGRAM = """
     import numpy as np
     import tvtf as tf
     from tvtf.passes.codegen import llvm
-from tvtf.passes.schedule.cpu import product_tile, subroutine, transpose
     build = llvm._Objects._compiled
 
     def slow(self, *args):
