@@ -67,6 +67,14 @@ def test_products_are_right_for_any_access(case, target: Target) -> None:
         np.testing.assert_array_equal(run_te(sums(item(x, y), 33, 50), {x: a, y: b}, (33, 50), target), result)
 
 
+def test_columns_that_repeat_are_not_taken_for_one() -> None:
+    """The last tile's first, second and last column are the same, but not those between."""
+    a, b = values((33, TERMS)), values((TERMS, 2))
+    x, y = tensor(a.shape), tensor(b.shape, name="y")
+    result = run_te(sums(lambda i, j, k: x[i, k] * y[k, (j % 4) // 2], 33, 53), {x: a, y: b}, (33, 53), HOST)
+    np.testing.assert_allclose(result, (a @ b)[:, np.arange(53) % 4 // 2], rtol=1e-4, atol=1e-4)
+
+
 def product(rows: int, terms: int, columns: int) -> tirx.PrimFunc:
     x, y = tensor((rows, terms)), tensor((terms, columns), name="y")
     k = te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", terms)), "k")

@@ -109,12 +109,16 @@ def _shape(
 
 
 def _vector_stride(load: TensorLoad, column: ColumnTile) -> int | None:
-    """Returns the stride along the vectors of a tile; a packed operand is linear in a tile only."""
+    """Returns the stride along the vectors of a tile; a packed operand is linear in a tile only, so all lanes are compared."""
     base, vector = column.tile.base, column.vector.var
-    first, last = column.summed[0][0], sum(column.summed[-1]) - 1
-    places = [substitute(load, {**base, vector: base[vector] + lane}) for lane in (first, first + 1, last)]
-    step, span = (access.constant_offset(places[0], place) for place in places[1:])
-    return step if step is not None and span == step * (last - first) else None
+    stride = access.load_stride(load, vector)
+    if stride is not None:
+        return stride
+    lanes = range(sum(column.summed[-1]))
+    places = [substitute(load, {**base, vector: base[vector] + lane}) for lane in lanes]
+    offsets = [access.constant_offset(places[0], place) for place in places]
+    step = offsets[1] if len(offsets) > 1 else None
+    return step if step is not None and offsets == [step * lane for lane in lanes] else None
 
 
 def _strides(load: TensorLoad, along: Sequence[Var]) -> tuple[int, ...] | None:
