@@ -26,7 +26,8 @@ from tvm import te, tirx
 from benchmarks.kernels import CORES, TARGET, tensor
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.linker import link
-from tvtf.passes.codegen.llvm import lower_kernels, native
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.codegen.native_code import native
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.runtime.pool import adopt
 

@@ -6,6 +6,7 @@ Source: System V ABI, AMD64 supplement 1.0, and the generic ABI's chapters on ob
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ X86_64 = 62
 RELOCATABLE = 1
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_X86_64_UNWIND = 1, 2, 4, 8, 0x70000001
+_64_BIT = b"\x7fELF\x02\x01"
 LOADED_KINDS = (SHT_PROGBITS, SHT_NOBITS, SHT_X86_64_UNWIND)
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 1, 2, 4, 0x400
 
@@ -135,7 +137,7 @@ def parse_object(path: Path, image: bytes) -> ObjectFile:
 
 def _check_machine(path: Path, image: bytes) -> None:
     """Raises UnsupportedObjectError for anything but a relocatable x86-64 ELF object."""
-    if image[:6] != b"\x7fELF\x02\x01":
+    if not image.startswith(_64_BIT):
         raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
     kind, machine = struct.unpack_from("<HH", image, 16)
     if (kind, machine) != (RELOCATABLE, X86_64):
@@ -227,3 +229,29 @@ def with_symbol_renamed(image: bytes, old: str, new: str) -> bytes:
     (start,) = struct.unpack_from("<Q", image, 40)
     SECTION_HEADER.pack_into(result, start + SECTION_HEADER.size * table.link, *astuple(moved))
     return bytes(result) + content + new.encode() + b"\0"
+
+
+def without_unused(image: bytes, names: Collection[str]) -> bytes | None:
+    """Returns a 64-bit little-endian ELF object without definitions of symbols; None if one of them is referred to.
+
+    The symbols stay in the table, as weak ones that another object may define. None is returned for other formats, too.
+    """
+    if not image.startswith(_64_BIT):
+        return None
+    result = bytearray(image)
+    headers = _section_headers(image)
+    table = next(header for header in headers if header.kind == SHT_SYMTAB)
+    unused = set()
+    for index, at in enumerate(range(table.offset, table.offset + table.size, SYMBOL.size)):
+        name_at, _, other, *_ = SYMBOL.unpack_from(image, at)
+        if _name_at(image, headers[table.link], name_at) in names:
+            unused.add(index)
+            SYMBOL.pack_into(result, at, name_at, STB_WEAK << 4, other, SHN_UNDEF, 0, 0)
+    referred = {
+        entry >> 32 for header in headers if header.kind == SHT_RELA for entry in _relocation_infos(image, header)
+    }
+    return None if unused & referred else bytes(result)
+
+
+def _relocation_infos(image: bytes, header: _Header) -> list[int]:
+    return [info for _, info, _ in RELA.iter_unpack(image[header.offset : header.offset + header.size])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ from tvm import IRModule, ir, relax, s_tir, tirx
 from tvm.relax import _ffi_api as relax_api
 from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
-from tvm.tirx.build import codegen_build, split_host_device_mods
+from tvm.tirx.build import split_host_device_mods
 
 from tvtf.core.thread_count import available_cores
 from tvtf.core.tvm_visitor import structural_walk
@@ -28,6 +27,7 @@ from tvtf.passes.codegen.hooks import Stored
 from tvtf.passes.codegen.kernel_key import SYMBOL, common_name, kernel_key, with_common_names
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import object_code, scratch_folder
+from tvtf.passes.codegen.native_code import HAS_ELF, native, native_code
 from tvtf.passes.codegen.selective_passes import has_few_bindings, has_invariant_branches, only
 from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import lowered, names_in, subroutine_key
@@ -40,13 +40,7 @@ Finish = Callable[[IRModule], IRModule]
 Functions = Mapping[ir.GlobalVar, tirx.PrimFunc]
 PREFIX = "__tvm_ffi_"
 """Prefix that TVM gives to the symbols of kernels."""
-HAS_ELF = sys.platform not in ("darwin", "win32")
-"""Whether object files are ELF, in which symbols can be renamed."""
 _EMISSION = Lock()
-LEVEL, SAFE_LEVEL = 2, 1
-"""LLVM's optimization level, and the one for code that it fails on there. Level 3 mostly unrolls more loops, and takes 1.4
-times as long for a convolution, whose schedule unrolled what pays: of 45 kernels none got faster by more than noise. At
-level 1, without loops turned to selections, arg max and max pooling take four to seven times as long."""
 
 
 def build_library(
@@ -162,24 +156,6 @@ def separated(functions: Functions) -> list[Functions]:
     return parts + [{name: func} for name, func in functions.items() if name not in together]
 
 
-def native(part: IRModule, host: Target) -> tvm.runtime.Module:
-    """Compiles functions with LLVM.
-
-    Sometimes (one kernel in a thousand at level 3) LLVM 22 produces code that its own verifier rejects, such as float16
-    sums on AVX2. These are then compiled with one optimization level less.
-    """
-    try:
-        return codegen_build(part, _at_level(host, LEVEL))
-    except tvm.error.InternalError as error:
-        if "module verification failed" not in str(error):
-            raise
-        return codegen_build(part, _at_level(host, SAFE_LEVEL))
-
-
-def _at_level(host: Target, level: int) -> Target:
-    return Target({"kind": host.kind.name, "opt-level": level, **host.attrs})
-
-
 class _Objects:
     """The object files of one library by name, and the runtime modules that it is linked with."""
 
@@ -245,7 +221,7 @@ class _Objects:
             with cost.step("lower"):
                 host = lowered(name, func, self.host)
             with cost.step("LLVM"):
-                return object_code(native(host, self.host))
+                return native_code(host, self.host)
 
         if self.stored is None:
             self.subroutines[name] = code()
@@ -269,6 +245,8 @@ class _Objects:
         with cost.step("lower"):
             host, devices = lower_kernels(kernels, self.target)
         with cost.step("LLVM"):
+            if not devices:
+                return native_code(host, self.host)
             module = native(host, self.host)
             code = object_code(module)
         for target, device_part in devices.items():

@@ -12,7 +12,6 @@ import tvm_ffi
 from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import ir, relax, tirx
 
-from tvtf.passes.codegen import llvm
 from tvtf.passes.codegen.argument_checks import TRUSTED, checking_kernels
 from tvtf.passes.codegen.bytecode import DIM, MAKE_TUPLE, TENSOR, TUPLE_ITEM, VOID, Code
 from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, separated
@@ -207,29 +206,3 @@ def failing_kernel():
     positive = tirx.GT(tirx.BufferLoad(x, [0]), tirx.const(0.0, "float32"))
     rejected = tirx.AssertStmt(positive, ir.StringImm("ValueError"), [ir.StringImm("not positive")])
     return tirx.PrimFunc([x], tirx.SeqStmt([rejected, tirx.BufferStore(x, tirx.const(1.0, "float32"), [0])]))
-
-
-def failing_llvm(monkeypatch, message):
-    """LLVM refuses its own first code."""
-    levels = []
-
-    def build(_part, host):
-        levels.append(host.attrs.get("opt-level"))
-        if len(levels) == 1:
-            raise tvm.error.InternalError(message)
-        return str(host.attrs["mcpu"])
-
-    monkeypatch.setattr(llvm, "codegen_build", build)
-    return levels
-
-
-def test_code_that_llvm_rejects_is_optimized_one_level_less(monkeypatch):
-    levels = failing_llvm(monkeypatch, "LLVM module verification failed with the following errors: ...")
-    assert llvm.native(tvm.IRModule(), tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})) == "x86-64-v3"
-    assert levels == [llvm.LEVEL, llvm.SAFE_LEVEL] == [2, 1]
-
-
-def test_other_errors_of_llvm_are_reported(monkeypatch):
-    failing_llvm(monkeypatch, "unknown intrinsic")
-    with pytest.raises(tvm.error.InternalError, match="^unknown intrinsic$"):
-        llvm.native(tvm.IRModule(), tvm.target.Target("llvm"))

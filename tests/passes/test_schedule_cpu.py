@@ -17,7 +17,8 @@ from tvm import ir, relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels.matmul import matmul
-from tvtf.passes.codegen.llvm import lower_kernels, native
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.codegen.native_code import native
 from tvtf.passes.codegen.subroutines import lowered
 from tvtf.passes.schedule.cpu import ScheduleCPU, emit, schedule, subroutine
 from tvtf.passes.schedule.cpu.kernel import read_kernel

@@ -19,7 +19,8 @@ from tvtf.core.primitive import table
 from tvtf.dtypes import float32
 from tvtf.ops.kernels import approx, scalar
 from tvtf.passes.codegen.let_bindings import with_hoisted_lets
-from tvtf.passes.codegen.llvm import lower_kernels, native
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.codegen.native_code import native
 from tvtf.passes.schedule.cpu import schedule
 
 UNOPTIMIZED = Target({**HOST.attrs, "kind": "llvm", "opt-level": 0})

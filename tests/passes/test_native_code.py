@@ -1,0 +1,86 @@
+"""LLVM's object code for lowered functions, and what is left out of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from schedule_programs import compiled
+from tvm import tirx
+from tvm.target import Target
+
+from tvtf.passes.codegen import native_code
+from tvtf.passes.codegen.elf import parse_object, without_unused
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.codegen.native_code import HAS_ELF, LEVEL, SAFE_LEVEL, native
+
+CONVERSIONS = {"__truncsfhf2", "__extendhfsf2"}
+OLD, NEW = Target({"kind": "llvm", "mcpu": "x86-64"}), Target({"kind": "llvm", "mcpu": "x86-64-v3"})
+"""Without an instruction for half precision, and with one."""
+
+
+def cast(source, to):
+    """A kernel that converts eight numbers."""
+    x, y = tirx.decl_buffer((8,), source, "x"), tirx.decl_buffer((8,), to, "y")
+    i = tirx.Var("i", "int32")
+    store = tirx.BufferStore(y, tirx.Cast(to, tirx.BufferLoad(x, [i])), [i])
+    return tirx.PrimFunc([x, y], tirx.For(i, 0, 8, tirx.ForKind.SERIAL, store)).with_attr("global_symbol", "main")
+
+
+def defined(func, target):
+    """The names that a kernel's object code defines for others."""
+    code = native_code.native_code(lower_kernels(tvm.IRModule({"main": func}), target)[0], target)
+    return {symbol.name for symbol in parse_object(Path("main.o"), code).symbols if symbol.defined and symbol.binding}
+
+
+needs_elf = pytest.mark.skipif(not HAS_ELF, reason="objects of this system aren't ELF")
+
+
+def failing_llvm(monkeypatch, message):
+    """LLVM refuses its own first code."""
+    levels = []
+
+    def build(_part, host):
+        levels.append(host.attrs.get("opt-level"))
+        if len(levels) == 1:
+            raise tvm.error.InternalError(message)
+        return str(host.attrs["mcpu"])
+
+    monkeypatch.setattr(native_code, "codegen_build", build)
+    return levels
+
+
+def test_code_that_llvm_rejects_is_optimized_one_level_less(monkeypatch):
+    levels = failing_llvm(monkeypatch, "LLVM module verification failed with the following errors: ...")
+    assert native(tvm.IRModule(), Target({"kind": "llvm", "mcpu": "x86-64-v3"})) == "x86-64-v3"
+    assert levels == [LEVEL, SAFE_LEVEL] == [2, 1]
+
+
+def test_other_errors_of_llvm_are_reported(monkeypatch):
+    failing_llvm(monkeypatch, "unknown intrinsic")
+    with pytest.raises(tvm.error.InternalError, match="^unknown intrinsic$"):
+        native(tvm.IRModule(), Target("llvm"))
+
+
+@needs_elf
+def test_conversions_of_half_precision_are_left_out_where_nothing_calls_them():
+    assert not CONVERSIONS & defined(cast("float32", "int32"), OLD)
+    assert not CONVERSIONS & defined(cast("float32", "float16"), NEW)
+
+
+@needs_elf
+def test_conversions_of_half_precision_are_kept_for_processors_without_them():
+    assert defined(cast("float32", "float16"), OLD) >= CONVERSIONS
+
+
+@pytest.mark.parametrize("target", [OLD, NEW], ids=["without F16C", "with F16C"])
+def test_half_precision_is_converted_exactly(target):
+    values = np.array([0.1, -2.5, 65504.0, 1e-7, 6e-8, 0.0, np.inf, 1e6], "float32")
+    result = tvm.runtime.tensor(np.zeros(8, "float16"))
+    compiled({"main": cast("float32", "float16")}, target)["main"](tvm.runtime.tensor(values), result)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(result.numpy(), values.astype("float16"))
+
+
+def test_objects_of_other_formats_are_left_alone():
+    assert without_unused(b"\xcf\xfa\xed\xfe" + bytes(60), CONVERSIONS) is None
