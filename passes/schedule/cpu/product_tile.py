@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
@@ -109,16 +109,17 @@ def _shape(
 
 
 def _vector_stride(load: TensorLoad, column: ColumnTile) -> int | None:
-    """Returns the stride along the vectors of a tile; a packed operand is linear in a tile only, so all lanes are compared."""
-    base, vector = column.tile.base, column.vector.var
+    """Returns the stride along the vectors of a tile, within which alone the index of a packed operand is linear."""
+    vector = column.vector.var
     stride = access.load_stride(load, vector)
     if stride is not None:
         return stride
-    lanes = range(sum(column.summed[-1]))
-    places = [substitute(load, {**base, vector: base[vector] + lane}) for lane in lanes]
-    offsets = [access.constant_offset(places[0], place) for place in places]
-    step = offsets[1] if len(offsets) > 1 else None
-    return step if step is not None and offsets == [step * lane for lane in lanes] else None
+    lane, first = Var("lane", "int64"), column.tile.base[vector]
+    offset = access.flat_offset(load.source, list(substitute(load, {**column.tile.base, vector: first + lane}).indices))
+    within = sym.Analyzer()
+    within.bind(lane, ir.Range(0, sum(column.summed[-1])))
+    step = access.stride(within.simplify(offset), lane)
+    return None if step is None else static(step)
 
 
 def _strides(load: TensorLoad, along: Sequence[Var]) -> tuple[int, ...] | None:
