@@ -42,8 +42,7 @@ def _difference(node: Any) -> Any:
 def _opaque(node: Any) -> Any:
     """Wraps a comparison in a bitwise AND with true: the simplifier has no rule for that on booleans.
 
-    It has rules for bitwise operations on bytes and on numbers made from them; and CommonSubexprElim fails on vectors
-    of these ("IntImm can only take scalar").
+    It has rules for bitwise operations on bytes and on numbers made from them.
     """
     return tirx.BitwiseAnd(node, tirx.const(True, "bool")) if _is_of_floats(node) else node
 

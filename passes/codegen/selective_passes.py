@@ -1,4 +1,4 @@
-"""Restricts TVM's kernel passes to functions where they have something to do and don't take too long."""
+"""Restricts TVM's kernel passes to functions where they have something to do."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
 
-MAX_NAMES = 500
-"""Bindings of a function up to which CommonSubexprElim runs: it compares each with all before. LLVM does it, too."""
-
 
 def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
     """Returns a module pass that runs another one only on the functions ``where`` it has something to do."""
@@ -30,13 +27,6 @@ def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pa
         return ir.IRModule(dict(mod.functions_items()) | changed, attrs=mod.attrs)
 
     return some
-
-
-def has_few_bindings(func: PrimFunc) -> bool:
-    """Returns whether a function has few enough bindings for common subexpression elimination."""
-    names: list[Bind] = []
-    structural_walk(func.body, (Bind, names.append))
-    return len(names) <= MAX_NAMES
 
 
 def has_invariant_branches(func: PrimFunc) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tvm
-from tvm import IRModule, ir, s_tir, tirx
+from tvm import IRModule, ir, tirx
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
@@ -40,15 +40,13 @@ def _has_strides(func: PrimFunc) -> bool:
 
 def lowered(name: str, func: PrimFunc, host: Target) -> IRModule:
     """Lowers a subroutine to a plain function: it takes its arguments in registers, not packed as kernels do."""
-    early, late = tirx.transform, s_tir.transform
+    early = tirx.transform
     passes = tvm.transform.Sequential(
         [
             only(early.FlattenBuffer(), _has_strides),
-            late.StmtSimplify(),
             early.VectorizeLoop(True),
             early.StorageRewrite(),
             early.UnrollLoop(),
-            late.RenormalizeSplitPattern(),
             early.StmtSimplify(),
         ]
     )

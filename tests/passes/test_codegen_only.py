@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import tvm
-from tvm import tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's own name for it
 
 import tvtf as tf
-from tvtf.passes.codegen.selective_passes import MAX_NAMES, has_few_bindings, has_invariant_branches, only
+from tvtf.passes.codegen.selective_passes import has_invariant_branches, only
 
 
 @T.prim_func(s_tir=True)
@@ -59,14 +58,6 @@ def test_a_pass_sees_only_what_it_is_for():
     done = only(noted, has_invariant_branches)(mod)
     assert seen == ["once"] and done["once"].attrs["noted"] and "noted" not in done["each"].attrs
     assert len(done.functions) == 2 and only(noted, lambda _: False)(mod).same_as(mod)
-
-
-def test_many_names():
-    def function(count):
-        binds = [tirx.Bind(tirx.Var(f"v{i}", "int64"), tirx.IntImm("int64", i)) for i in range(count)]
-        return tirx.PrimFunc([], tirx.SeqStmt([*binds, tirx.Evaluate(0)]))
-
-    assert has_few_bindings(function(MAX_NAMES)) and not has_few_bindings(function(MAX_NAMES + 1))
 
 
 def test_a_long_chain_gives_what_its_ops_give_one_by_one(own_cache):
