@@ -1,5 +1,6 @@
 """Lazy imports: TVM and optional packages are imported only when they are used."""
 
+import os
 import subprocess
 import sys
 
@@ -48,6 +49,12 @@ print([hasattr(m, '__file__') for m in list(sys.modules.values()) if 'v1' in m._
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
 """,
+    "TVM's runtime for several machines": """
+from tvtf.core.tvm_import import load_tvm
+load_tvm()
+import tvm
+print(tvm.runtime.disco, 'tvm.runtime.disco' in sys.modules)
+""",
     "a target of a GPU": """
 from tvtf.core.tvm_import import load_tvm
 load_tvm()
@@ -70,6 +77,7 @@ PRINTED = {
     "tensors of late rooms": "[] [[1], [4, 9]] [1 1]",
     "files of modules": "True False",
     "a trace": "True False True None",
+    "TVM's runtime for several machines": "None False",
     "a target of a GPU": "cuda True False",
 }
 
@@ -88,3 +96,19 @@ def test_a_module_that_is_not_imported_yet_is_found_by_each_name_in_its_namespac
     program = f"import tvtf\nfrom tvtf.core.primitive import public_names\nprint(public_names()[{path!r}].__name__)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == path.rpartition(".")[2], run.stderr
+
+
+def test_a_call_whose_code_is_in_the_cache_does_not_import_the_compiler(tmp_path):
+    program = """
+import sys
+import tvtf as tf
+print(tf.function(lambda x: tf.nn.relu(x) + 1)(tf.constant([1.0, -2.0])).numpy(), "tvtf.passes.pipeline" in sys.modules)
+"""
+    environment = {**os.environ, "TVTF_CACHE_DIR": str(tmp_path)}
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+        ).stdout
+        for _ in range(2)
+    ]
+    assert printed == ["[2. 1.] True\n", "[2. 1.] False\n"]

@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,12 +26,29 @@ def load_tvm() -> None:
         configured = os.environ.get(AUTOLOAD)
         os.environ.setdefault(AUTOLOAD, "0")
         try:
-            with without_collection():
+            with without_collection(), _without_module("tvm.runtime.disco"):
                 importlib.import_module("tvm")
         finally:
             if configured is None:
                 del os.environ[AUTOLOAD]
         _Loaded.is_complete = True
+
+
+@contextmanager
+def _without_module(name: str) -> Iterator[None]:
+    """Has imports of a module fail in a block, unless it is imported already.
+
+    TVM tries its runtime for several machines, and goes on without it, since its library isn't loaded yet. To find that
+    out takes 0.14 s: TVM's error records a stack trace, for which the debug information of its libraries is read.
+    """
+    missing = name not in sys.modules
+    if missing:
+        sys.modules[name] = None  # type: ignore[assignment] # so Python itself marks what can't be imported
+    try:
+        yield
+    finally:
+        if missing:
+            del sys.modules[name]
 
 
 class _Loaded:
