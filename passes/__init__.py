@@ -12,8 +12,8 @@ from typing import Any
 _PUBLIC = {
     "gradient": "autodiff.gradient_pass",
     "to_dialect": "graph.import_relax",
-    "add_pass": "pipeline",
-    "remove_pass": "pipeline",
+    "add_pass": "user_passes",
+    "remove_pass": "user_passes",
 }
 
 __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,8 +52,7 @@ from tvtf.passes.memory.memory_plan import plan_arena
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
-
-Pass = Callable[[tvm.IRModule], tvm.IRModule]
+from tvtf.passes.user_passes import Pass, user_passes
 
 
 @dataclass
@@ -141,26 +140,6 @@ def scheduler(target: Target) -> Pass:
 def on_gpu(target: Target) -> bool:
     """Returns whether kernels are compiled for a GPU, a real or an emulated one."""
     return "gpu" in target.keys
-
-
-user_passes: list[tuple[str, Pass]] = []
-"""Passes that users added to the dialect part of the pipeline, with their names."""
-
-
-def add_pass(name: str, run: Pass) -> Pass:
-    """Adds a pass over the dialect module, before ``simplify``; it runs for every function compiled from now on.
-
-    >>> from tvtf import passes
-    >>> _ = passes.add_pass("nothing", lambda mod: mod)
-    >>> passes.remove_pass("nothing")
-    """
-    user_passes.append((name, run))
-    return run
-
-
-def remove_pass(name: str) -> None:
-    """Removes a pass that :func:`add_pass` added."""
-    user_passes[:] = [(n, run) for n, run in user_passes if n != name]
 
 
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True, kernels: bool = True) -> tvm.IRModule:

@@ -78,9 +78,9 @@ def test_the_bounded_gradient(guide):
 
 def test_the_pass_kept_the_value_and_is_gone(guide):
     assert guide["doubled"].numpy().tolist() == [8.0]
-    from tvtf.passes import pipeline
+    from tvtf.passes.user_passes import user_passes
 
-    assert pipeline.user_passes == []
+    assert user_passes == []
 
 
 def test_the_pass_rewrites(guide):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,11 +29,10 @@ from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
 from tvtf.ops.host import register_host_functions, released_for_python
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
-from tvtf.passes import pipeline
 from tvtf.passes.analysis.causal_mask import TRIANGLES, described
 from tvtf.passes.autodiff.reverse_mode import Recorder, sweep
-from tvtf.passes.memory.hoist_constants import PREPARE
-from tvtf.passes.pipeline import compile_module
+from tvtf.passes.entry_points import PREPARE
+from tvtf.passes.user_passes import user_passes
 from tvtf.runtime import finalize
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
@@ -43,6 +41,8 @@ from tvtf.runtime.target import GPU, device_kind, target_of
 from tvtf.state.variable import Variable, alias_counter
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tvtf.frontend.function.concrete_function import ConcreteFunction
 
 
@@ -50,7 +50,12 @@ def executable_for(mod: ir.IRModule) -> Executable:
     """Returns the compiled module, from the cache if it is there."""
     register_host_functions()
     target = target_of(state.device)
-    build = partial(compile_module, mod, target)
+
+    def build(path: Path) -> None:
+        from tvtf.passes.pipeline import compile_module  # 50 ms that a call with code in the cache doesn't take
+
+        compile_module(mod, target, path)
+
     if target.kind.name == "llvm":
         return cached(key_of(mod, target, *_options()), build, Executable)
     _, number = device_kind(state.device or GPU)
@@ -60,9 +65,9 @@ def executable_for(mod: ir.IRModule) -> Executable:
 
 def _options() -> list[str]:
     """Returns what else the compiled code depends on: user passes, and debug dials that change the pipeline."""
-    names = [name for name, _ in pipeline.user_passes]
+    names = [name for name, _ in user_passes]
     watching = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
-    return [*names, digest_of(run for _, run in pipeline.user_passes), *watching]
+    return [*names, digest_of(run for _, run in user_passes), *watching]
 
 
 class GraphFunction:

@@ -14,7 +14,8 @@ from tvm.target import Target
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.memory.hoist_constants import CONSTANTS, PREPARE, is_kernel_call
+from tvtf.passes.entry_points import PREPARE
+from tvtf.passes.memory.hoist_constants import CONSTANTS, is_kernel_call
 from tvtf.passes.pipeline import Phase, phases
 from tvtf.passes.schedule.constant_operands import constant_operands
 from tvtf.passes.schedule.cpu.kernel import read_kernel

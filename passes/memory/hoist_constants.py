@@ -14,13 +14,13 @@ from tvm import ir, relax, tirx
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.entry_points import PREPARE
 from tvtf.passes.lower.loop_kernel import SAFE
 from tvtf.passes.schedule.constant_operands import CONSTANT_OPERANDS, constant_operands
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.subroutine import written
 
 CONSTANTS = "tvtf.constants"
-PREPARE = "prepare"
 _CALL_TIR = ir.Op.get("relax.call_tir")
 
 

@@ -9,7 +9,7 @@ from tvtf import passes
 from tvtf.core.primitive import table
 from tvtf.core.thread_state import dials
 from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes import pipeline
+from tvtf.passes import pipeline, user_passes
 from tvtf.passes.debug import verify
 from tvtf.runtime.target import host_target
 
@@ -173,9 +173,9 @@ def test_passes_come_and_go_by_name():
     passes.add_pass("a", lambda mod: mod)
     passes.add_pass("b", lambda mod: mod)
     passes.remove_pass("a")
-    names = [name for name, _ in pipeline.user_passes]
+    names = [name for name, _ in user_passes.user_passes]
     passes.remove_pass("b")
-    assert (names, pipeline.user_passes) == (["b"], [])
+    assert (names, user_passes.user_passes) == (["b"], [])
 
 
 def test_convolutions_that_eager_calls_compile_are_verified(verifying):

@@ -1,0 +1,28 @@
+"""Passes that users add to the compiler, apart from it: a call whose code is in the cache names them, but compiles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm
+
+Pass = Callable[[tvm.IRModule], tvm.IRModule]
+
+user_passes: list[tuple[str, Pass]] = []
+"""Passes that users added to the dialect part of the pipeline, with their names."""
+
+
+def add_pass(name: str, run: Pass) -> Pass:
+    """Adds a pass over the dialect module, before ``simplify``; it runs for every function compiled from now on.
+
+    >>> from tvtf import passes
+    >>> _ = passes.add_pass("nothing", lambda mod: mod)
+    >>> passes.remove_pass("nothing")
+    """
+    user_passes.append((name, run))
+    return run
+
+
+def remove_pass(name: str) -> None:
+    """Removes a pass that :func:`add_pass` added."""
+    user_passes[:] = [(n, run) for n, run in user_passes if n != name]
