@@ -25,6 +25,7 @@ from tvtf.passes.codegen.floats import ExactFloats
 from tvtf.passes.codegen.hooks import Hooks
 from tvtf.passes.codegen.let_bindings import HoistLets
 from tvtf.passes.codegen.llvm import build_library
+from tvtf.passes.debug.compile_progress import compile_progress
 from tvtf.passes.debug.dump import dump_folder, watched
 from tvtf.passes.debug.kernel_costs import lines
 from tvtf.passes.debug.structural_check import StructuralCheck, check_stores
@@ -215,7 +216,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     ``exported`` libraries check their arguments and don't poll for Python's signals, since they run without Python.
     """
     started = time.perf_counter()
-    with without_collection():
+    with without_collection(), compile_progress() as progress:
         # Kernels are lowered last and one by one, so that this is saved for those whose code is stored.
         together = on_gpu(target) or bool(dials.verify or dials.dump) or dials.debug >= 3
         lowered = lower(mod, target, polls=not exported, kernels=together)
@@ -228,6 +229,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
             poll_signals=not exported,
             finish=None if together else finisher(target),
             stored=None if together else Hooks.stored,
+            progress=progress,
         )
     if dials.debug >= 2:
         took = time.perf_counter() - started

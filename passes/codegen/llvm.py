@@ -33,6 +33,7 @@ from tvtf.passes.codegen.stack_buffers import with_local_stack
 from tvtf.passes.codegen.subroutines import lowered, names_in, subroutine_key
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
+from tvtf.passes.debug.compile_progress import CompileProgress
 from tvtf.passes.debug.kernel_costs import KernelCost
 from tvtf.passes.schedule.cpu import subroutine
 
@@ -53,13 +54,14 @@ def build_library(
     threads: int | None = None,
     finish: Finish | None = None,
     stored: Stored | None = None,
+    progress: CompileProgress | None = None,
 ) -> list[KernelCost]:
     """Compiles a scheduled and finalized module into the shared library `out`; returns what each kernel took.
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime; the compiler
     isn't needed. Kernels are lowered and compiled one by one, in as many `threads` as there are available cores by default.
-    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before.
+    `finish` runs on each before, and `stored` finds the code of kernels that were compiled before. `progress` counts them.
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, which is
     called without tvtf and outside Python, needs True and False.
 
@@ -71,7 +73,7 @@ def build_library(
     on_gpu = target.kind.name == "cuda"
     with _EMISSION:
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
-    objects = _Objects(target, finish, None if on_gpu else stored)
+    objects = _Objects(target, finish, None if on_gpu else stored, progress)
     # One call of nvcc compiles everything that runs on a GPU.
     objects.compile(kernels, threads or available_cores(), one_by_one=not on_gpu)
     objects.add_executable(builder, mod)
@@ -157,9 +159,12 @@ def separated(functions: Functions) -> list[Functions]:
 class _Objects:
     """The object files of one library by name, and the runtime modules that it is linked with."""
 
-    def __init__(self, target: Target, finish: Finish | None, stored: Stored | None) -> None:
+    def __init__(
+        self, target: Target, finish: Finish | None, stored: Stored | None, progress: CompileProgress | None = None
+    ) -> None:
         self.target, self.host = target, host_target(target)
         self.finish, self.stored = finish, stored
+        self.progress = progress or CompileProgress()
         self.modules: list[tvm.runtime.Module] = []
         self.options: dict[str, Any] = {}
         self.code: dict[str, bytes] = {}
@@ -175,6 +180,7 @@ class _Objects:
         self.options = dict(tvm.transform.PassContext.current().config)
         # TVM's machine looks for kernels in its library only if a module of native code is linked to it.
         self.modules = [native(IRModule(), self.host)]
+        self.progress.total = len(parts)
         with ThreadPoolExecutor(threads) as pool:
             # The largest are compiled first, so that no thread is left alone with one at the end.
             order = sorted(range(len(parts)), key=lambda index: -sum(map(_size, parts[index].values())))
@@ -198,6 +204,8 @@ class _Objects:
                 code = self._compiled(part, cost)
             for name in names_in(code):
                 self._add_subroutine(name, part)
+        with self.claims:
+            self.progress.done += 1
         return code
 
     def _add_subroutine(self, name: str, part: Functions) -> None:

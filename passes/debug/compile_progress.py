@@ -1,0 +1,69 @@
+"""A spinner on the terminal while a compilation takes long, with the number of kernels that are compiled."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tvtf.core.thread_state import dials
+
+DELAY = 1.0
+"""Seconds of a compilation after which the spinner appears."""
+INTERVAL = 0.1
+"""Seconds between two of its pictures."""
+
+
+@dataclass
+class CompileProgress:
+    """How many of a compilation's kernels are compiled, and of how many; 0 of 0 before it comes to them."""
+
+    done: int = 0
+    total: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.total} kernels" if self.total else "passes"
+
+
+@contextmanager
+def compile_progress() -> Iterator[CompileProgress]:
+    """Yields a progress, which is shown on stderr while the block runs if that is a terminal and it takes long.
+
+    Pipes, files, notebooks, terminals that can't move the cursor, and compilations in other threads than the main one,
+    which are those of eager calls, show nothing; nor does ``TVTF_DEBUG`` from 2 on, which prints lines of its own.
+    """
+    progress = CompileProgress()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or dials.debug >= 2 or sys.stderr is None or not sys.stderr.isatty():
+        yield progress
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_show, args=(progress, ended), name="tvtf-compile-progress", daemon=True)
+    thread.start()
+    try:
+        yield progress
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _show(progress: CompileProgress, ended: threading.Event) -> None:
+    """Draws a spinner from a second after the start to the end of the compilation, then clears its line."""
+    if ended.wait(DELAY):
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return
+    columns = SpinnerColumn(), TextColumn("compiling: {task.description}"), TimeElapsedColumn()
+    # What the program prints meanwhile goes where it would without a spinner.
+    plain = {"redirect_stdout": False, "redirect_stderr": False, "auto_refresh": False, "transient": True}
+    with Progress(*columns, console=console, **plain) as spinner:
+        task = spinner.add_task(str(progress), total=None)
+        spinner.tasks[0].start_time = spinner.get_time() - DELAY
+        while not ended.wait(INTERVAL):
+            spinner.update(task, description=str(progress), refresh=True)
