@@ -39,6 +39,7 @@ class _Shape:
     padded: int
     sizes: tuple[int, ...]
     is_continued: bool
+    is_streamed: bool
     row_strides: tuple[tuple[int, ...], ...]
     """For the result and both factors, one stride for each axis of rows."""
     term_strides: tuple[tuple[int, ...], ...]
@@ -46,8 +47,13 @@ class _Shape:
     vector_strides: tuple[int, ...]
 
 
-def called_product(column: ColumnTile, ranges: Sequence[Range], start: Stage | None, finish: Finish) -> Stmt | None:
-    """Returns a call that writes a tile of sums of products, and the epilogue on them; None if it is something else."""
+def called_product(
+    column: ColumnTile, ranges: Sequence[Range], start: Stage | None, finish: Finish, is_streamed: bool
+) -> Stmt | None:
+    """Returns a call that writes a tile of sums of products, and the epilogue on them; None if it is something else.
+
+    The factor of which vectors are loaded is prefetched if it ``is_streamed``.
+    """
     stage = column.stage
     factors = _factors(stage)
     if factors is None or stage.spread is not None or stage.edges or len(ranges) > MOST_RANGES:
@@ -59,7 +65,7 @@ def called_product(column: ColumnTile, ranges: Sequence[Range], start: Stage | N
     if not ends_there and start is not None:
         return None
     result = _strides(_result(stage), column.order) if ends_there else column.accumulators.row_strides(column.sizes)
-    shape = _shape(column, ranges, start is not None, result, factors)
+    shape = _shape(column, ranges, (start is not None, is_streamed), result, factors)
     if shape is None:
         return None
     sums = _result(stage) if ends_there else column.accumulators.load(index(0), 0, 0)
@@ -92,7 +98,7 @@ def _result(stage: Stage) -> TensorLoad:
 def _shape(
     column: ColumnTile,
     ranges: Sequence[Range],
-    is_continued: bool,
+    kind: tuple[bool, bool],
     result: tuple[int, ...] | None,
     factors: tuple[TensorLoad, TensorLoad],
 ) -> _Shape | None:
@@ -105,7 +111,7 @@ def _shape(
     if (len(rows), len(terms), sorted(along)) != (3, 2, [0, 1]) or access.load_stride(_result(stage), vector) != 1:
         return None
     sizes, width = tuple(column.sizes), column.tile.sizes[vector]
-    return _Shape(stage.dtype, column.lanes, width, column.padded, sizes, is_continued, rows, terms, along)
+    return _Shape(stage.dtype, column.lanes, width, column.padded, sizes, *kind, rows, terms, along)
 
 
 def _vector_stride(load: TensorLoad, column: ColumnTile) -> int | None:
@@ -145,7 +151,8 @@ def _product(shape: _Shape) -> str:
         tile = Tile({axis.var: index(0) for axis in spatial}, {axis.var: axis.size or 1 for axis in spatial})
         column = ColumnTile(stage, tile, vector, shape.lanes, shape.padded)
         start = stage if shape.is_continued else None
-        return column.write([Range.whole(axis) for axis in terms], start, Finish(stage, (stage,)))
+        streamed = (left, right)[shape.vector_strides.index(1)] if shape.is_streamed else None
+        return column.write([Range.whole(axis) for axis in terms], start, Finish(stage, (stage,)), streamed)
 
     result, *factors = shape.row_strides
     strides = [(*result, 1)] + [

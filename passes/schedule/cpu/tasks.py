@@ -213,7 +213,7 @@ def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
     parts = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
     streamed = _streamed(work, ranges)
-    call = None if streamed is not None else called_product(column, parts, work.start, work.finish)
+    call = called_product(column, parts, work.start, work.finish, streamed is not None)
     return call or column.write(parts, work.start, work.finish, streamed)
 
 
