@@ -13,11 +13,12 @@ from tvtf.core.composite import CompositeTensor
 from tvtf.core.function_types import PolymorphicFunction
 from tvtf.core.primitive import WrappedSignature, export
 from tvtf.core.specialization import UnknownSize, Unspecialized
-from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import convert
+from tvtf.frontend.function.call_key import KeywordPlaces, fast_key, nested_key
 from tvtf.frontend.function.granularity import Granularity
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.runtime_errors import runtime_error
@@ -95,6 +96,7 @@ class Function(PolymorphicFunction):
         self._concrete: dict[Any, ConcreteFunction] = {}
         self._fast: dict[Any, ConcreteFunction] = {}
         self._nested: dict[Any, ConcreteFunction] = {}
+        self._keyword_places = KeywordPlaces(self.signature.python)
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self.granularity: Granularity = Granularity(self.log)
@@ -104,18 +106,26 @@ class Function(PolymorphicFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function; eager calls outside of tapes and traces find their trace by a cheap key."""
-        if not kwargs and state.trace is None and not state.tapes and not _run_eagerly[0]:
-            concrete = self._fast.get(fast_key(args))
+        if state.trace is None and not state.tapes and not _run_eagerly[0]:
+            concrete = None if kwargs else self._fast.get(fast_key(args))
             if concrete is not None:
                 self.calls.since += 1
                 return concrete.call(args)
             if self._nested:
                 tensors: list[Tensor] = []
-                concrete = self._nested.get(nested_key(args, tensors))
+                concrete = self._nested.get(self._nested_key(args, kwargs, tensors))
                 if concrete is not None:
                     self.calls.since += 1
                     return concrete.call_flat(tensors)
         return self._call_slow_path(args, kwargs)
+
+    def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
+        """Returns the key of a call in ``_nested``, and appends its tensors; None if it can't have one."""
+        if not kwargs:
+            return nested_key(args, tensors)
+        placed = self._keyword_places.placed(args, kwargs)
+        key = None if placed is None else nested_key(placed, tensors)
+        return None if key is None else (KeywordPlaces, key)
 
     def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls with full argument binding: traces if needed, and caches a key for the fast path."""
@@ -139,20 +149,22 @@ class Function(PolymorphicFunction):
     def _remember(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, concrete: ConcreteFunction
     ) -> None:
-        """Caches the trace under a cheap key: eager tensors alone, or nests of them with datasets and iterators.
+        """Caches the trace under a cheap key: of eager tensors alone, or of nests of them with other values.
 
         A function that calls Python is not called by the shortest path: Python could see Variables that the call has
         not written yet.
         """
-        if kwargs or concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
+        if concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
             return
         count = len(arguments.tensors)
-        key = fast_key(args)
+        key = None if kwargs else fast_key(args)
         if key is not None and count == len(args) and not concrete.calls_python:
             self._fast[key] = concrete
             return
         tensors: list[Tensor] = []
-        key = nested_key(args, tensors)
+        key = self._nested_key(args, kwargs, tensors)
+        if self.input_signature is not None and any(a is not b for a, b in zip(tensors, arguments.values)):
+            return  # it converts some of them
         if key is not None and count == len(tensors) and not arguments.variables and not self.granularity.by_dataset:
             self._nested[key] = concrete
 
@@ -500,39 +512,6 @@ class Function(PolymorphicFunction):
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
         return concrete if None in arguments.tensors else concrete.instance(arguments.values), arguments
-
-
-def fast_key(args: tuple[Any, ...]) -> Any:
-    """Returns the shapes and dtypes of eager tensors; None if any argument is something else."""
-    key: list[Any] = []
-    for x in args:
-        if type(x) is not EagerTensor:
-            return None
-        key.append(x._array.shape)
-        key.append(x._array.dtype)
-    return tuple(key)
-
-
-def nested_key(value: Any, tensors: list[Tensor]) -> Any:
-    """Returns a key for nests of eager tensors, None, datasets and iterators, and appends their tensors in order.
-
-    Returns:
-      The key; None if anything else is among the arguments.
-    """
-    kind = type(value)
-    if kind is EagerTensor:
-        tensors.append(value)
-        return value._array.shape, value._array.dtype
-    if kind is tuple or kind is list:
-        parts = [nested_key(part, tensors) for part in value]
-        return None if None in parts else (kind, *parts)
-    if value is None:
-        return kind
-    if not hasattr(kind, "as_argument"):
-        return None
-    tensor, spec = value.as_argument()
-    tensors.append(tensor)
-    return spec
 
 
 def function(

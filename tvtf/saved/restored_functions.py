@@ -11,8 +11,9 @@ import numpy as np
 
 from tvtf.core import nest
 from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.frontend.function.call_key import fast_key
 from tvtf.frontend.function.concrete_function import ConcreteFunction
-from tvtf.frontend.function.polymorphic_function import Function, fast_key
+from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.saved.program import Program
 
 
