@@ -83,14 +83,14 @@ class KeywordPlaces:
         form = (len(args), *kwargs)
         bound = self._bound.get(form)
         if bound is None:
-            bound = self._bind(*form)
+            bound = self._bind(len(args), list(kwargs))
             if bound is None or len(self._bound) >= MOST_FORMS:
                 return None
             self._bound[form] = bound
         given = (*args, *kwargs.values())
         return tuple(_value(x, given) for x in bound.args), {n: _value(x, given) for n, x in bound.kwargs.items()}
 
-    def _bind(self, count: int, *names: str) -> inspect.BoundArguments | None:
+    def _bind(self, count: int, names: list[str]) -> inspect.BoundArguments | None:
         """Binds a place for each of ``count`` positional arguments and of the keywords ``names``."""
         places = [_Place(number) for number in range(count + len(names))]
         try:

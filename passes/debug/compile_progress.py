@@ -61,8 +61,10 @@ def _show(progress: CompileProgress, ended: threading.Event) -> None:
         return
     columns = SpinnerColumn(), TextColumn("compiling: {task.description}"), TimeElapsedColumn()
     # What the program prints meanwhile goes where it would without a spinner.
-    plain = {"redirect_stdout": False, "redirect_stderr": False, "auto_refresh": False, "transient": True}
-    with Progress(*columns, console=console, **plain) as spinner:
+    spinner = Progress(
+        *columns, console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    with spinner:
         task = spinner.add_task(str(progress), total=None)
         spinner.tasks[0].start_time = spinner.get_time() - DELAY
         while not ended.wait(INTERVAL):

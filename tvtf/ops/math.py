@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,24 @@ def both_known(function: Any) -> Any:
     return value
 
 
+def _negated_to(like: Tensor, ct: Tensor) -> Tensor:
+    return unbroadcast(bind.negative(ct), like)
+
+
+def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
+    return unbroadcast(bind.multiply(ct, conj(factor)), like)
+
+
+# Cotangents are computed only for operands that need one: of `x * 2` and `x ** 2` that is one of two.
+
+
 @binary_op(
     tf_name="AddV2",
     type=binary((*NUMERIC, string)),
     domain=NUMERIC,
     numpy=np.add,
     lower=lambda t, x, y: x + y,
-    vjp=lambda ct, z, x, y: (unbroadcast(ct, x), unbroadcast(ct, y)),
+    vjp=lambda ct, z, x, y: (partial(unbroadcast, ct, x), partial(unbroadcast, ct, y)),
     onnx="Add",
     value=both_known(np.add),
     public=("add", "math.add"),
@@ -73,7 +85,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     domain=NUMERIC,
     numpy=np.subtract,
     lower=lambda t, x, y: x - y,
-    vjp=lambda ct, z, x, y: (unbroadcast(ct, x), unbroadcast(bind.negative(ct), y)),
+    vjp=lambda ct, z, x, y: (partial(unbroadcast, ct, x), partial(_negated_to, y, ct)),
     onnx="Sub",
     value=both_known(np.subtract),
     public=("subtract", "math.subtract"),
@@ -95,7 +107,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
     domain=NUMERIC,
     numpy=np.multiply,
     lower=lambda t, x, y: x * y,
-    vjp=lambda ct, z, x, y: (unbroadcast(bind.multiply(ct, conj(y)), x), unbroadcast(bind.multiply(ct, conj(x)), y)),
+    vjp=lambda ct, z, x, y: (partial(_product_to, x, ct, y), partial(_product_to, y, ct, x)),
     onnx="Mul",
     value=both_known(np.multiply),
     public=("multiply", "math.multiply"),
@@ -112,10 +124,13 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     by_x = bind.divide(ct, conj(y))
-    by_y = bind.negative(bind.multiply(by_x, conj(z)))
-    return unbroadcast(by_x, x), unbroadcast(by_y, y)
+    return partial(unbroadcast, by_x, x), partial(_divisor_cotangent, by_x, z, y)
+
+
+def _divisor_cotangent(by_x: Tensor, z: Tensor, y: Tensor) -> Tensor:
+    return unbroadcast(bind.negative(bind.multiply(by_x, conj(z))), y)
 
 
 @binary_op(
@@ -195,10 +210,14 @@ def as_quotient(x: Tensor) -> Tensor:
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
 
-def _select_cotangents(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _select_cotangents(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     """Passes a cotangent to ``x`` where ``first`` holds, else to ``y``."""
     zeros = zeros_like(ct)
-    return unbroadcast(bind.select(first, ct, zeros), x), unbroadcast(bind.select(first, zeros, ct), y)
+    return partial(_selected_to, x, first, ct, zeros), partial(_selected_to, y, first, zeros, ct)
+
+
+def _selected_to(like: Tensor, first: Tensor, this: Tensor, that: Tensor) -> Tensor:
+    return unbroadcast(bind.select(first, this, that), like)
 
 
 @binary_op(
@@ -255,14 +274,16 @@ def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.power(x, y)
 
 
-def _pow_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Differentiates ``x ** y``; the derivative by ``y`` is 0 where log(x) isn't real, as in TensorFlow."""
-    one = number(1, x)
-    by_x = bind.multiply(bind.multiply(ct, conj(y)), conj(bind.pow(x, bind.subtract(y, one))))
+def _pow_by_base(ct: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    power = bind.pow(x, bind.subtract(y, number(1, x)))
+    return unbroadcast(bind.multiply(bind.multiply(ct, conj(y)), conj(power)), x)
+
+
+def _pow_by_exponent(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Differentiates ``x ** y`` by ``y``: 0 where log(x) isn't real, as in TensorFlow."""
     defined = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
-    logs = bind.select(defined, bind.log(bind.select(defined, x, one)), number(0, x))
-    by_y = bind.multiply(bind.multiply(ct, conj(z)), conj(logs))
-    return unbroadcast(by_x, x), unbroadcast(by_y, y)
+    logs = bind.select(defined, bind.log(bind.select(defined, x, number(1, x))), number(0, x))
+    return unbroadcast(bind.multiply(bind.multiply(ct, conj(z)), conj(logs)), y)
 
 
 def _pow_guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
@@ -281,7 +302,7 @@ def _all(flags: Tensor) -> Tensor:
     numpy=_pow_numpy,
     lower=None,
     kernel=kernel("power.power"),
-    vjp=_pow_vjp,
+    vjp=lambda ct, z, x, y: (partial(_pow_by_base, ct, x, y), partial(_pow_by_exponent, ct, z, x, y)),
     guard=_pow_guard,
     onnx="Pow",
     samples=(0.5, 3.0),
@@ -418,13 +439,13 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Any, Any]:
     """Differentiates the squared difference, which is real: only the real part of a complex cotangent counts."""
     difference = bind.subtract(x, y)
     if ct._type.dtype.is_complex:
         ct = bind.complex(bind.real(ct), zeros_like(bind.real(ct)))
     by_x = bind.multiply(ct, bind.add(difference, difference))
-    return unbroadcast(by_x, x), unbroadcast(bind.negative(by_x), y)
+    return partial(unbroadcast, by_x, x), partial(_negated_to, y, by_x)
 
 
 @export("clip_by_value")
