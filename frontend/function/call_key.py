@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core import nest
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.state.variable import Variable
 
 _VALUES = frozenset([bool, int, float, complex, str, bytes])
 """Types of Python values that a trace embeds."""
-_NUMBERS = "biufc"
-"""Kinds of NumPy arrays whose dtype tells the tensor's; texts and objects have to be looked at."""
+_NUMBERS = frozenset("?bBhHiIlLqQefdFD")
+"""Characters of NumPy's dtypes that tell the tensor's; texts and objects have to be looked at, others can't be tensors."""
 MOST_FORMS = 64
 """Combinations of keywords that are remembered for a function."""
 
@@ -28,10 +30,10 @@ def fast_key(args: tuple[Any, ...]) -> Any:
     return tuple(key)
 
 
-def nested_key(value: Any, tensors: list[Tensor]) -> Any:
+def nested_key(value: Any, tensors: list[Any]) -> Any:
     """Returns a key for nests of eager tensors, arrays, Python values, datasets and iterators.
 
-    The tensors, and those made of arrays, datasets and iterators, are appended in the order of ``tf.nest.flatten``.
+    The tensors and arrays, and the tensors of datasets and iterators, are appended in the order of ``tf.nest.flatten``.
 
     Returns:
       The key; None if anything else is among the arguments.
@@ -50,9 +52,9 @@ def nested_key(value: Any, tensors: list[Tensor]) -> Any:
     if kind is dict:
         return _dict_key(value, tensors)
     if kind is np.ndarray:
-        if value.dtype.kind not in _NUMBERS:
+        if value.dtype.char not in _NUMBERS:
             return None
-        tensors.append(convert_to_tensor(value))
+        tensors.append(value)
         return kind, value.shape, value.dtype
     if not hasattr(kind, "as_argument"):
         return None
@@ -61,7 +63,7 @@ def nested_key(value: Any, tensors: list[Tensor]) -> Any:
     return spec
 
 
-def _dict_key(value: dict[Any, Any], tensors: list[Tensor]) -> Any:
+def _dict_key(value: dict[Any, Any], tensors: list[Any]) -> Any:
     names = list(value)
     if len(names) > 1:
         if not all(type(name) is str for name in names):  # others may not be comparable, or equal but of other types
@@ -71,12 +73,26 @@ def _dict_key(value: dict[Any, Any], tensors: list[Tensor]) -> Any:
     return None if None in parts else (dict, *names, *parts)
 
 
+def as_tensors(values: list[Any]) -> list[Tensor]:
+    """Returns what `nested_key` appended, with arrays as tensors."""
+    return [convert_to_tensor(x) if type(x) is np.ndarray else x for x in values]
+
+
+def is_fixed(default: Any) -> bool:
+    """Returns whether a parameter's default gives every call the same argument: lists and Variables may change."""
+    if type(default) is tuple:
+        return all(map(is_fixed, default))
+    may_change = nest.is_nested_or_composite(default) or hasattr(type(default), "as_argument")
+    return not may_change and not isinstance(default, (Variable, np.ndarray))
+
+
 class KeywordPlaces:
     """Moves keyword arguments to the places of their parameters, as binding them to the signature does."""
 
     def __init__(self, signature: inspect.Signature) -> None:
         self._signature = signature
         self._bound: dict[Any, inspect.BoundArguments] = {}
+        self._fixed: dict[int, bool] = {}
 
     def placed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Returns the call's ``(args, kwargs)`` with defaults filled in; None if they don't fit the signature."""
@@ -89,6 +105,14 @@ class KeywordPlaces:
             self._bound[form] = bound
         given = (*args, *kwargs.values())
         return tuple(_value(x, given) for x in bound.args), {n: _value(x, given) for n, x in bound.kwargs.items()}
+
+    def has_fixed_defaults(self, count: int) -> bool:
+        """Returns whether a call of ``count`` positional arguments is the same call whenever these are the same."""
+        if count not in self._fixed:
+            bound = self._bind(count, [])
+            values = () if bound is None else (*bound.args, *bound.kwargs.values())
+            self._fixed[count] = all(type(each) is _Place or is_fixed(each) for each in values)
+        return self._fixed[count]
 
     def _bind(self, count: int, names: list[str]) -> inspect.BoundArguments | None:
         """Binds a place for each of ``count`` positional arguments and of the keywords ``names``."""

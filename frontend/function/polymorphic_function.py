@@ -13,12 +13,11 @@ from tvtf.core.composite import CompositeTensor
 from tvtf.core.function_types import PolymorphicFunction
 from tvtf.core.primitive import WrappedSignature, export
 from tvtf.core.specialization import UnknownSize, Unspecialized
-from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_import import load_tvm, without_interrupts
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import convert
-from tvtf.frontend.function.call_key import KeywordPlaces, fast_key, nested_key
+from tvtf.frontend.function.call_key import KeywordPlaces, as_tensors, fast_key, nested_key
 from tvtf.frontend.function.granularity import Granularity
 from tvtf.frontend.function.retrace_log import RetraceLog, RetraceReport, calls_of
 from tvtf.frontend.function.runtime_errors import runtime_error
@@ -112,19 +111,19 @@ class Function(PolymorphicFunction):
                 self.calls.since += 1
                 return concrete.call(args)
             if self._nested:
-                tensors: list[Tensor] = []
-                concrete = self._nested.get(self._nested_key(args, kwargs, tensors))
+                values: list[Any] = []
+                concrete = self._nested.get(self._nested_key(args, kwargs, values))
                 if concrete is not None:
                     self.calls.since += 1
-                    return concrete.call_flat(tensors)
+                    return concrete.call_flat(as_tensors(values))
         return self._call_slow_path(args, kwargs)
 
-    def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
-        """Returns the key of a call in ``_nested``, and appends its tensors; None if it can't have one."""
+    def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> Any:
+        """Returns the key of a call in ``_nested``, and appends its tensors and arrays; None if it can't have one."""
         if not kwargs:
-            return nested_key(args, tensors)
+            return nested_key(args, values)
         placed = self._keyword_places.placed(args, kwargs)
-        key = None if placed is None else nested_key(placed, tensors)
+        key = None if placed is None else nested_key(placed, values)
         return None if key is None else (KeywordPlaces, key)
 
     def _call_slow_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -154,18 +153,22 @@ class Function(PolymorphicFunction):
         A function that calls Python is not called by the shortest path: Python could see Variables that the call has
         not written yet.
         """
-        if concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
+        if state.trace is not None or concrete.scope is not None or arguments.variables:
+            return
+        if not kwargs and not self._keyword_places.has_fixed_defaults(len(args)):
             return
         count = len(arguments.tensors)
         key = None if kwargs else fast_key(args)
         if key is not None and count == len(args) and not concrete.calls_python:
-            self._fast[key] = concrete
+            if len(self._fast) < MAX_TRACES:
+                self._fast[key] = concrete
             return
-        tensors: list[Tensor] = []
-        key = self._nested_key(args, kwargs, tensors)
-        if self.input_signature is not None and any(a is not b for a, b in zip(tensors, arguments.values)):
+        values: list[Any] = []
+        key = self._nested_key(args, kwargs, values)
+        if self.input_signature is not None and any(a is not b for a, b in zip(values, arguments.values)):
             return  # it converts some of them
-        if key is not None and count == len(tensors) and not arguments.variables and not self.granularity.by_dataset:
+        by_values = key is not None and count == len(values) and not self.granularity.by_dataset
+        if by_values and len(self._nested) < MAX_TRACES:
             self._nested[key] = concrete
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

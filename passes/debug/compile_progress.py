@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from tvtf.core.thread_state import dials
 
@@ -36,7 +37,7 @@ def compile_progress() -> Iterator[CompileProgress]:
     """
     progress = CompileProgress()
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or dials.debug >= 2 or sys.stderr is None or not sys.stderr.isatty():
+    if not in_main_thread or dials.debug >= 2 or not _is_terminal(sys.stderr):
         yield progress
         return
     ended = threading.Event()
@@ -47,6 +48,14 @@ def compile_progress() -> Iterator[CompileProgress]:
     finally:
         ended.set()
         thread.join()
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Returns whether a stream, which programs may have replaced or closed, writes to a terminal."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
 
 
 def _show(progress: CompileProgress, ended: threading.Event) -> None:

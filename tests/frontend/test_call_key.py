@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.frontend.function import call_key, polymorphic_function
 from tvtf.frontend.function.call_key import nested_key
 
 A, B = tf.constant([1.0, 2.0]), tf.constant([30.0, 40.0])
@@ -136,3 +137,59 @@ def test_gradients_are_recorded_through_keywords():
             tape.watch(A)
             result = function(A, n=3)
         assert tape.gradient(result, A).numpy().tolist() == [3, 3]
+
+
+def test_a_default_that_changes_is_read_at_each_call():
+    factors, offset = [1], tf.Variable(0.0)
+    function = tf.function(lambda x, n, m=factors, v=offset: x * (n * m[0]) + v, autograph=False)
+    tensors_only = tf.function(lambda x, m=factors, v=offset: x * m[0] + v, autograph=False)
+    for factor in (1, 1, 3, 3):
+        factors[0] = factor
+        offset.assign(factor * 100.0)
+        for result in (function(A, 1), function(A, n=1), tensors_only(A), tensors_only(x=A)):
+            assert result.numpy().tolist() == [101 * factor, 102 * factor]
+
+
+def test_calls_in_a_trace_leave_no_keys():
+    @tf.function
+    def inner(elements, k=1):
+        total = tf.constant(0, tf.int64)
+        for each in elements:
+            total += each * k
+        return total
+
+    @tf.function
+    def outer(n):
+        elements = tf.data.Dataset.range(n).map(lambda x: x + 1)
+        return inner(elements), inner(elements, 2), inner(elements=elements), inner(elements=elements, k=2)
+
+    assert [int(total) for total in outer(tf.constant(3, tf.int64))] == [6, 12, 6, 12]
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.clongdouble])
+def test_arrays_that_cannot_be_tensors_raise_as_before(dtype):
+    function = tf.function(lambda x, y=None: x * 2, input_signature=[tf.TensorSpec([2])], autograph=False)
+    for _ in range(2):
+        assert function(x=A).numpy().tolist() == [2, 4]
+        with pytest.raises(TypeError, match="Binding inputs to tf.function failed"):
+            function(np.array([1, 2], dtype))
+
+
+def test_arrays_are_converted_only_where_the_key_is_known(monkeypatch):
+    converted = []
+    monkeypatch.setattr(call_key, "convert_to_tensor", lambda x: converted.append(x) or tf.convert_to_tensor(x))
+    function = tf.function(lambda x, m=None: x * 2, autograph=False)
+    array = np.array([1.0, 2.0], "float32")
+    for other in (None, object(), tf.Variable(1.0)):
+        function(array, other)
+        function(array, other)
+    assert len(converted) == 1
+
+
+def test_traces_for_values_leave_room_for_those_of_tensors(only_keys, monkeypatch):
+    monkeypatch.setattr(polymorphic_function, "MAX_TRACES", 4)
+    function = tf.function(lambda x, n=1: x * n, autograph=False)
+    for n in range(6):
+        function(A, n)
+    function(A)
+    assert only_keys(function, A).numpy().tolist() == [1, 2]

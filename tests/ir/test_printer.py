@@ -29,7 +29,6 @@ step(x: f32[256,2], y: f32[256,1], w1: f32[2,32] donated, head: f32[32,1] donate
   broadcast_to_1: f32[256,1] = broadcast_to(multiply, shape=(256, 1))  # +5
   sign = sign(subtract)                                                # +5
   multiply_1 = multiply(broadcast_to_1, sign)                          # +5
-  negative = negative(multiply_1)                                      # +5
   matmul_2: f32[256,32] = matmul(multiply_1, head, transpose_b=True)   # +5
   matmul_3: f32[32,1] = matmul(relu, multiply_1, transpose_a=True)     # +5
   relu_grad = relu_grad(matmul_2, relu)                                # +5

@@ -3,6 +3,7 @@
 import io
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
 
@@ -67,6 +68,12 @@ def test_a_short_compilation_shows_nothing(terminal, monkeypatch):
     assert terminal.getvalue() == "" and not has_spinner()
 
 
+def closed():
+    stream = io.StringIO()
+    stream.close()
+    return stream
+
+
 def quiet():
     with compile_progress() as progress:
         return isinstance(progress, CompileProgress) and not has_spinner()
@@ -79,6 +86,12 @@ def test_pipes_other_threads_and_debugging_show_nothing(terminal, monkeypatch):
         assert quiet()
     monkeypatch.setattr(dials, "debug", 0)
     with redirect_stderr(io.StringIO()):
+        assert quiet()
+
+
+@pytest.mark.parametrize("stream", [None, types.SimpleNamespace(write=len), closed()], ids=["none", "bare", "closed"])
+def test_streams_that_programs_replaced_show_nothing(stream):
+    with redirect_stderr(stream):
         assert quiet()
 
 

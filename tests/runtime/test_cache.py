@@ -62,7 +62,7 @@ def test_a_second_process_finds_it(fresh, nothing_loaded, monkeypatch):
     affine()(tf.ones([2]))
     (library,) = libraries(fresh)
     nothing_loaded()
-    monkeypatch.setattr(executor, "compile_module", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(pipeline, "compile_module", lambda *_: pytest.fail("compiled again"))
     assert affine()(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
     assert libraries(fresh) == [library]
 
@@ -120,7 +120,7 @@ def test_a_full_disk_costs_the_cache_only(fresh, monkeypatch):
 PROGRAM = """
     import sys, time
     import tvtf as tf
-    from tvtf.frontend.function import executor as compiled
+    from tvtf.passes import pipeline as compiled
     build = compiled.compile_module
 
     def slow(mod, target, path):
