@@ -104,18 +104,19 @@ class Function(PolymorphicFunction):
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function; eager calls outside of tapes and traces find their trace by a cheap key."""
-        if state.trace is None and not state.tapes and not _run_eagerly[0]:
+        """Calls the function; calls outside of traces find the trace of an earlier call by a cheap key."""
+        if state.trace is None and not _run_eagerly[0]:
             concrete = None if kwargs else self._fast.get(fast_key(args))
-            if concrete is not None:
+            if concrete is not None and not state.tapes:
                 self.calls.since += 1
                 return concrete.call(args)
-            if self._nested:
-                values: list[Any] = []
+            values: list[Any] = list(args)
+            if concrete is None and self._nested:
+                values = []
                 concrete = self._nested.get(self._nested_key(args, kwargs, values))
-                if concrete is not None:
-                    self.calls.since += 1
-                    return concrete.call_flat(as_tensors(values))
+            if concrete is not None and not concrete.loses_gradients_of(state.tapes):
+                self.calls.since += 1
+                return concrete.call_flat(as_tensors(values))
         return self._call_slow_path(args, kwargs)
 
     def _nested_key(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> Any:

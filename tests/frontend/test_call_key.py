@@ -139,6 +139,42 @@ def test_gradients_are_recorded_through_keywords():
         assert tape.gradient(result, A).numpy().tolist() == [3, 3]
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_under_tapes_go_by_their_key_and_are_recorded(name, only_keys):
+    python, args, kwargs = CALLS[name]
+    function = tf.function(python, autograph=False)
+    function(*args, **kwargs)
+    watched = [x for x in tf.nest.flatten([args, kwargs]) if isinstance(x, tf.Tensor)]
+    gradients = []
+    for call in (python, lambda *args, **kwargs: only_keys(function, *args, **kwargs)):
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            result = tf.reduce_sum(call(*args, **kwargs) ** 2)
+        gradients.append(tape.gradient(result, watched))
+    for expected, gradient in zip(*gradients):
+        np.testing.assert_array_equal(gradient, expected)
+
+
+def test_a_call_whose_trace_holds_a_tensor_as_a_constant_is_traced_again_for_a_tape_that_watches_it():
+    scale = tf.constant([2.0, 3.0])
+    function = tf.function(lambda x: x * scale)
+    function(A)
+    for _ in range(2):
+        with tf.GradientTape() as tape:
+            tape.watch(scale)
+            result = function(A)
+        np.testing.assert_array_equal(tape.gradient(result, scale), A)
+    assert function.experimental_get_tracing_count() == 2
+
+
+def test_forward_mode_sees_a_call_found_by_its_key(only_keys):
+    function = tf.function(lambda x: x * x)
+    function(A)
+    with tf.autodiff.ForwardAccumulator(A, tf.ones_like(A)) as accumulator:
+        result = only_keys(function, A)
+    np.testing.assert_array_equal(accumulator.jvp(result), 2 * A)
+
+
 def test_a_default_that_changes_is_read_at_each_call():
     factors, offset = [1], tf.Variable(0.0)
     function = tf.function(lambda x, n, m=factors, v=offset: x * (n * m[0]) + v, autograph=False)
