@@ -58,6 +58,19 @@ def test_global_seed_repeats_what_has_no_seed():
     assert (first[0] != first[1]).all()
 
 
+RANDOM = ["GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "LecunNormal", "LecunUniform", "Orthogonal"]
+RANDOM += ["RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling"]
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("classes", [initializers, tf.initializers], ids=["own", "Keras's"])
+def test_compiled_weights_are_the_same_bits(classes, name):
+    def weights():
+        return getattr(classes, name)(seed=3)((40, 30))
+
+    np.testing.assert_array_equal(tf.function(weights)(), weights())
+
+
 def test_orthogonal_columns_or_rows():
     tall, wide = (initializers.Orthogonal(seed=1)(shape).numpy() for shape in ((6, 2), (2, 6)))
     np.testing.assert_allclose(tall.T @ tall, np.eye(2), atol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,8 +15,9 @@ from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, show_shape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from tvtf.ops import philox, random_onnx
+from tvtf.ops.elementwise import binary_op, operands
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
+from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument, unbroadcast
 
 WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)
@@ -71,6 +73,10 @@ def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
 
 def _no_gradient(ct: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
     return (None,) * len(inputs)
+
+
+def _factor_cotangent(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
+    return unbroadcast(bind.multiply(ct, factor), like)
 
 
 # -- bits and uniform numbers
@@ -193,11 +199,14 @@ def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any
 def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Returns interleaved pairs of normal numbers from pairs of uniform ones.
 
-    The angle is rounded as in TensorFlow's kernel.
+    Each step is rounded as in TensorFlow's kernel. Functions are computed in float64 and then rounded, so that compiled
+    code gives the same bits: NumPy's own float32 functions, and those of compiled code, err in other last bits.
     """
-    angle = (2 * np.pi * second.astype(np.float64)).astype(first.dtype)
-    radius = np.sqrt(first.dtype.type(-2.0) * np.log(np.maximum(first, first.dtype.type(BOX_MULLER_EPSILON))))
-    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=-1)
+    dtype = first.dtype
+    angle = (2 * np.pi * second.astype(np.float64)).astype(dtype).astype(np.float64)
+    log = np.log(np.maximum(first, dtype.type(BOX_MULLER_EPSILON)).astype(np.float64)).astype(dtype)
+    radius = np.sqrt(dtype.type(-2.0) * log)
+    return np.stack([wave(angle).astype(dtype) * radius for wave in (np.sin, np.cos)], axis=-1)
 
 
 def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
@@ -424,12 +433,29 @@ def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any,
     return bind.stateless_random_integers(seed, low, high, shape=shape)
 
 
+@binary_op(
+    tf_name="Mul",
+    domain=FLOATING,
+    numpy=np.multiply,
+    lower=lambda t, x, y: t.rounded_first(x * y),
+    vjp=lambda ct, z, x, y: (partial(_factor_cotangent, x, ct, y), partial(_factor_cotangent, y, ct, x)),
+    onnx="Mul",
+)
+def rounded_product(x: Any, y: Any) -> Any:
+    """Multiplies as ``tf.multiply``, and rounds the product even where it is added to something afterwards.
+
+    Compiled code rounds ``x * y + z`` once otherwise, which makes the last bit of every second scaled random number
+    another one than that of an eager call.
+    """
+    return operands(x, y), {}
+
+
 def scaled_uniform(uniform: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
     """Scales uniform numbers of [0, 1) to [minval, maxval)."""
     if _is_number(minval, 0) and _is_number(maxval, 1):
         return uniform
     low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
-    return bind.add(bind.multiply(uniform, bind.subtract(high, low)), low)
+    return bind.add(bind.rounded_product(uniform, bind.subtract(high, low)), low)
 
 
 def _is_number(value: Any, expected: float) -> bool:
@@ -441,7 +467,7 @@ def scaled_normal(normal: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tenso
     if _is_number(mean, 0) and _is_number(stddev, 1):
         return normal
     center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
-    return bind.add(bind.multiply(normal, width), center)
+    return bind.add(bind.rounded_product(normal, width), center)
 
 
 @export("random.stateless_normal")

@@ -178,14 +178,19 @@ def normal(e: Any, inputs: Words, outputs: Words, types: Any, *, shape: Sequence
 
 
 def box_muller(n: Nodes, first: str, second: str, dtype: DType) -> str:
-    """Writes pairs of normal numbers; the angle is computed in float64, as in TensorFlow's kernel."""
+    """Writes pairs of normal numbers; functions are computed in float64 and rounded, as eager calls do."""
     e = n.e
-    angle = e.computed("Mul", [second if dtype is float64 else e.cast(second, float64), e.const(np.float64(2 * pi))])
-    angle = angle if dtype is float64 else e.cast(angle, dtype)
+
+    def cast(value: str, to: DType) -> str:
+        return value if dtype is float64 else e.cast(value, to)
+
+    turned = e.computed("Mul", [cast(second, float64), e.const(np.float64(2 * pi))])
+    angle = cast(cast(turned, dtype), float64)
     bounded = e.computed("Max", [first, e.const(np.array(BOX_MULLER_EPSILON, dtype.np))])
-    squared = e.computed("Mul", [e.computed("Log", [bounded]), e.const(np.array(-2.0, dtype.np))])
-    radius = e.computed("Sqrt", [squared])
-    coordinates = [e.computed("Mul", [e.computed(turn, [angle]), radius]) for turn in ("Sin", "Cos")]
+    log = cast(e.computed("Log", [cast(bounded, float64)]), dtype)
+    radius = e.computed("Sqrt", [e.computed("Mul", [log, e.const(np.array(-2.0, dtype.np))])])
+    waves = [cast(e.computed(wave, [angle]), dtype) for wave in ("Sin", "Cos")]
+    coordinates = [e.computed("Mul", [wave, radius]) for wave in waves]
     return n("Concat", *(n("Unsqueeze", t, n.vector(1)) for t in coordinates), axis=1)
 
 

@@ -249,13 +249,17 @@ def normals(names: Names, words: Words, dtype: str) -> Words:
 
 
 def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
-    """Returns two normal numbers from two uniform ones, as TensorFlow computes them: the sine comes first."""
+    """Returns two normal numbers from two uniform ones, as TensorFlow computes them: the sine comes first.
+
+    Functions are computed in float64 and then rounded, so that eager calls give the same bits.
+    """
     dtype = scalar.dtype_of(first)
     angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
     bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
-    radius = names(tirx.sqrt(fastmath.log_of_normal(bounded) * tirx.const(-2.0, dtype)))
-    sine, cosine = circular.of_small_angle(names, angle)
-    return names(sine * radius), names(cosine * radius)
+    log = fastmath.log_of_normal(names(bounded.astype("float64"))).astype(dtype)
+    radius = names(tirx.sqrt(log * tirx.const(-2.0, dtype)))
+    sine, cosine = circular.of_small_angle(names, names(angle.astype("float64")))
+    return names(sine.astype(dtype) * radius), names(cosine.astype(dtype) * radius)
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:

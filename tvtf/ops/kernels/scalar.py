@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import te, tirx
 from tvm.ir import Call, TensorLoad
+from tvm.target import Target
 
 from tvtf.core.shape import broadcast_shapes, simplify_dim
 from tvtf.ops.kernels import circular, double_power, errors, fastmath, special
@@ -117,6 +118,17 @@ def _unless_nan(x: Any, y: Any) -> Any:
     if not is_float(y) or isinstance(y, tirx.FloatImm):
         return x
     return tirx.Select(y <= tirx.infinity(dtype_of(y)), x, y)
+
+
+def rounded_first(x: Any) -> Any:
+    """Returns a float that code rounds to its dtype before it uses it: LLVM fuses no product with a sum over the fence.
+
+    Source: https://llvm.org/docs/LangRef.html#llvm-arithmetic-fence-intrinsic
+    """
+    target = Target.current(allow_none=True)
+    if target is None or target.kind.name != "llvm":
+        return x
+    return tirx.call_llvm_pure_intrin(dtype_of(x), "llvm.arithmetic.fence", x)
 
 
 exp, expm1, log, log1p = fastmath.exp, fastmath.expm1, fastmath.log, fastmath.log1p
