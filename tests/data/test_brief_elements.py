@@ -35,7 +35,8 @@ def test_elements_that_are_not_brief_are_prefetched(monkeypatch):
     monkeypatch.setattr(parallel, "LONG", math.inf)
     threads = []
     assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
-    assert computed_by_consumer(threads) == [True] * parallel.STREAK + [False] * (40 - parallel.STREAK)
+    own = parallel.STREAK + 1  # the first doesn't count
+    assert computed_by_consumer(threads) == [True] * own + [False] * (40 - own)
 
 
 def test_a_long_element_has_the_next_ones_prefetched_until_they_are_brief(monkeypatch):
@@ -43,15 +44,24 @@ def test_a_long_element_has_the_next_ones_prefetched_until_they_are_brief(monkey
     monkeypatch.setattr(parallel, "LONG", 0.0)
     pace = parallel.Pace(may_block=False)
     pace.note(1.0)
+    pace.note(1.0)
     assert not pace.is_threaded  # nothing is longer than what is brief here
     monkeypatch.setattr(parallel, "BRIEF", 0.0)
     threads = []
     prefetched = iter(source(threads).prefetch(2))
-    assert int(next(prefetched)) == 0
+    assert [int(next(prefetched)), int(next(prefetched))] == [0, 1]
     monkeypatch.setattr(parallel, "BRIEF", math.inf)
-    assert [int(x) for x in prefetched] == list(range(1, 40))
+    assert [int(x) for x in prefetched] == list(range(2, 40))
     own = computed_by_consumer(threads)
-    assert own[0] and not own[1] and own[-1]
+    assert own[0] and own[1] and not own[2] and own[-1]
+
+
+def test_a_first_element_that_takes_long_starts_no_thread(monkeypatch):
+    monkeypatch.setattr(parallel, "BRIEF", 0.1)
+    pace = parallel.Pace(may_block=False)
+    for elapsed in (5.0, *[0.0] * 20):
+        pace.note(elapsed)
+        assert not pace.is_threaded
 
 
 @pytest.mark.parametrize("brief", [math.inf, 0.0])

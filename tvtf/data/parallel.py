@@ -22,7 +22,7 @@ are computed by the consumer."""
 STREAK = 8
 """After this many brief elements in a row the consumer computes those that follow; after as many long ones, threads do."""
 LONG = 1e-3
-"""Seconds. A single element that takes longer switches to threads at once."""
+"""Seconds. A single element that takes longer switches to threads at once, unless it is the first."""
 
 
 class Debug:
@@ -82,10 +82,16 @@ class Pace:
         self.may_block = may_block
         self.is_threaded = may_block
         self._streak = 0
+        self._is_first = True
 
     def note(self, elapsed: float) -> None:
-        """Records the seconds that an element took."""
-        if self.may_block or (elapsed < BRIEF) is not self.is_threaded:
+        """Records the seconds that an element took.
+
+        The first may have prepared others. Threads that it started would stay for brief ones, too: beside compiled code, which
+        uses all cores, these take longer.
+        """
+        is_first, self._is_first = self._is_first, False
+        if is_first or self.may_block or (elapsed < BRIEF) is not self.is_threaded:
             self._streak = 0
             return
         self._streak += 1
