@@ -84,12 +84,18 @@ class ColumnTile:
         """Writes the tile.
 
         Args:
-            ranges: the terms to sum; None sums nothing.
+            ranges: the terms to sum; None sums nothing, for which loops do: there is nothing to keep in registers.
             start: the stage that holds partial results to continue from; without it, the reduction's init.
             finish: the epilogue.
             streamed: an operand to prefetch.
         """
-        sums = None if ranges is None else self._sums(ranges, streamed)
+        if ranges is None:
+            return self._each(
+                lambda row, number, lane, point: finish.at(self._first_value(start, point), point),
+                self.stored,
+                over_rows=emit.nest,
+            )
+        sums = self._sums(ranges, streamed)
         return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
 
     def ended(self, sums: Stmt, finish: Finish) -> Stmt:
@@ -126,10 +132,12 @@ class ColumnTile:
 
     def _first(self, start: Stage | None) -> Stmt:
         def store(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-            value = self.stage.init if start is None else _partial(start, point)
-            return self.accumulators.store(value, row, number, lane)
+            return self.accumulators.store(self._first_value(start, point), row, number, lane)
 
         return self._each(store, self.summed)
+
+    def _first_value(self, start: Stage | None, point: Point) -> ir.Expr:
+        return self.stage.init if start is None else _partial(start, point)
 
     def _sums(self, ranges: Sequence[Range], streamed: TensorLoad | None) -> Stmt:
         if self.stage.spread is not None:

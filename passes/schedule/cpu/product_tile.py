@@ -6,10 +6,11 @@ and a network a few dozen convolutions with the same numbers of channels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import prod
+from typing import TypeVar
 
 from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
@@ -27,6 +28,7 @@ FEWEST_TERMS = 64
 """Terms of a sum from which on a call costs nothing that can be measured. Of 16 terms, whose tile takes 50 ns, it costs 8 %
 of a convolution's time, of 32 terms 5 %."""
 MOST_RANGES = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,36 +105,46 @@ def _shape(
     factors: tuple[TensorLoad, TensorLoad],
 ) -> _Shape | None:
     stage, vector = column.stage, column.vector.var
-    along_rows = [result, *(_strides(load, column.order) for load in factors)]
-    along_terms = [_strides(load, [part.axis.var for part in ranges]) for load in factors]
-    along_vectors = [_vector_stride(load, column) for load in factors]
-    rows, terms = (tuple(each for each in strides if each is not None) for strides in (along_rows, along_terms))
-    along = tuple(step for step in along_vectors if step is not None)
-    if (len(rows), len(terms), sorted(along)) != (3, 2, [0, 1]) or access.load_stride(_result(stage), vector) != 1:
+    if result is None or access.load_stride(_result(stage), vector) != 1:
         return None
+    in_tile = _known(_tile_strides(load, column, [*column.order, vector]) for load in factors)
+    terms = _known(_strides(load, [part.axis.var for part in ranges]) for load in factors)
+    if in_tile is None or terms is None or sorted(each[-1] for each in in_tile) != [0, 1]:
+        return None
+    rows, along = (result, *(each[:-1] for each in in_tile)), tuple(each[-1] for each in in_tile)
     sizes, width = tuple(column.sizes), column.tile.sizes[vector]
     return _Shape(stage.dtype, column.lanes, width, column.padded, sizes, *kind, rows, terms, along)
 
 
-def _vector_stride(load: TensorLoad, column: ColumnTile) -> int | None:
-    """Returns the stride along the vectors of a tile, within which alone the index of a packed operand is linear."""
-    vector = column.vector.var
-    stride = access.load_stride(load, vector)
-    if stride is not None:
-        return stride
-    lane, first = Var("lane", "int64"), column.tile.base[vector]
-    offset = access.flat_offset(load.source, list(substitute(load, {**column.tile.base, vector: first + lane}).indices))
-    within = sym.Analyzer()
-    within.bind(lane, ir.Range(0, sum(column.summed[-1])))
-    step = access.stride(within.simplify(offset), lane)
-    return None if step is None else static(step)
+def _tile_strides(load: TensorLoad, column: ColumnTile, along: Sequence[Var]) -> tuple[int, ...] | None:
+    """Returns the strides of a load along axes of a tile, within which alone the index of a packed operand is linear.
+
+    None if one isn't constant.
+    """
+    strides = _strides(load, along)
+    if strides is not None:
+        return strides
+    tile, within, point = column.tile, sym.Analyzer(), dict(column.tile.base)
+    steps = {axis: Var("step", "int64") for axis in tile.sizes}
+    for axis, step in steps.items():
+        size = sum(column.summed[-1]) if axis.same_as(column.vector.var) else tile.sizes[axis]
+        within.bind(step, ir.Range(0, size))
+        point[axis] = point[axis] + step
+    offset = within.simplify(access.flat_offset(load.source, list(substitute(load, point).indices)))
+    found = [access.stride(offset, steps[axis]) for axis in along]
+    return _known(None if step is None else static(step) for step in found)
 
 
 def _strides(load: TensorLoad, along: Sequence[Var]) -> tuple[int, ...] | None:
     """Returns the strides of a load along some variables, None if one isn't constant."""
-    strides = [access.load_stride(load, var) for var in along]
-    known = tuple(step for step in strides if step is not None)
-    return known if len(known) == len(strides) else None
+    return _known(access.load_stride(load, var) for var in along)
+
+
+def _known(values: Iterable[T | None]) -> tuple[T, ...] | None:
+    """Returns the values, None if one of them is."""
+    found = list(values)
+    known = tuple(value for value in found if value is not None)
+    return known if len(known) == len(found) else None
 
 
 @cache
