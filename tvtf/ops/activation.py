@@ -33,7 +33,6 @@ def _relu_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, slope: flo
 
 
 @primitive(
-    tf_name="ReluGrad",
     type=binary(REAL),
     numpy=widened(_relu_grad_array),
     lower=scalar(_relu_grad_kernel),

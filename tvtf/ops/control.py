@@ -252,7 +252,7 @@ def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, sh
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
-@primitive(name="effect_cond", pure=False, **_COND)
+@primitive(pure=False, **_COND)
 def effect_cond(
     pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
 ) -> Any:
@@ -287,7 +287,7 @@ def while_(
     }
 
 
-@primitive(name="effect_while", pure=False, **_WHILE)
+@primitive(pure=False, **_WHILE)
 def effect_while(
     *inputs: Tensor,
     condition: Any,

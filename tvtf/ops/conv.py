@@ -381,7 +381,6 @@ def _filter_grad_samples() -> list[Sample]:
 
 
 @primitive(
-    tf_name="Conv",
     type=_conv_type,
     numpy=_conv_array,
     lower=kernel("conv.conv_nd"),

@@ -93,7 +93,7 @@ def recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
     return inputs, {"forward": forward, "count": count}
 
 
-@primitive(name="effect_recompute", pure=False, **_RECOMPUTE)
+@primitive(pure=False, **_RECOMPUTE)
 def effect_recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
     """Same as ``recompute``, for a function with effects."""
     return inputs, {"forward": forward, "count": count}

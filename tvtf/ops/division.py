@@ -363,7 +363,6 @@ def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
 
 @binary_op(
     domain=(as_dtype("float32"), as_dtype("float64")),
-    name="nextafter",
     tf_name="NextAfter",
     numpy=np.nextafter,
     lower=lambda t, x, y: t.libm("nextafter", x, y),

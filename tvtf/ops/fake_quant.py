@@ -77,7 +77,6 @@ _SAMPLE = Sample(
 
 
 @host_primitive(
-    tf_name="FakeQuantEdges",
     type=_edges_type,
     numpy=_edges_array,
     vjp=lambda ct, y, *inputs, **_: (None, None),

@@ -91,7 +91,7 @@ def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int)
     return TensorType(shape, index.dtype)
 
 
-@host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"}, tf_name="RandomIndexShuffle")
+@host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"})
 def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
     """Computes the positions of indices in a shuffled ``[0, ..., max_index]``."""
     if rounds < 4 or rounds % 2:

@@ -124,7 +124,6 @@ def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 @primitive(
-    name="softmax_cross_entropy",
     tf_name="SoftmaxCrossEntropyWithLogits",
     type=_dense_type,
     numpy=lambda labels, logits: -np.sum(wide(labels) * log_softmax_array(logits), -1),
@@ -327,7 +326,6 @@ def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 
 @primitive(
-    name="sparse_softmax_cross_entropy",
     tf_name="SparseSoftmaxCrossEntropyWithLogits",
     type=_sparse_type,
     numpy=_sparse_array,

@@ -221,7 +221,6 @@ def _selected_to(like: Tensor, first: Tensor, this: Tensor, that: Tensor) -> Ten
 
 
 @binary_op(
-    tf_name="Maximum",
     domain=REAL,
     numpy=np.maximum,
     lower=lambda t, x, y: t.maximum(x, y),
@@ -245,7 +244,6 @@ def maximum(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @binary_op(
-    tf_name="Minimum",
     domain=REAL,
     numpy=np.minimum,
     lower=lambda t, x, y: t.minimum(x, y),
@@ -297,7 +295,6 @@ def _all(flags: Tensor) -> Tensor:
 
 
 @binary_op(
-    tf_name="Pow",
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=_pow_numpy,
     lower=None,

@@ -258,7 +258,6 @@ def _transformed_rejection(streams: _Streams, who: np.ndarray, rate: np.ndarray)
     type=_trailing_type((float16, float32, float64, int32, int64)),
     numpy=_in_order(_poisson_of),
     vjp=lambda ct, y, seed, rate, **_: (None, None),
-    tf_name="StatelessRandomPoisson",
 )
 def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any) -> Any:
     """Draws Poisson random numbers; ``rate`` has the last dims of ``shape``."""
@@ -392,7 +391,6 @@ def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, 
     type=_broadcast_type,
     numpy=_binomial_array,
     vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
-    tf_name="StatelessRandomBinomial",
 )
 def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape: Any, dtype: Any) -> Any:
     """Draws binomial random numbers."""

@@ -49,7 +49,7 @@ def _numbers(splits: np.ndarray, count: Any) -> np.ndarray:
     return np.repeat(np.arange(len(splits) - 1, dtype=splits.dtype), np.diff(splits))
 
 
-@host_primitive(tf_name="RaggedRowIds", type=lambda splits, count: TensorType((count,), splits.dtype), numpy=_numbers)
+@host_primitive(type=lambda splits, count: TensorType((count,), splits.dtype), numpy=_numbers)
 def ragged_row_ids(splits: Tensor, count: Any) -> Any:
     """Returns the row id of each value, from the row splits; ``count`` is the number of values."""
     return (splits,), {"count": count}

@@ -38,7 +38,6 @@ def _unit(unit: str, op: str) -> str:
 
 
 @text_op(
-    tf_name="StringLower",
     type=like_text,
     numpy=each_text(
         lambda value, encoding: value.decode(errors="replace").lower().encode() if encoding else value.lower()
@@ -66,7 +65,6 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
 
 
 @text_op(
-    tf_name="StringUpper",
     type=like_text,
     numpy=each_text(
         lambda value, encoding: value.decode(errors="replace").upper().encode() if encoding else value.upper()
@@ -86,7 +84,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any
     return (text(input),), {"encoding": _encoding(encoding)}
 
 
-@text_op(tf_name="StringStrip", type=like_text, numpy=each_text(bytes.strip), public=("strings.strip",))
+@text_op(type=like_text, numpy=each_text(bytes.strip), public=("strings.strip",))
 def string_strip(input: Any, name: str | None = None) -> Any:
     """Removes the white space at both ends of each string.
 
@@ -105,7 +103,6 @@ def _starts(value: bytes) -> list[int]:
 
 
 @text_op(
-    tf_name="StringLength",
     type=from_text(int32),
     numpy=each_text(lambda value, unit: len(value) if unit == "BYTE" else len(_starts(value)), np.int32),
     public=("strings.length",),
@@ -151,7 +148,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
     return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
 
 
-@text_op(tf_name="Substr", type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
+@text_op(type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
 @attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
     """Returns the part of each string from ``pos`` on, of ``len`` bytes or characters at most.
@@ -207,7 +204,7 @@ def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
     return result
 
 
-@text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
+@text_op(type=_join_type, numpy=_join, public=("strings.join",))
 @attributes(separator=str)
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
     """Returns the strings of several tensors, joined element by element.
@@ -255,7 +252,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
     return result.reshape(_reduced_shape(array.shape, axes, keepdims))
 
 
-@text_op(tf_name="ReduceJoin", type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
+@text_op(type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
 @attributes(keepdims=flag("keep_dims"), separator=str)
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
@@ -305,7 +302,6 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
 
 
 @text_op(
-    tf_name="UnsortedSegmentJoin",
     type=_segment_join_type,
     numpy=_segment_join,
     public=("strings.unsorted_segment_join",),
@@ -335,7 +331,6 @@ def unsorted_segment_join(
 
 
 @host_primitive(
-    tf_name="StringFormat",
     type=lambda *_, pieces, summarize: TensorType((), string),
     numpy=lambda *arrays, pieces, summarize: np.array(
         filled(pieces, [tensor_text(a, summarize) for a in arrays]).encode(), object

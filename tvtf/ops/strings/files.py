@@ -36,7 +36,7 @@ def _read(filename: np.ndarray) -> np.ndarray:
         return np.array(file.read(), object)
 
 
-@host_primitive(tf_name="ReadFile", type=_read_type, numpy=_read, pure=False, public=("io.read_file",))
+@host_primitive(type=_read_type, numpy=_read, pure=False, public=("io.read_file",))
 def read_file(filename: Any, name: str | None = None) -> Any:
     """Returns the bytes of a file, a string scalar.
 

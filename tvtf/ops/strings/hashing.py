@@ -114,7 +114,6 @@ def _fingerprint_type(x: TensorType, method: str) -> TensorType:
 
 
 @text_op(
-    tf_name="Fingerprint",
     type=_fingerprint_type,
     numpy=lambda array, method: _fingerprints(array),
     public=("fingerprint",),

@@ -53,7 +53,6 @@ def _fits(value: int, dtype: DType) -> bool:
 
 
 @text_op(
-    tf_name="StringToNumber",
     type=lambda x, out_type: TensorType(_texts(x).shape, out_type),
     numpy=_parsed,
     public=("strings.to_number",),
@@ -110,7 +109,6 @@ def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
 
 
 @text_op(
-    tf_name="AsString",
     type=lambda x, form, is_complex: TensorType(x.shape, string),
     numpy=_written,
     public=("as_string", "strings.as_string", "dtypes.as_string"),

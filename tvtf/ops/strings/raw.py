@@ -44,7 +44,7 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
     return values.copy() if little_endian else values.byteswap()
 
 
-@text_op(tf_name="DecodeRaw", type=_raw_type, numpy=_decode_raw, public=("io.decode_raw",))
+@text_op(type=_raw_type, numpy=_decode_raw, public=("io.decode_raw",))
 @attributes(little_endian=bool, out_type=one_of())
 def decode_raw(
     input_bytes: Any,
@@ -80,7 +80,6 @@ def decode_raw(
 
 
 @text_op(
-    tf_name="EncodeBase64",
     type=like_text,
     numpy=each_text(
         lambda value, pad: base64.urlsafe_b64encode(value) if pad else base64.urlsafe_b64encode(value).rstrip(b"=")
@@ -114,7 +113,7 @@ def _decode_base64(value: bytes) -> bytes:
 _WEB_SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
-@text_op(tf_name="DecodeBase64", type=like_text, numpy=each_text(_decode_base64), public=("io.decode_base64",))
+@text_op(type=like_text, numpy=each_text(_decode_base64), public=("io.decode_base64",))
 def decode_base64(input: Any, name: str | None = None) -> Any:
     """Decodes web-safe base64, padded or not.
 
@@ -140,7 +139,6 @@ def _serialized(array: np.ndarray) -> np.ndarray:
 
 
 @host_primitive(
-    tf_name="SerializeTensor",
     type=lambda x: TensorType((), string),
     numpy=_serialized,
     public=("io.serialize_tensor",),
@@ -171,7 +169,7 @@ def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
     return TensorType(tuple(shape), out_type)
 
 
-@text_op(tf_name="ParseTensor", type=_parse_type, numpy=parsed)
+@text_op(type=_parse_type, numpy=parsed)
 def parse_tensor(serialized: Any, out_type: Any) -> Any:
     """Parses what ``tf.io.serialize_tensor`` wrote, eagerly: the rank is known only from the bytes."""
     return (text(serialized),), {"out_type": as_dtype(out_type), "shape": ()}

@@ -187,7 +187,7 @@ def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacem
     return mapped(one, array)
 
 
-@text_op(tf_name="UnicodeTranscode", type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
+@text_op(type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
 @REPLACING
 @attributes(replace_control_characters=bool, output_encoding=word_of(*OUTPUTS))
 def unicode_transcode(
@@ -228,7 +228,7 @@ def _script_type(x: TensorType) -> TensorType:
     return TensorType(x.shape, int32)
 
 
-@text_op(tf_name="UnicodeScript", type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
+@text_op(type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
 def unicode_script(input: Any, name: str | None = None) -> Any:
     """Returns the ICU number of the script of each code point; -1 for invalid ones.
 
