@@ -57,11 +57,7 @@ def jax(jax: Any, size: Size) -> Call:
 def torch(torch: Any, compiled: Any, size: Size) -> Call:
     x, y = map(torch.from_numpy, data(size))
     params = [torch.from_numpy(w).requires_grad_() for w in weights(size)]
-
-    @compiled
-    def loss_of(x: Any, y: Any) -> Any:
-        return torch.nn.functional.cross_entropy(logits(torch.relu, params, x), y)
-
+    loss_of = compiled(lambda x, y: torch.nn.functional.cross_entropy(logits(torch.relu, params, x), y))
     return step_torch(adam_torch(torch, params, RATE), loss_of, x, y)
 
 

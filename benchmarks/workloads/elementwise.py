@@ -33,13 +33,6 @@ def torch(torch: Any, compiled: Any, size: int) -> Call:
 
 WORKLOADS = [
     Workload(
-        name="elementwise",
-        title="elementwise chain and sum, 4M floats",
-        full=4_000_000,
-        tiny=1000,
-        tensorflow=tensorflow,
-        jax=jax,
-        torch=torch,
-        goal="<= 1,000",
+        "elementwise", "elementwise chain and sum, 4M floats", 4_000_000, 1000, tensorflow, jax, torch, goal="<= 1,000"
     )
 ]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from benchmarks.workload import Workload
 from benchmarks.workloads import mlp, residual, transformer
 from benchmarks.workloads.others import networks
+from benchmarks.workloads.others import step as training_step
 from benchmarks.workloads.others import workload as other
-from benchmarks.workloads.others.frameworks import in_jax, in_tensorflow, in_torch
-from benchmarks.workloads.others.sizes import Images, data
+from benchmarks.workloads.others.sizes import Images
 
 MOBILENET = ((16, 1, 1, 1), (24, 2, 2, 6), (32, 3, 2, 6), (64, 4, 2, 6), (96, 3, 1, 6), (160, 3, 2, 6), (320, 1, 1, 6))
 """Width, repetitions, stride and expansion of each stage (Sandler et al. 2018, table 2)."""
@@ -54,15 +53,8 @@ def _convolved(ops: Any, x: Any, width: int, **how: Any) -> Any:
 
 
 def _step(name: str, title: str, network: Any, full: Images, tiny: Images) -> Workload:
-    return Workload(
-        name=f"{name}-step",
-        title=f"{title}, training step, {full.batch}x{full.sides[0]}x{full.sides[1]}",
-        full=full,
-        tiny=tiny,
-        tensorflow=partial(in_tensorflow, network, data),
-        jax=partial(in_jax, network, data),
-        torch=partial(in_torch, network, data),
-    )
+    title = f"{title}, training step, {full.batch}x{full.sides[0]}x{full.sides[1]}"
+    return training_step(name, title, network, full, tiny)
 
 
 def _listed(workloads: list[Workload], name: str) -> Workload:

@@ -28,16 +28,4 @@ def torch(torch: Any, compiled: Any, size: None) -> SelfTimed:
     return importing("torch")
 
 
-WORKLOADS = [
-    Workload(
-        name="import",
-        title="import",
-        full=None,
-        tiny=None,
-        tensorflow=tensorflow,
-        jax=jax,
-        torch=torch,
-        is_eager=True,
-        goal="<= 400,000",
-    )
-]
+WORKLOADS = [Workload("import", "import", None, None, tensorflow, jax, torch, is_eager=True, goal="<= 400,000")]

@@ -72,23 +72,15 @@ def gradient_torch(torch: Any, compiled: Any, count: int) -> Call | None:
 
 
 WORKLOADS = [
+    Workload("loop", "while loop, 20,000 scalar iterations", 20_000, 20, scalar_tensorflow, scalar_jax, goal="<= 100"),
     Workload(
-        name="loop",
-        title="while loop, 20,000 scalar iterations",
-        full=20_000,
-        tiny=20,
-        tensorflow=scalar_tensorflow,
-        jax=scalar_jax,
-        goal="<= 100",
-    ),
-    Workload(
-        name="loop-gradient",
-        title="while loop, 200 iterations, gradient",
-        full=200,
-        tiny=5,
-        tensorflow=gradient_tensorflow,
-        jax=gradient_jax,
-        torch=gradient_torch,
+        "loop-gradient",
+        "while loop, 200 iterations, gradient",
+        200,
+        5,
+        gradient_tensorflow,
+        gradient_jax,
+        gradient_torch,
         goal="<= 250",
     ),
 ]

@@ -32,15 +32,4 @@ def torch(torch: Any, compiled: Any, size: int) -> Call:
     return torch.inference_mode()(lambda: product(a, b))
 
 
-WORKLOADS = [
-    Workload(
-        name="matmul",
-        title="matmul 1024^3",
-        full=1024,
-        tiny=8,
-        tensorflow=tensorflow,
-        jax=jax,
-        torch=torch,
-        goal="<= 4,500",
-    )
-]
+WORKLOADS = [Workload("matmul", "matmul 1024^3", 1024, 8, tensorflow, jax, torch, goal="<= 4,500")]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.workload import Call, Workload
-from benchmarks.workloads.training import cross_entropy_jax, op_by_op, sgd_jax, step_torch
+from benchmarks.workloads.training import cross_entropy_jax, op_by_op, sgd_jax, sgd_tensorflow, step_torch
 
 RATE = 0.1
 
@@ -34,16 +34,10 @@ def tensorflow(tf: Any, function: Any, size: Size) -> Call:
     x, y = map(tf.constant, data(size))
     variables = w1, b1, w2, b2 = [tf.Variable(w) for w in weights(size)]
 
-    @function
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            logits = tf.matmul(tf.nn.relu(tf.matmul(x, w1) + b1), w2) + b2
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
-        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
-            variable.assign_sub(RATE * gradient)
-        return loss
+    def logits_of(x: Any) -> Any:
+        return tf.matmul(tf.nn.relu(tf.matmul(x, w1) + b1), w2) + b2
 
-    return lambda: step(x, y)
+    return sgd_tensorflow(tf, function, logits_of, variables, RATE, x, y)
 
 
 def jax(jax: Any, size: Size) -> Call:
@@ -58,13 +52,8 @@ def jax(jax: Any, size: Size) -> Call:
 
 def torch(torch: Any, compiled: Any, size: Size) -> Call:
     x, y = map(torch.from_numpy, data(size))
-    params = [torch.from_numpy(w).requires_grad_() for w in weights(size)]
-
-    @compiled
-    def loss_of(x: Any, y: Any) -> Any:
-        w1, b1, w2, b2 = params
-        return torch.nn.functional.cross_entropy(torch.relu(x @ w1 + b1) @ w2 + b2, y)
-
+    params = w1, b1, w2, b2 = [torch.from_numpy(w).requires_grad_() for w in weights(size)]
+    loss_of = compiled(lambda x, y: torch.nn.functional.cross_entropy(torch.relu(x @ w1 + b1) @ w2 + b2, y))
     return step_torch(torch.optim.SGD(params, lr=RATE), loss_of, x, y)
 
 

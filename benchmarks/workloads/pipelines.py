@@ -143,14 +143,6 @@ PIPELINES: dict[str, tuple[str, Build]] = {
 }
 
 WORKLOADS = [
-    Workload(
-        name=name,
-        title=title,
-        full=3000,
-        tiny=50,
-        tensorflow=partial(drained, build),
-        is_eager=True,
-        goal="<= 1 of TF",
-    )
+    Workload(name, title, 3000, 50, partial(drained, build), is_eager=True, goal="<= 1 of TF")
     for name, (title, build) in PIPELINES.items()
 ]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from benchmarks.workload import CORES, Call, Workload
+from benchmarks.workload import Call, Workload, run_exported
 from benchmarks.workloads import networks
 from benchmarks.workloads.networks import Size, data, logits, weights
-from benchmarks.workloads.training import cross_entropy_jax, sgd_jax, step_torch
+from benchmarks.workloads.training import cross_entropy_jax, sgd_jax, sgd_tensorflow, step_torch
 
 RATE = 0.01
 ODD = {
@@ -44,36 +42,22 @@ def torch(torch: Any, compiled: Any, size: Size) -> Call:
 
 def onnxruntime(size: Size) -> Call:
     """The model as tvtf exports it."""
-    import onnxruntime
-
     import tvtf as tf
 
     images, constants = data(size)[0], [tf.constant(w) for w in weights(size)]
     operations = networks.in_tensorflow(tf)
     run = tf.function(lambda x: logits(size, operations, constants, x))
-    model = tf.onnx.export(run.get_concrete_function(tf.TensorSpec(images.shape, tf.float32)))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = CORES
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    feed: dict[str, np.ndarray] = {session.get_inputs()[0].name: images}
-    return lambda: session.run(None, feed)[0]
+    return run_exported(tf, run, images)
 
 
 def train_tensorflow(tf: Any, function: Any, size: Size) -> Call:
     x, y = map(tf.constant, data(size))
     variables, operations = [tf.Variable(w) for w in weights(size)], networks.in_tensorflow(tf, trains=True)
 
-    @function
-    def step(x: Any, y: Any) -> Any:
-        with tf.GradientTape() as tape:
-            z = logits(size, operations, variables, x)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=z))
-        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
-            if gradient is not None:
-                variable.assign_sub(RATE * gradient)
-        return loss
+    def logits_of(x: Any) -> Any:
+        return logits(size, operations, variables, x)
 
-    return lambda: step(x, y)
+    return sgd_tensorflow(tf, function, logits_of, variables, RATE, x, y)
 
 
 def train_jax(jax: Any, size: Size) -> Call:

@@ -35,6 +35,23 @@ def adam_tensorflow(
     return lambda: step(x, y)
 
 
+def sgd_tensorflow(
+    tf: Any, function: Any, logits_of: Callable[..., Any], variables: Sequence[Any], rate: float, x: Any, y: Any
+) -> Call:
+    """A step of stochastic gradient descent on the cross-entropy of ``logits_of(x)`` and the labels ``y``."""
+
+    @function
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits_of(x)))
+        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+            if gradient is not None:
+                variable.assign_sub(rate * gradient)
+        return loss
+
+    return lambda: step(x, y)
+
+
 def cross_entropy_jax(jax: Any, logits: Any, labels: Any) -> Any:
     """The mean cross-entropy, which JAX has no function for."""
     return -jax.numpy.mean(jax.numpy.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], axis=-1))

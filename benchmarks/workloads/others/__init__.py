@@ -41,15 +41,21 @@ SIZES: dict[str, tuple[Any, Any, Any]] = {
 
 def workload(name: str) -> Workload:
     network, full, tiny = SIZES[name]
+    title = f"{name} on {'x'.join(map(str, data(full)[0].shape))}, SGD step"
+    return step(name, title, network, full, tiny, goal="<= 0.67x the best")
+
+
+def step(name: str, title: str, network: Any, full: Any, tiny: Any, goal: str = "") -> Workload:
+    """The workload of a training step of ``network(operations, size, *data)``."""
     return Workload(
         name=f"{name}-step",
-        title=f"{name} on {'x'.join(map(str, data(full)[0].shape))}, SGD step",
+        title=title,
         full=full,
         tiny=tiny,
         tensorflow=partial(in_tensorflow, network, data),
         jax=partial(in_jax, network, data),
         torch=partial(in_torch, network, data),
-        goal="<= 0.67x the best",
+        goal=goal,
     )
 
 
