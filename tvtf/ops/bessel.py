@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.core.tensor import Tensor
-from tvtf.dtypes import FLOATING
-from tvtf.ops.elementwise import chain, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.elementwise import scaled, shifted, tensor_of, widened
 from tvtf.ops.rules import bind, number
-from tvtf.ops.special import NO_ONNX, scipy
+from tvtf.ops.special import scipy_op
 
 
 def _fresnel(*arrays: np.ndarray, part: int) -> np.ndarray:
@@ -21,33 +20,16 @@ def _fresnel(*arrays: np.ndarray, part: int) -> np.ndarray:
     return scipy.special.fresnel(*arrays)[part]
 
 
-def scipy_op(
+def _special(
     kernel: str | Callable[..., Any],
     samples: tuple[float, float],
     derivative: Callable[[Tensor, Tensor], Tensor],
-    **columns: Any,
+    *public: str,
 ) -> Any:
-    """Declares a primitive for a function of scipy.special, by name, with its derivative as ``derivative(y, x)``.
-
-    It is public as ``tf.math.special``'s where ``columns`` say nothing else.
-    """
-
-    def declare(front: Callable[..., Any]) -> Any:
-        """Declares the function as a primitive that SciPy or NumPy computes."""
-        columns.setdefault("public", (f"math.special.{front.__name__}",))
-        return unary_op(
-            domain=FLOATING,
-            numpy=scipy(kernel) if isinstance(kernel, str) else widened(kernel),
-            lower=None,
-            host=True,
-            vjp=chain(derivative),
-            onnx=None,
-            why_not=NO_ONNX,
-            samples=samples,
-            **columns,
-        )(front)
-
-    return declare
+    """Declares a function of scipy.special that is public in ``tf.math.special``, and as ``public``."""
+    return lambda front: scipy_op(kernel, derivative, samples, public=(*public, f"math.special.{front.__name__}"))(
+        front
+    )
 
 
 def _over(y: Tensor, x: Tensor) -> Tensor:
@@ -73,7 +55,7 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
     return bind.multiply(a, b)
 
 
-@scipy_op("i0", (-3.0, 3.0), lambda y, x: bind.bessel_i1(x), public=("math.bessel_i0", "math.special.bessel_i0"))
+@_special("i0", (-3.0, 3.0), lambda y, x: bind.bessel_i1(x), "math.bessel_i0")
 def bessel_i0(x: Any, name: str | None = None) -> Any:
     """Returns the modified Bessel function of the first kind and order 0, elementwise.
 
@@ -86,11 +68,11 @@ def bessel_i0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
+@_special(
     "i0e",
     (0.3, 3.0),
     lambda y, x: _minus(bind.bessel_i1e(x), _times(bind.sign(x), y)),
-    public=("math.bessel_i0e", "math.special.bessel_i0e"),
+    "math.bessel_i0e",
 )
 def bessel_i0e(x: Any, name: str | None = None) -> Any:
     """Computes ``exp(-|x|)`` times :func:`bessel_i0`, elementwise.
@@ -104,11 +86,11 @@ def bessel_i0e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
+@_special(
     "i1",
     (-3.0, 3.0),
     lambda y, x: _minus(bind.bessel_i0(x), _over(y, x)),
-    public=("math.bessel_i1", "math.special.bessel_i1"),
+    "math.bessel_i1",
 )
 def bessel_i1(x: Any, name: str | None = None) -> Any:
     """Returns the modified Bessel function of the first kind and order 1, elementwise.
@@ -122,11 +104,11 @@ def bessel_i1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(
+@_special(
     "i1e",
     (0.3, 3.0),
     lambda y, x: _minus(_minus(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
-    public=("math.bessel_i1e", "math.special.bessel_i1e"),
+    "math.bessel_i1e",
 )
 def bessel_i1e(x: Any, name: str | None = None) -> Any:
     """Computes ``exp(-|x|)`` times :func:`bessel_i1`, elementwise.
@@ -140,7 +122,7 @@ def bessel_i1e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)))
+@_special("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)))
 def bessel_j0(x: Any, name: str | None = None) -> Any:
     """Returns the Bessel function of the first kind and order 0, elementwise.
 
@@ -153,7 +135,7 @@ def bessel_j0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("j1", (-3.0, 3.0), lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)))
+@_special("j1", (-3.0, 3.0), lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)))
 def bessel_j1(x: Any, name: str | None = None) -> Any:
     """Returns the Bessel function of the first kind and order 1, elementwise.
 
@@ -166,7 +148,7 @@ def bessel_j1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)))
+@_special("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)))
 def bessel_y0(x: Any, name: str | None = None) -> Any:
     """Returns the Bessel function of the second kind and order 0, elementwise.
 
@@ -179,7 +161,7 @@ def bessel_y0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("y1", (0.5, 3.0), lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)))
+@_special("y1", (0.5, 3.0), lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)))
 def bessel_y1(x: Any, name: str | None = None) -> Any:
     """Returns the Bessel function of the second kind and order 1, elementwise.
 
@@ -192,7 +174,7 @@ def bessel_y1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)))
+@_special("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)))
 def bessel_k0(x: Any, name: str | None = None) -> Any:
     """Returns the modified Bessel function of the second kind and order 0, elementwise.
 
@@ -205,7 +187,7 @@ def bessel_k0(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k0e", (0.5, 3.0), lambda y, x: _minus(y, bind.bessel_k1e(x)))
+@_special("k0e", (0.5, 3.0), lambda y, x: _minus(y, bind.bessel_k1e(x)))
 def bessel_k0e(x: Any, name: str | None = None) -> Any:
     """Computes ``exp(x)`` times :func:`bessel_k0`, elementwise.
 
@@ -218,7 +200,7 @@ def bessel_k0e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k1", (0.5, 3.0), lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))))
+@_special("k1", (0.5, 3.0), lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))))
 def bessel_k1(x: Any, name: str | None = None) -> Any:
     """Returns the modified Bessel function of the second kind and order 1, elementwise.
 
@@ -231,7 +213,7 @@ def bessel_k1(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("k1e", (0.5, 3.0), lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)))
+@_special("k1e", (0.5, 3.0), lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)))
 def bessel_k1e(x: Any, name: str | None = None) -> Any:
     """Computes ``exp(x)`` times :func:`bessel_k1`, elementwise.
 
@@ -244,7 +226,7 @@ def bessel_k1e(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0))
+@_special("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0))
 def dawsn(x: Any, name: str | None = None) -> Any:
     """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise.
 
@@ -263,7 +245,7 @@ def _expint(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, np.nan, expi(x))  # type: ignore[no-any-return]
 
 
-@scipy_op(_expint, (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x))
+@_special(widened(_expint), (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x))
 def expint(x: Any, name: str | None = None) -> Any:
     """Returns the exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
 
@@ -276,7 +258,7 @@ def expint(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(partial(_fresnel, part=1), (-2.0, 2.0), lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)))
+@_special(widened(partial(_fresnel, part=1)), (-2.0, 2.0), lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)))
 def fresnel_cos(x: Any, name: str | None = None) -> Any:
     """Returns the integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
 
@@ -289,7 +271,7 @@ def fresnel_cos(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op(partial(_fresnel, part=0), (-2.0, 2.0), lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)))
+@_special(widened(partial(_fresnel, part=0)), (-2.0, 2.0), lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)))
 def fresnel_sin(x: Any, name: str | None = None) -> Any:
     """Returns the integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
 
@@ -302,7 +284,7 @@ def fresnel_sin(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("spence", (1.2, 3.0), lambda y, x: _spence_slope(x))
+@_special("spence", (1.2, 3.0), lambda y, x: _spence_slope(x))
 def spence(x: Any, name: str | None = None) -> Any:
     """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise.
 

@@ -15,13 +15,17 @@ def _unsigned(dtype: DType) -> DType:
     return dtype if dtype.is_unsigned else as_dtype(f"u{dtype.name}")
 
 
-@binary_op(
-    domain=INTEGER,
-    numpy=np.bitwise_and,
-    lower=lambda t, x, y: x & y,
-    onnx="BitwiseAnd",
-    public=("bitwise.bitwise_and",),
-)
+def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any) -> Any:
+    """Declares an operation on two integers; it is public in ``tf.bitwise``."""
+
+    def declare(front: Callable[..., Any]) -> Any:
+        public = (f"bitwise.{front.__name__}",)
+        return binary_op(domain=INTEGER, numpy=numpy, lower=lower, onnx=onnx, public=public)(front)
+
+    return declare
+
+
+@_bitwise(np.bitwise_and, lambda t, x, y: x & y, "BitwiseAnd")
 def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits that both integers have, elementwise, with broadcasting.
 
@@ -34,13 +38,7 @@ def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=INTEGER,
-    numpy=np.bitwise_or,
-    lower=lambda t, x, y: x | y,
-    onnx="BitwiseOr",
-    public=("bitwise.bitwise_or",),
-)
+@_bitwise(np.bitwise_or, lambda t, x, y: x | y, "BitwiseOr")
 def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits that one of the integers has, elementwise, with broadcasting.
 
@@ -53,13 +51,7 @@ def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=INTEGER,
-    numpy=np.bitwise_xor,
-    lower=lambda t, x, y: x ^ y,
-    onnx="BitwiseXor",
-    public=("bitwise.bitwise_xor",),
-)
+@_bitwise(np.bitwise_xor, lambda t, x, y: x ^ y, "BitwiseXor")
 def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits that exactly one of the integers has, elementwise, with broadcasting.
 
@@ -124,13 +116,7 @@ def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     e.node("Where", [e.computed("Less", [x, e.const(np.array(0, dtype.np))]), negative, positive], outputs)
 
 
-@binary_op(
-    domain=INTEGER,
-    numpy=_within_width(np.left_shift),
-    lower=lambda t, x, y: x << t.shift_count(y),
-    onnx=_left_onnx,
-    public=("bitwise.left_shift",),
-)
+@_bitwise(_within_width(np.left_shift), lambda t, x, y: x << t.shift_count(y), _left_onnx)
 def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 
@@ -143,13 +129,7 @@ def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=INTEGER,
-    numpy=_within_width(np.right_shift),
-    lower=lambda t, x, y: x >> t.shift_count(y),
-    onnx=_right_onnx,
-    public=("bitwise.right_shift",),
-)
+@_bitwise(_within_width(np.right_shift), lambda t, x, y: x >> t.shift_count(y), _right_onnx)
 def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,17 +78,25 @@ def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[...
     return emit
 
 
-@binary_op(
+_integer_op = partial(binary_op, domain=REAL, guard=_guard, samples=(1.0, 4.0), gradient=False)
+"""Declares a quotient or remainder of integers or floats; a 0 among integer divisors raises."""
+
+
+def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Returns the vjp of the remainder that a quotient leaves."""
+    return lambda ct, z, x, y: (
+        unbroadcast(ct, x),
+        unbroadcast(bind.negative(bind.multiply(ct, quotient(x, y))), y),
+    )
+
+
+@_integer_op(
     tf_name="FloorDiv",
-    domain=REAL,
     numpy=_either(np.floor_divide, lambda x, y: np.floor(x / y)),
     lower=lambda t, x, y: t.floor_divide(x, y),
     vjp=lambda ct, z, x, y: (None, None),
-    guard=_guard,
     onnx=_by_type(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
     value=_known(lambda x, y: x // y),
-    samples=(1.0, 4.0),
-    gradient=False,
     public=("math.floordiv", "floordiv"),
 )
 def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
@@ -112,20 +121,13 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
+@_integer_op(
     tf_name="FloorMod",
-    domain=REAL,
     numpy=_either(np.remainder, _floored_remainder),
     lower=lambda t, x, y: t.floor_remainder(x, y),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(ct, x),
-        unbroadcast(bind.negative(bind.multiply(ct, bind.floordiv(x, y))), y),
-    ),
-    guard=_guard,
+    vjp=_remainder_vjp(lambda x, y: bind.floordiv(x, y)),
     onnx=_by_type(("Mod", 0, 1), ("Where", _WRONG_SIDE, ("Add", _REST, 1), _REST)),
     value=_known(lambda x, y: x % y),
-    samples=(1.0, 4.0),
-    gradient=False,
     public=("math.floormod", "floormod", "math.mod", "mod"),
 )
 def floormod(x: Any, y: Any, name: str | None = None) -> Any:
@@ -143,16 +145,12 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
+@_integer_op(
     tf_name="TruncateDiv",
-    domain=REAL,
     numpy=_either(_truncated, lambda x, y: np.trunc(x / y)),
     lower=lambda t, x, y: t.truncate_divide(x, y),
     vjp=lambda ct, z, x, y: (None, None),
-    guard=_guard,
     onnx=_by_type(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
-    samples=(1.0, 4.0),
-    gradient=False,
     public=("truncatediv",),
 )
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
@@ -170,19 +168,12 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
+@_integer_op(
     tf_name="TruncateMod",
-    domain=REAL,
     numpy=_either(np.fmod, np.fmod),
     lower=lambda t, x, y: t.truncate_remainder(x, y),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(ct, x),
-        unbroadcast(bind.negative(bind.multiply(ct, bind.truncatediv(x, y))), y),
-    ),
-    guard=_guard,
+    vjp=_remainder_vjp(lambda x, y: bind.truncatediv(x, y)),
     onnx=nodes(_REST),
-    samples=(1.0, 4.0),
-    gradient=False,
     public=("truncatemod",),
 )
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
@@ -281,25 +272,47 @@ def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
     return bind.select(_is_zero(x), zero, value)
 
 
-def _x_times(function: Callable[..., Any]) -> Callable[..., Any]:
+def _zero_with_x(
+    numpy: Callable[..., Any],
+    lower: Callable[..., Any],
+    by_x: Callable[[Tensor], Tensor],
+    by_y: Callable[[Tensor, Tensor], Tensor],
+    onnx: Any,
+    samples: tuple[float, float] = (0.5, 3.0),
+) -> Any:
+    """Declares a product of ``x`` and a function of ``y``, 0 where ``x`` is 0 even if the function isn't finite.
+
+    Its derivatives are ``by_x(y)`` and ``by_y(x, y)``; ``onnx`` is the tree of nodes of the product.
+    """
+
     def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-        return np.where(x == 0, np.zeros((), wide), function(x.astype(wide), y.astype(wide)))
+        return np.where(x == 0, np.zeros((), wide), numpy(x.astype(wide), y.astype(wide)))
 
-    return run
+    def vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        to_x = bind.multiply(ct, conj(_unless_zero(x, by_x(y))))
+        return unbroadcast(to_x, x), unbroadcast(bind.multiply(ct, conj(by_y(x, y))), y)
+
+    def declare(front: Callable[..., Any]) -> Any:
+        return binary_op(
+            domain=FLOATING_AND_COMPLEX,
+            numpy=run,
+            lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), lower(t, x, y)),
+            vjp=vjp,
+            onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, onnx)),
+            samples=samples,
+            public=(f"math.{front.__name__}",),
+        )(front)
+
+    return declare
 
 
-@binary_op(
-    domain=FLOATING_AND_COMPLEX,
-    numpy=_x_times(np.divide),
-    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x / y),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.reciprocal(y)))), x),
-        unbroadcast(bind.multiply(ct, conj(bind.negative(bind.xdivy(x, bind.square(y))))), y),
-    ),
-    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Div", 0, 1))),
-    samples=(0.5, 3.0),
-    public=("math.xdivy",),
+@_zero_with_x(
+    np.divide,
+    lambda t, x, y: x / y,
+    by_x=lambda y: bind.reciprocal(y),
+    by_y=lambda x, y: bind.negative(bind.xdivy(x, bind.square(y))),
+    onnx=("Div", 0, 1),
 )
 def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0.
@@ -313,17 +326,12 @@ def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=FLOATING_AND_COMPLEX,
-    numpy=_x_times(lambda x, y: x * np.log(y)),
-    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x * t.log(y)),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.log(y)))), x),
-        unbroadcast(bind.multiply(ct, conj(bind.xdivy(x, y))), y),
-    ),
-    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Mul", 0, ("Log", 1)))),
-    samples=(0.5, 3.0),
-    public=("math.xlogy",),
+@_zero_with_x(
+    lambda x, y: x * np.log(y),
+    lambda t, x, y: x * t.log(y),
+    by_x=lambda y: bind.log(y),
+    by_y=lambda x, y: bind.xdivy(x, y),
+    onnx=("Mul", 0, ("Log", 1)),
 )
 def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
@@ -337,17 +345,13 @@ def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=FLOATING_AND_COMPLEX,
-    numpy=_x_times(lambda x, y: x * np.log1p(y)),
-    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x * t.log1p(y)),
-    vjp=lambda ct, z, x, y: (
-        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.log1p(y)))), x),
-        unbroadcast(bind.multiply(ct, conj(bind.xdivy(x, bind.add(y, number(1, y))))), y),
-    ),
-    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Mul", 0, ("Log", ("Add", 1, 1.0))))),
+@_zero_with_x(
+    lambda x, y: x * np.log1p(y),
+    lambda t, x, y: x * t.log1p(y),
+    by_x=lambda y: bind.log1p(y),
+    by_y=lambda x, y: bind.xdivy(x, bind.add(y, number(1, y))),
+    onnx=("Mul", 0, ("Log", ("Add", 1, 1.0))),
     samples=(-0.5, 3.0),
-    public=("math.xlog1py",),
 )
 def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from tvtf.core.primitive import Sample, export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64
-from tvtf.ops.elementwise import binary_op, chain, like, operands, scaled, shifted, tensor_of, unary_op
+from tvtf.ops.elementwise import binary_op, like, operands, scaled, shifted, tensor_of
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import (
     batch_elementwise,
@@ -21,7 +22,7 @@ from tvtf.ops.rules import (
     require_same_dtype,
     unbroadcast,
 )
-from tvtf.ops.special import NO_ONNX, scipy
+from tvtf.ops.special import NO_ONNX, scipy, scipy_op
 
 WIDE = (float32, float64)
 _STEP = 1e-3
@@ -73,18 +74,27 @@ def _igamma_vjp(sign: float) -> Any:
     return vjp
 
 
-@binary_op(
-    domain=WIDE,
-    numpy=scipy("gammainc"),
-    lower=None,
-    host=True,
-    vjp=_igamma_vjp(1.0),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.5, 3.0),
-    gradient=False,
-    public=("math.igamma",),
-)
+def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float]) -> Any:
+    """Declares a function of scipy.special of two tensors, which is public in ``tf.math``."""
+
+    def declare(front: Callable[..., Any]) -> Any:
+        return binary_op(
+            domain=WIDE,
+            numpy=scipy(name),
+            lower=None,
+            host=True,
+            vjp=vjp,
+            onnx=None,
+            why_not=NO_ONNX,
+            samples=samples,
+            gradient=False,
+            public=(f"math.{front.__name__}",),
+        )(front)
+
+    return declare
+
+
+@_of_two("gammainc", _igamma_vjp(1.0), (0.5, 3.0))
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     """Returns the lower regularized incomplete gamma function, with broadcasting.
 
@@ -97,18 +107,7 @@ def igamma(a: Any, x: Any, name: str | None = None) -> Any:
     return operands(a, x), {}
 
 
-@binary_op(
-    domain=WIDE,
-    numpy=scipy("gammaincc"),
-    lower=None,
-    host=True,
-    vjp=_igamma_vjp(-1.0),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.5, 3.0),
-    gradient=False,
-    public=("math.igammac",),
-)
+@_of_two("gammaincc", _igamma_vjp(-1.0), (0.5, 3.0))
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     """Returns the upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting.
 
@@ -121,20 +120,13 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
     return operands(a, x), {}
 
 
-@binary_op(
-    domain=WIDE,
-    numpy=scipy("zeta"),
-    lower=None,
-    host=True,
-    vjp=lambda ct, y, x, q: (
+@_of_two(
+    "zeta",
+    lambda ct, y, x, q: (
         None,
         unbroadcast(bind.negative(bind.multiply(ct, bind.multiply(x, bind.zeta(shifted(x, 1.0), q)))), q),
     ),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(1.5, 3.0),
-    gradient=False,
-    public=("math.zeta",),
+    (1.5, 3.0),
 )
 def zeta(x: Any, q: Any, name: str | None = None) -> Any:
     """Returns the Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``.
@@ -148,17 +140,7 @@ def zeta(x: Any, q: Any, name: str | None = None) -> Any:
     return operands(x, q), {}
 
 
-@unary_op(
-    domain=WIDE,
-    numpy=scipy("erfcinv"),
-    lower=None,
-    host=True,
-    vjp=chain(lambda y, x: scaled(bind.exp(bind.square(y)), -np.sqrt(np.pi) / 2)),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.1, 1.9),
-    public=("math.erfcinv",),
-)
+@scipy_op("erfcinv", lambda y, x: scaled(bind.exp(bind.square(y)), -np.sqrt(np.pi) / 2), (0.1, 1.9), domain=WIDE)
 def erfcinv(x: Any, name: str | None = None) -> Any:
     """Returns the inverse of the complementary error function, elementwise.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -220,15 +221,25 @@ def _selected_to(like: Tensor, first: Tensor, this: Tensor, that: Tensor) -> Ten
     return unbroadcast(bind.select(first, this, that), like)
 
 
-@binary_op(
-    domain=REAL,
-    numpy=np.maximum,
-    lower=lambda t, x, y: t.maximum(x, y),
-    vjp=lambda ct, z, x, y: _select_cotangents(ct, bind.greater_equal(x, y), x, y),
-    onnx="Max",
-    value=both_known(np.maximum),
-    public=("maximum", "math.maximum"),
-)
+def _extreme(numpy: np.ufunc, is_first: Callable[[Tensor, Tensor], Tensor], onnx: str) -> Any:
+    """Declares the choice of one of two numbers: of ``x`` where ``is_first(x, y)``; the gradient of a tie goes to ``x``."""
+
+    def declare(front: Callable[..., Any]) -> Any:
+        name = front.__name__
+        return binary_op(
+            domain=REAL,
+            numpy=numpy,
+            lower=lambda t, x, y: getattr(t, name)(x, y),
+            vjp=lambda ct, z, x, y: _select_cotangents(ct, is_first(x, y), x, y),
+            onnx=onnx,
+            value=both_known(numpy),
+            public=(name, f"math.{name}"),
+        )(front)
+
+    return declare
+
+
+@_extreme(np.maximum, lambda x, y: bind.greater_equal(x, y), "Max")
 def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 
@@ -243,15 +254,7 @@ def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     return operands(x, y), {}
 
 
-@binary_op(
-    domain=REAL,
-    numpy=np.minimum,
-    lower=lambda t, x, y: t.minimum(x, y),
-    vjp=lambda ct, z, x, y: _select_cotangents(ct, bind.less_equal(x, y), x, y),
-    onnx="Min",
-    value=both_known(np.minimum),
-    public=("minimum", "math.minimum"),
-)
+@_extreme(np.minimum, lambda x, y: bind.less_equal(x, y), "Min")
 def minimum(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 

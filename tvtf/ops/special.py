@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf.core.tensor import Tensor
-from tvtf.dtypes import FLOATING
+from tvtf.dtypes import FLOATING, DType
 from tvtf.ops.elementwise import binary_op, chain, nodes, operands, scaled, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number, unbroadcast
 
@@ -24,6 +24,37 @@ def scipy(name: str) -> Callable[..., Any]:
         return getattr(scipy.special, name)(*arrays)
 
     return widened(run)
+
+
+def scipy_op(
+    kernel: str | Callable[..., Any],
+    derivative: Callable[[Tensor, Tensor], Tensor],
+    samples: tuple[float, float],
+    *,
+    lower: Callable[..., Any] | None = None,
+    domain: Sequence[DType] = FLOATING,
+    public: tuple[str, ...] | None = None,
+) -> Any:
+    """Declares a function that ONNX lacks: one of scipy.special by its name, or a kernel, with its ``derivative(y, x)``.
+
+    Compiled code calls SciPy, too, where there is no ``lower``. The function is public in ``tf.math``, unless ``public``
+    says more.
+    """
+
+    def declare(front: Callable[..., Any]) -> Any:
+        return unary_op(
+            domain=domain,
+            numpy=scipy(kernel) if isinstance(kernel, str) else kernel,
+            lower=lower,
+            host=lower is None,
+            vjp=chain(derivative),
+            onnx=None,
+            why_not=NO_ONNX,
+            samples=samples,
+            public=(f"math.{front.__name__}",) if public is None else public,
+        )(front)
+
+    return declare
 
 
 def _gauss(x: Tensor, factor: float) -> Tensor:
@@ -74,15 +105,11 @@ def erfc(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=scipy("erfinv"),
+@scipy_op(
+    "erfinv",
+    lambda y, x: scaled(bind.exp(bind.square(y)), 1 / _TWO_BY_ROOT_PI),
+    (-0.9, 0.9),
     lower=lambda t, x: t.erfinv(x),
-    vjp=chain(lambda y, x: scaled(bind.exp(bind.square(y)), 1 / _TWO_BY_ROOT_PI)),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(-0.9, 0.9),
-    public=("math.erfinv",),
 )
 def erfinv(x: Any, name: str | None = None) -> Any:
     """Returns the inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond.
@@ -96,15 +123,11 @@ def erfinv(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=scipy("ndtri"),
+@scipy_op(
+    "ndtri",
+    lambda y, x: scaled(bind.exp(scaled(bind.square(y), 0.5)), np.sqrt(2 * np.pi)),
+    (0.05, 0.95),
     lower=lambda t, x: t.ndtri(x),
-    vjp=chain(lambda y, x: scaled(bind.exp(scaled(bind.square(y), 0.5)), np.sqrt(2 * np.pi))),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.05, 0.95),
-    public=("math.ndtri",),
 )
 def ndtri(x: Any, name: str | None = None) -> Any:
     """Returns the quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond.
@@ -118,15 +141,12 @@ def ndtri(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=lambda x: scipy("gammaln")(np.where(np.isneginf(x), np.inf, x)),  # C's lgamma(-inf) is inf, SciPy's is -inf
+@scipy_op(
+    # C's lgamma(-inf) is inf, SciPy's is -inf
+    lambda x: scipy("gammaln")(np.where(np.isneginf(x), np.inf, x)),
+    lambda y, x: bind.digamma(x),
+    (0.3, 5.0),
     lower=lambda t, x: t.lgamma(x),
-    vjp=chain(lambda y, x: bind.digamma(x)),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.3, 5.0),
-    public=("math.lgamma",),
 )
 def lgamma(x: Any, name: str | None = None) -> Any:
     """Returns the logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2...
@@ -145,16 +165,7 @@ def _digamma(x: np.ndarray) -> np.ndarray:
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), scipy("psi")(x))
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=widened(_digamma),
-    lower=lambda t, x: t.digamma(x),
-    vjp=chain(lambda y, x: bind.trigamma(x)),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.3, 5.0),
-    public=("math.digamma",),
-)
+@scipy_op(widened(_digamma), lambda y, x: bind.trigamma(x), (0.3, 5.0), lower=lambda t, x: t.digamma(x))
 def digamma(x: Any, name: str | None = None) -> Any:
     """Returns the derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2...
 
@@ -177,14 +188,12 @@ def _trigamma(x: np.ndarray) -> np.ndarray:
     return np.where(pole, np.inf, np.where(x > 0, upper, reflected)).astype(x.dtype)
 
 
-@unary_op(
-    domain=FLOATING,
-    numpy=widened(_trigamma),
+@scipy_op(
+    widened(_trigamma),
+    lambda y, x: bind.polygamma(number(2, x), x),
+    (0.3, 5.0),
+    public=(),
     lower=lambda t, x: t.trigamma(x),
-    vjp=chain(lambda y, x: bind.polygamma(number(2, x), x)),
-    onnx=None,
-    why_not=NO_ONNX,
-    samples=(0.3, 5.0),
 )
 def trigamma(x: Any) -> Any:
     """Computes the derivative of :func:`digamma`, elementwise."""
