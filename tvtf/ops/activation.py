@@ -63,6 +63,7 @@ def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) ->
     ),
     heavy="repeated",
     public=("nn.relu",),
+    shows=("tf.nn.relu([-1., 2.]).numpy()", "array([0., 2.], dtype=float32)"),
 )
 def relu(features: Any, name: str | None = None) -> Any:
     """Computes ``max(features, 0)``, elementwise; NaN stays NaN. The gradient at 0 is 0.
@@ -72,12 +73,6 @@ def relu(features: Any, name: str | None = None) -> Any:
 
     Returns:
       A tensor of the same shape and dtype.
-
-    >>> import tvtf as tf
-    >>> tf.nn.relu([-1., 2.]).numpy()
-    array([0., 2.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/nn/relu
     """
     return tensor_of(features)
 
@@ -90,16 +85,10 @@ def relu(features: Any, name: str | None = None) -> Any:
     onnx=nodes(("Min", ("Max", 0, 0.0), 6.0)),
     samples=(-3.0, 9.0),
     public=("nn.relu6",),
+    shows=("tf.nn.relu6([-1., 2., 9.]).numpy()", "array([0., 2., 6.], dtype=float32)"),
 )
 def relu6(features: Any, name: str | None = None) -> Any:
-    """Computes ``min(max(features, 0), 6)``, elementwise; the gradient at 0 and at 6 is 0.
-
-    >>> import tvtf as tf
-    >>> tf.nn.relu6([-1., 2., 9.]).numpy()
-    array([0., 2., 6.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/nn/relu6
-    """
+    """Computes ``min(max(features, 0), 6)``, elementwise; the gradient at 0 and at 6 is 0."""
     return tensor_of(features)
 
 
@@ -112,6 +101,7 @@ def relu6(features: Any, name: str | None = None) -> Any:
     onnx=lambda e, inputs, outputs, types, *, alpha: e.node("LeakyRelu", inputs, outputs, alpha=alpha),
     samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],
     public=("nn.leaky_relu",),
+    shows=("tf.nn.leaky_relu([-1., 2.]).numpy()", "array([-0.2,  2. ], dtype=float32)"),
 )
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
     """Returns ``features`` where positive, else ``alpha * features``, elementwise.
@@ -122,12 +112,6 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
 
     Returns:
       A tensor of the same shape.
-
-    >>> import tvtf as tf
-    >>> tf.nn.leaky_relu([-1., 2.]).numpy()
-    array([-0.2,  2. ], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/nn/leaky_relu
     """
     x = convert_to_tensor(features)
     floating = bind.cast(x, dtype=as_dtype("float32")) if x.dtype.is_integer else x
@@ -197,16 +181,10 @@ def selu(features: Any, name: str | None = None) -> Any:
     vjp=lambda ct, y, x: bind.multiply(ct, bind.sigmoid(x)),
     onnx=nodes(("Add", ("Max", 0, 0.0), ("Log", ("Add", ("Exp", ("Neg", ("Abs", 0))), 1.0)))),
     public=("nn.softplus", "math.softplus"),
+    shows=("tf.nn.softplus([0., 100.]).numpy()", "array([  0.6931472, 100.       ], dtype=float32)"),
 )
 def softplus(features: Any, name: str | None = None) -> Any:
-    """Computes ``log(exp(features) + 1)``, elementwise, without overflow.
-
-    >>> import tvtf as tf
-    >>> tf.nn.softplus([0., 100.]).numpy()
-    array([  0.6931472, 100.       ], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/softplus
-    """
+    """Computes ``log(exp(features) + 1)``, elementwise, without overflow."""
     return tensor_of(features)
 
 

@@ -25,11 +25,15 @@ def _special(
     samples: tuple[float, float],
     derivative: Callable[[Tensor, Tensor], Tensor],
     *public: str,
+    shows: tuple[str, str],
 ) -> Any:
     """Declares a function of scipy.special that is public in ``tf.math.special``, and as ``public``."""
-    return lambda front: scipy_op(kernel, derivative, samples, public=(*public, f"math.special.{front.__name__}"))(
-        front
-    )
+
+    def declare(front: Callable[..., Any]) -> Any:
+        names = (*public, f"math.special.{front.__name__}")
+        return scipy_op(kernel, derivative, samples, public=names, shows=shows)(front)
+
+    return declare
 
 
 def _over(y: Tensor, x: Tensor) -> Tensor:
@@ -55,16 +59,15 @@ def _times(a: Tensor, b: Tensor) -> Tensor:
     return bind.multiply(a, b)
 
 
-@_special("i0", (-3.0, 3.0), lambda y, x: bind.bessel_i1(x), "math.bessel_i0")
+@_special(
+    "i0",
+    (-3.0, 3.0),
+    lambda y, x: bind.bessel_i1(x),
+    "math.bessel_i0",
+    shows=("tf.math.bessel_i0([0., 1.]).numpy().round(3)", "array([1.   , 1.266], dtype=float32)"),
+)
 def bessel_i0(x: Any, name: str | None = None) -> Any:
-    """Returns the modified Bessel function of the first kind and order 0, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.bessel_i0([0., 1.]).numpy().round(3)
-    array([1.   , 1.266], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i0
-    """
+    """Returns the modified Bessel function of the first kind and order 0, elementwise."""
     return tensor_of(x)
 
 
@@ -73,16 +76,10 @@ def bessel_i0(x: Any, name: str | None = None) -> Any:
     (0.3, 3.0),
     lambda y, x: _minus(bind.bessel_i1e(x), _times(bind.sign(x), y)),
     "math.bessel_i0e",
+    shows=("tf.math.bessel_i0e([0.]).numpy().round(3)", "array([1.], dtype=float32)"),
 )
 def bessel_i0e(x: Any, name: str | None = None) -> Any:
-    """Computes ``exp(-|x|)`` times :func:`bessel_i0`, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.bessel_i0e([0.]).numpy().round(3)
-    array([1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i0e
-    """
+    """Computes ``exp(-|x|)`` times :func:`bessel_i0`, elementwise."""
     return tensor_of(x)
 
 
@@ -91,16 +88,10 @@ def bessel_i0e(x: Any, name: str | None = None) -> Any:
     (-3.0, 3.0),
     lambda y, x: _minus(bind.bessel_i0(x), _over(y, x)),
     "math.bessel_i1",
+    shows=("tf.math.bessel_i1([0., 1.]).numpy().round(3)", "array([0.   , 0.565], dtype=float32)"),
 )
 def bessel_i1(x: Any, name: str | None = None) -> Any:
-    """Returns the modified Bessel function of the first kind and order 1, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.bessel_i1([0., 1.]).numpy().round(3)
-    array([0.   , 0.565], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i1
-    """
+    """Returns the modified Bessel function of the first kind and order 1, elementwise."""
     return tensor_of(x)
 
 
@@ -109,133 +100,109 @@ def bessel_i1(x: Any, name: str | None = None) -> Any:
     (0.3, 3.0),
     lambda y, x: _minus(_minus(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
     "math.bessel_i1e",
+    shows=("tf.math.bessel_i1e([0.]).numpy().round(3)", "array([0.], dtype=float32)"),
 )
 def bessel_i1e(x: Any, name: str | None = None) -> Any:
-    """Computes ``exp(-|x|)`` times :func:`bessel_i1`, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.bessel_i1e([0.]).numpy().round(3)
-    array([0.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i1e
-    """
+    """Computes ``exp(-|x|)`` times :func:`bessel_i1`, elementwise."""
     return tensor_of(x)
 
 
-@_special("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)))
+@_special(
+    "j0",
+    (-3.0, 3.0),
+    lambda y, x: bind.negative(bind.bessel_j1(x)),
+    shows=("tf.math.special.bessel_j0([0.]).numpy().round(3)", "array([1.], dtype=float32)"),
+)
 def bessel_j0(x: Any, name: str | None = None) -> Any:
-    """Returns the Bessel function of the first kind and order 0, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_j0([0.]).numpy().round(3)
-    array([1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_j0
-    """
+    """Returns the Bessel function of the first kind and order 0, elementwise."""
     return tensor_of(x)
 
 
-@_special("j1", (-3.0, 3.0), lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)))
+@_special(
+    "j1",
+    (-3.0, 3.0),
+    lambda y, x: _minus(bind.bessel_j0(x), _over(y, x)),
+    shows=("tf.math.special.bessel_j1([0.]).numpy().round(3)", "array([0.], dtype=float32)"),
+)
 def bessel_j1(x: Any, name: str | None = None) -> Any:
-    """Returns the Bessel function of the first kind and order 1, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_j1([0.]).numpy().round(3)
-    array([0.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_j1
-    """
+    """Returns the Bessel function of the first kind and order 1, elementwise."""
     return tensor_of(x)
 
 
-@_special("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)))
+@_special(
+    "y0",
+    (0.5, 3.0),
+    lambda y, x: bind.negative(bind.bessel_y1(x)),
+    shows=("tf.math.special.bessel_y0([1.]).numpy().round(3)", "array([0.088], dtype=float32)"),
+)
 def bessel_y0(x: Any, name: str | None = None) -> Any:
-    """Returns the Bessel function of the second kind and order 0, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_y0([1.]).numpy().round(3)
-    array([0.088], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_y0
-    """
+    """Returns the Bessel function of the second kind and order 0, elementwise."""
     return tensor_of(x)
 
 
-@_special("y1", (0.5, 3.0), lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)))
+@_special(
+    "y1",
+    (0.5, 3.0),
+    lambda y, x: _minus(bind.bessel_y0(x), bind.divide(y, x)),
+    shows=("tf.math.special.bessel_y1([1.]).numpy().round(3)", "array([-0.781], dtype=float32)"),
+)
 def bessel_y1(x: Any, name: str | None = None) -> Any:
-    """Returns the Bessel function of the second kind and order 1, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_y1([1.]).numpy().round(3)
-    array([-0.781], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_y1
-    """
+    """Returns the Bessel function of the second kind and order 1, elementwise."""
     return tensor_of(x)
 
 
-@_special("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)))
+@_special(
+    "k0",
+    (0.5, 3.0),
+    lambda y, x: bind.negative(bind.bessel_k1(x)),
+    shows=("tf.math.special.bessel_k0([1.]).numpy().round(3)", "array([0.421], dtype=float32)"),
+)
 def bessel_k0(x: Any, name: str | None = None) -> Any:
-    """Returns the modified Bessel function of the second kind and order 0, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_k0([1.]).numpy().round(3)
-    array([0.421], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k0
-    """
+    """Returns the modified Bessel function of the second kind and order 0, elementwise."""
     return tensor_of(x)
 
 
-@_special("k0e", (0.5, 3.0), lambda y, x: _minus(y, bind.bessel_k1e(x)))
+@_special(
+    "k0e",
+    (0.5, 3.0),
+    lambda y, x: _minus(y, bind.bessel_k1e(x)),
+    shows=("tf.math.special.bessel_k0e([1.]).numpy().round(3)", "array([1.144], dtype=float32)"),
+)
 def bessel_k0e(x: Any, name: str | None = None) -> Any:
-    """Computes ``exp(x)`` times :func:`bessel_k0`, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_k0e([1.]).numpy().round(3)
-    array([1.144], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k0e
-    """
+    """Computes ``exp(x)`` times :func:`bessel_k0`, elementwise."""
     return tensor_of(x)
 
 
-@_special("k1", (0.5, 3.0), lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))))
+@_special(
+    "k1",
+    (0.5, 3.0),
+    lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))),
+    shows=("tf.math.special.bessel_k1([1.]).numpy().round(3)", "array([0.602], dtype=float32)"),
+)
 def bessel_k1(x: Any, name: str | None = None) -> Any:
-    """Returns the modified Bessel function of the second kind and order 1, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_k1([1.]).numpy().round(3)
-    array([0.602], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k1
-    """
+    """Returns the modified Bessel function of the second kind and order 1, elementwise."""
     return tensor_of(x)
 
 
-@_special("k1e", (0.5, 3.0), lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)))
+@_special(
+    "k1e",
+    (0.5, 3.0),
+    lambda y, x: _minus(_minus(y, bind.divide(y, x)), bind.bessel_k0e(x)),
+    shows=("tf.math.special.bessel_k1e([1.]).numpy().round(3)", "array([1.636], dtype=float32)"),
+)
 def bessel_k1e(x: Any, name: str | None = None) -> Any:
-    """Computes ``exp(x)`` times :func:`bessel_k1`, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.bessel_k1e([1.]).numpy().round(3)
-    array([1.636], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k1e
-    """
+    """Computes ``exp(x)`` times :func:`bessel_k1`, elementwise."""
     return tensor_of(x)
 
 
-@_special("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0))
+@_special(
+    "dawsn",
+    (-2.0, 2.0),
+    lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0),
+    shows=("tf.math.special.dawsn([1.]).numpy().round(3)", "array([0.538], dtype=float32)"),
+)
 def dawsn(x: Any, name: str | None = None) -> Any:
-    """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.dawsn([1.]).numpy().round(3)
-    array([0.538], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/dawsn
-    """
+    """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise."""
     return tensor_of(x)
 
 
@@ -245,53 +212,45 @@ def _expint(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, np.nan, expi(x))  # type: ignore[no-any-return]
 
 
-@_special(widened(_expint), (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x))
+@_special(
+    widened(_expint),
+    (0.5, 3.0),
+    lambda y, x: bind.divide(bind.exp(x), x),
+    shows=("tf.math.special.expint([1.]).numpy().round(3)", "array([1.895], dtype=float32)"),
+)
 def expint(x: Any, name: str | None = None) -> Any:
-    """Returns the exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.expint([1.]).numpy().round(3)
-    array([1.895], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/expint
-    """
+    """Returns the exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's."""
     return tensor_of(x)
 
 
-@_special(widened(partial(_fresnel, part=1)), (-2.0, 2.0), lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)))
+@_special(
+    widened(partial(_fresnel, part=1)),
+    (-2.0, 2.0),
+    lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)),
+    shows=("tf.math.special.fresnel_cos([1.]).numpy().round(3)", "array([0.78], dtype=float32)"),
+)
 def fresnel_cos(x: Any, name: str | None = None) -> Any:
-    """Returns the integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.fresnel_cos([1.]).numpy().round(3)
-    array([0.78], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/fresnel_cos
-    """
+    """Returns the integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise."""
     return tensor_of(x)
 
 
-@_special(widened(partial(_fresnel, part=0)), (-2.0, 2.0), lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)))
+@_special(
+    widened(partial(_fresnel, part=0)),
+    (-2.0, 2.0),
+    lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)),
+    shows=("tf.math.special.fresnel_sin([1.]).numpy().round(3)", "array([0.438], dtype=float32)"),
+)
 def fresnel_sin(x: Any, name: str | None = None) -> Any:
-    """Returns the integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.fresnel_sin([1.]).numpy().round(3)
-    array([0.438], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/fresnel_sin
-    """
+    """Returns the integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise."""
     return tensor_of(x)
 
 
-@_special("spence", (1.2, 3.0), lambda y, x: _spence_slope(x))
+@_special(
+    "spence",
+    (1.2, 3.0),
+    lambda y, x: _spence_slope(x),
+    shows=("tf.math.special.spence([1.]).numpy().round(3)", "array([0.], dtype=float32)"),
+)
 def spence(x: Any, name: str | None = None) -> Any:
-    """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.special.spence([1.]).numpy().round(3)
-    array([0.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/spence
-    """
+    """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise."""
     return tensor_of(x)

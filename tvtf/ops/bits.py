@@ -15,52 +15,37 @@ def _unsigned(dtype: DType) -> DType:
     return dtype if dtype.is_unsigned else as_dtype(f"u{dtype.name}")
 
 
-def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any) -> Any:
+def _bitwise(numpy: Callable[..., Any], lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]) -> Any:
     """Declares an operation on two integers; it is public in ``tf.bitwise``."""
 
     def declare(front: Callable[..., Any]) -> Any:
         public = (f"bitwise.{front.__name__}",)
-        return binary_op(domain=INTEGER, numpy=numpy, lower=lower, onnx=onnx, public=public)(front)
+        return binary_op(domain=INTEGER, numpy=numpy, lower=lower, onnx=onnx, public=public, shows=shows)(front)
 
     return declare
 
 
-@_bitwise(np.bitwise_and, lambda t, x, y: x & y, "BitwiseAnd")
+@_bitwise(
+    np.bitwise_and, lambda t, x, y: x & y, "BitwiseAnd", shows=("tf.bitwise.bitwise_and(6, 3).numpy()", "np.int32(2)")
+)
 def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits that both integers have, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.bitwise_and(6, 3).numpy()
-    np.int32(2)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_and
-    """
+    """Returns the bits that both integers have, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-@_bitwise(np.bitwise_or, lambda t, x, y: x | y, "BitwiseOr")
+@_bitwise(
+    np.bitwise_or, lambda t, x, y: x | y, "BitwiseOr", shows=("tf.bitwise.bitwise_or(6, 3).numpy()", "np.int32(7)")
+)
 def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits that one of the integers has, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.bitwise_or(6, 3).numpy()
-    np.int32(7)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_or
-    """
+    """Returns the bits that one of the integers has, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-@_bitwise(np.bitwise_xor, lambda t, x, y: x ^ y, "BitwiseXor")
+@_bitwise(
+    np.bitwise_xor, lambda t, x, y: x ^ y, "BitwiseXor", shows=("tf.bitwise.bitwise_xor(6, 3).numpy()", "np.int32(5)")
+)
 def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits that exactly one of the integers has, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.bitwise_xor(6, 3).numpy()
-    np.int32(5)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_xor
-    """
+    """Returns the bits that exactly one of the integers has, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
@@ -70,16 +55,10 @@ def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
     lower=lambda t, x: ~x,
     onnx="BitwiseNot",
     public=("bitwise.invert",),
+    shows=("tf.bitwise.invert(5).numpy()", "np.int32(-6)"),
 )
 def invert(x: Any, name: str | None = None) -> Any:
-    """Inverts all bits, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.invert(5).numpy()
-    np.int32(-6)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/invert
-    """
+    """Inverts all bits, elementwise."""
     return tensor_of(x)
 
 
@@ -116,29 +95,26 @@ def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     e.node("Where", [e.computed("Less", [x, e.const(np.array(0, dtype.np))]), negative, positive], outputs)
 
 
-@_bitwise(_within_width(np.left_shift), lambda t, x, y: x << t.shift_count(y), _left_onnx)
+@_bitwise(
+    _within_width(np.left_shift),
+    lambda t, x, y: x << t.shift_count(y),
+    _left_onnx,
+    shows=("tf.bitwise.left_shift(3, 2).numpy()", "np.int32(12)"),
+)
 def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns the bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.left_shift(3, 2).numpy()
-    np.int32(12)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/left_shift
-    """
+    """Returns the bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits)."""
     return operands(x, y), {}
 
 
-@_bitwise(_within_width(np.right_shift), lambda t, x, y: x >> t.shift_count(y), _right_onnx)
+@_bitwise(
+    _within_width(np.right_shift),
+    lambda t, x, y: x >> t.shift_count(y),
+    _right_onnx,
+    shows=("tf.bitwise.right_shift(-8, 1).numpy()", "np.int32(-4)"),
+)
 def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
 
     The sign stays.
-
-    >>> import tvtf as tf
-    >>> tf.bitwise.right_shift(-8, 1).numpy()
-    np.int32(-4)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/right_shift
     """
     return operands(x, y), {}

@@ -37,6 +37,7 @@ COMPARABLE = (*NUMERIC, bool_)
     lower=lambda t, x, y: t.equal(x, y),
     onnx="Equal",
     public=("equal", "math.equal"),
+    shows=("tf.equal([1, 2], 2).numpy()", "array([False,  True])"),
 )
 def equal(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
@@ -47,12 +48,6 @@ def equal(x: Any, y: Any, name: str | None = None) -> Any:
 
     Returns:
       A bool tensor of the broadcast shape.
-
-    >>> import tvtf as tf
-    >>> tf.equal([1, 2], 2).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/equal
     """
     return operands(x, y), {}
 
@@ -64,74 +59,54 @@ def equal(x: Any, y: Any, name: str | None = None) -> Any:
     lower=lambda t, x, y: t.not_equal(x, y),
     onnx=nodes(("Not", ("Equal", 0, 1))),
     public=("not_equal", "math.not_equal"),
+    shows=("tf.not_equal([1, 2], 2).numpy()", "array([ True, False])"),
 )
 def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x != y``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.not_equal([1, 2], 2).numpy()
-    array([ True, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/not_equal
-    """
+    """Returns whether ``x != y``, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-def _ordering(ufunc: np.ufunc, lower: Callable[..., Any], onnx: str) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+def _ordering(
+    ufunc: np.ufunc, lower: Callable[..., Any], onnx: str, shows: tuple[str, str]
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Declares a comparison of real numbers, public under its ufunc's name."""
     public = (ufunc.__name__, f"math.{ufunc.__name__}")
-    return binary_op(domain=REAL, result=bool_, numpy=ufunc, lower=lower, onnx=onnx, public=public)
+    return binary_op(domain=REAL, result=bool_, numpy=ufunc, lower=lower, onnx=onnx, public=public, shows=shows)
 
 
-@_ordering(np.less, lambda t, x, y: x < y, "Less")
+@_ordering(np.less, lambda t, x, y: x < y, "Less", shows=("tf.less([1, 2], 2).numpy()", "array([ True, False])"))
 def less(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x < y``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.less([1, 2], 2).numpy()
-    array([ True, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/less
-    """
+    """Returns whether ``x < y``, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-@_ordering(np.less_equal, lambda t, x, y: x <= y, "LessOrEqual")
+@_ordering(
+    np.less_equal,
+    lambda t, x, y: x <= y,
+    "LessOrEqual",
+    shows=("tf.less_equal([1, 3], 1).numpy()", "array([ True, False])"),
+)
 def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x <= y``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.less_equal([1, 3], 1).numpy()
-    array([ True, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/less_equal
-    """
+    """Returns whether ``x <= y``, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-@_ordering(np.greater, lambda t, x, y: x > y, "Greater")
+@_ordering(
+    np.greater, lambda t, x, y: x > y, "Greater", shows=("tf.greater([1, 3], 1).numpy()", "array([False,  True])")
+)
 def greater(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x > y``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.greater([1, 3], 1).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/greater
-    """
+    """Returns whether ``x > y``, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
-@_ordering(np.greater_equal, lambda t, x, y: x >= y, "GreaterOrEqual")
+@_ordering(
+    np.greater_equal,
+    lambda t, x, y: x >= y,
+    "GreaterOrEqual",
+    shows=("tf.greater_equal([1, 3], 3).numpy()", "array([False,  True])"),
+)
 def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
-    """Returns whether ``x >= y``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.greater_equal([1, 3], 3).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/greater_equal
-    """
+    """Returns whether ``x >= y``, elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
@@ -162,52 +137,51 @@ def _flag_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def _logic(
-    declare: Callable[..., Any], ufunc: np.ufunc, lower: Callable[..., Any], onnx: str
+    declare: Callable[..., Any], ufunc: np.ufunc, lower: Callable[..., Any], onnx: str, shows: tuple[str, str]
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """Declares an op on bools, public under its ufunc's name."""
     public = (ufunc.__name__, f"math.{ufunc.__name__}")
-    return declare(type=_flags, domain=(bool_,), numpy=ufunc, lower=lower, onnx=onnx, public=public)  # type: ignore[no-any-return]
+    columns = {"lower": lower, "onnx": onnx, "public": public, "shows": shows}
+    return declare(type=_flags, domain=(bool_,), numpy=ufunc, **columns)  # type: ignore[no-any-return]
 
 
-@_logic(binary_op, np.logical_and, lambda t, x, y: t.both(x, y), "And")
+@_logic(
+    binary_op,
+    np.logical_and,
+    lambda t, x, y: t.both(x, y),
+    "And",
+    shows=("tf.logical_and([True, False], True).numpy()", "array([ True, False])"),
+)
 def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x and y`` of bool tensors, elementwise, with broadcasting.
 
     Raises:
       InvalidArgumentError: (TypeError while tracing) for another dtype.
-
-    >>> import tvtf as tf
-    >>> tf.logical_and([True, False], True).numpy()
-    array([ True, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_and
     """
     return _flag_operands(x, y), {}
 
 
-@_logic(binary_op, np.logical_or, lambda t, x, y: t.either(x, y), "Or")
+@_logic(
+    binary_op,
+    np.logical_or,
+    lambda t, x, y: t.either(x, y),
+    "Or",
+    shows=("tf.logical_or([True, False], False).numpy()", "array([ True, False])"),
+)
 def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x or y`` of bool tensors, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.logical_or([True, False], False).numpy()
-    array([ True, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_or
-    """
+    """Computes ``x or y`` of bool tensors, elementwise, with broadcasting."""
     return _flag_operands(x, y), {}
 
 
-@_logic(unary_op, np.logical_not, lambda t, x: t.negated(x), "Not")
+@_logic(
+    unary_op,
+    np.logical_not,
+    lambda t, x: t.negated(x),
+    "Not",
+    shows=("tf.logical_not([True, False]).numpy()", "array([False,  True])"),
+)
 def logical_not(x: Any, name: str | None = None) -> Any:
-    """Computes ``not x`` of a bool tensor, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.logical_not([True, False]).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_not
-    """
+    """Computes ``not x`` of a bool tensor, elementwise."""
     return (like(x, bool_),), {}
 
 
@@ -350,16 +324,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     lower=lambda t, x: t.isnan(x),
     onnx="IsNaN",
     public=("math.is_nan",),
+    shows=('tf.math.is_nan([1., float("nan")]).numpy()', "array([False,  True])"),
 )
 def is_nan(x: Any, name: str | None = None) -> Any:
-    """Returns whether elements are NaN.
-
-    >>> import tvtf as tf
-    >>> tf.math.is_nan([1., float("nan")]).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_nan
-    """
+    """Returns whether elements are NaN."""
     return tensor_of(x)
 
 
@@ -370,16 +338,10 @@ def is_nan(x: Any, name: str | None = None) -> Any:
     lower=lambda t, x: t.isinf(x),
     onnx="IsInf",
     public=("math.is_inf",),
+    shows=('tf.math.is_inf([1., float("-inf")]).numpy()', "array([False,  True])"),
 )
 def is_inf(x: Any, name: str | None = None) -> Any:
-    """Returns whether elements are infinite, of either sign.
-
-    >>> import tvtf as tf
-    >>> tf.math.is_inf([1., float("-inf")]).numpy()
-    array([False,  True])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_inf
-    """
+    """Returns whether elements are infinite, of either sign."""
     return tensor_of(x)
 
 
@@ -390,14 +352,8 @@ def is_inf(x: Any, name: str | None = None) -> Any:
     lower=lambda t, x: t.isfinite(x),
     onnx=nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),
     public=("math.is_finite",),
+    shows=('tf.math.is_finite([1., float("inf"), float("nan")]).numpy()', "array([ True, False, False])"),
 )
 def is_finite(x: Any, name: str | None = None) -> Any:
-    """Returns whether elements are finite numbers.
-
-    >>> import tvtf as tf
-    >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()
-    array([ True, False, False])
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_finite
-    """
+    """Returns whether elements are finite numbers."""
     return tensor_of(x)

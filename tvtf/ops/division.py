@@ -98,6 +98,7 @@ def _remainder_vjp(quotient: Callable[[Tensor, Tensor], Tensor]) -> Callable[...
     onnx=_by_type(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
     value=_known(lambda x, y: x // y),
     public=("math.floordiv", "floordiv"),
+    shows=("tf.math.floordiv([7, -7], 2).numpy()", "array([ 3, -4], dtype=int32)"),
 )
 def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``floor(x / y)`` elementwise, with broadcasting.
@@ -111,12 +112,6 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.floordiv([7, -7], 2).numpy()
-    array([ 3, -4], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/floordiv
     """
     return operands(x, y), {}
 
@@ -129,18 +124,13 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
     onnx=_by_type(("Mod", 0, 1), ("Where", _WRONG_SIDE, ("Add", _REST, 1), _REST)),
     value=_known(lambda x, y: x % y),
     public=("math.floormod", "floormod", "math.mod", "mod"),
+    shows=("tf.math.floormod([7, -7], 4).numpy()", "array([3, 1], dtype=int32)"),
 )
 def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the remainder of the floored division, elementwise, with broadcasting: it has the sign of ``y``.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.floormod([7, -7], 4).numpy()
-    array([3, 1], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/floormod
     """
     return operands(x, y), {}
 
@@ -152,18 +142,13 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
     vjp=lambda ct, z, x, y: (None, None),
     onnx=_by_type(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
     public=("truncatediv",),
+    shows=("tf.truncatediv([7, -7], 2).numpy()", "array([ 3, -3], dtype=int32)"),
 )
 def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x / y`` rounded towards 0, elementwise, with broadcasting.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
-
-    >>> import tvtf as tf
-    >>> tf.truncatediv([7, -7], 2).numpy()
-    array([ 3, -3], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/truncatediv
     """
     return operands(x, y), {}
 
@@ -175,18 +160,13 @@ def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
     vjp=_remainder_vjp(lambda x, y: bind.truncatediv(x, y)),
     onnx=nodes(_REST),
     public=("truncatemod",),
+    shows=("tf.truncatemod([7, -7], 4).numpy()", "array([ 3, -3], dtype=int32)"),
 )
 def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the remainder of the division rounded towards 0, elementwise, with broadcasting: it has the sign of ``x``.
 
     Raises:
       InvalidArgumentError: an integer divided by 0.
-
-    >>> import tvtf as tf
-    >>> tf.truncatemod([7, -7], 4).numpy()
-    array([ 3, -3], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/truncatemod
     """
     return operands(x, y), {}
 
@@ -252,16 +232,10 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     ),
     onnx=nodes(("Where", ("Equal", 1, 0.0), 0.0, ("Mul", 0, 1))),
     public=("math.multiply_no_nan",),
+    shows=('tf.math.multiply_no_nan([float("inf"), 2.], [0., 3.]).numpy()', "array([0., 6.], dtype=float32)"),
 )
 def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x * y`` elementwise, with broadcasting; 0 where ``y`` is 0, even if ``x`` is infinite or NaN.
-
-    >>> import tvtf as tf
-    >>> tf.math.multiply_no_nan([float("inf"), 2.], [0., 3.]).numpy()
-    array([0., 6.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/multiply_no_nan
-    """
+    """Computes ``x * y`` elementwise, with broadcasting; 0 where ``y`` is 0, even if ``x`` is infinite or NaN."""
     x = convert_to_tensor(x)
     return (x, convert_to_tensor(y, x.dtype)), {}
 
@@ -279,6 +253,8 @@ def _zero_with_x(
     by_y: Callable[[Tensor, Tensor], Tensor],
     onnx: Any,
     samples: tuple[float, float] = (0.5, 3.0),
+    *,
+    shows: tuple[str, str],
 ) -> Any:
     """Declares a product of ``x`` and a function of ``y``, 0 where ``x`` is 0 even if the function isn't finite.
 
@@ -302,6 +278,7 @@ def _zero_with_x(
             onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, onnx)),
             samples=samples,
             public=(f"math.{front.__name__}",),
+            shows=shows,
         )(front)
 
     return declare
@@ -313,16 +290,10 @@ def _zero_with_x(
     by_x=lambda y: bind.reciprocal(y),
     by_y=lambda x, y: bind.negative(bind.xdivy(x, bind.square(y))),
     onnx=("Div", 0, 1),
+    shows=("tf.math.xdivy([0., 3.], [0., 2.]).numpy()", "array([0. , 1.5], dtype=float32)"),
 )
 def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.xdivy([0., 3.], [0., 2.]).numpy()
-    array([0. , 1.5], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/xdivy
-    """
+    """Computes ``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0."""
     return operands(x, y), {}
 
 
@@ -332,16 +303,10 @@ def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
     by_x=lambda y: bind.log(y),
     by_y=lambda x, y: bind.xdivy(x, y),
     onnx=("Mul", 0, ("Log", 1)),
+    shows=("tf.math.xlogy([0., 3.], [0., 1.]).numpy()", "array([0., 0.], dtype=float32)"),
 )
 def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.xlogy([0., 3.], [0., 1.]).numpy()
-    array([0., 0.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/xlogy
-    """
+    """Computes ``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0."""
     return operands(x, y), {}
 
 
@@ -352,16 +317,10 @@ def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
     by_y=lambda x, y: bind.xdivy(x, bind.add(y, number(1, y))),
     onnx=("Mul", 0, ("Log", ("Add", 1, 1.0))),
     samples=(-0.5, 3.0),
+    shows=("tf.math.xlog1py([0., 3.], [-1., 0.]).numpy()", "array([0., 0.], dtype=float32)"),
 )
 def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.xlog1py([0., 3.], [-1., 0.]).numpy()
-    array([0., 0.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/xlog1py
-    """
+    """Computes ``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0."""
     return operands(x, y), {}
 
 
@@ -375,15 +334,9 @@ def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
     gradient=False,
     why_not={"onnx": "ONNX has no operator that reads or sets the bits of a float"},
     public=("math.nextafter",),
+    shows=("tf.math.nextafter(1., 2.).numpy()", "np.float32(1.0000001)"),
 )
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
-    """Returns the next floating number after ``x1`` on the way to ``x2``, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.math.nextafter(1., 2.).numpy()
-    np.float32(1.0000001)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/nextafter
-    """
+    """Returns the next floating number after ``x1`` on the way to ``x2``, elementwise, with broadcasting."""
     first = x1 if state.trace is None and is_tensor(x2) else defaulted(x1, (float32,), float32)
     return operands(first, x2), {}

@@ -28,7 +28,8 @@ def unary_op(
     """Declares an elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
 
     ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given;
-    ``gradient`` is False for functions with jumps, which numeric gradients can't check.
+    ``gradient`` is False for functions with jumps, which numeric gradients can't check. ``shows`` is a call and its
+    result, which complete the docstring together with the page of TensorFlow that is its source.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -60,7 +61,22 @@ def binary_op(
     return declare
 
 
+EXAMPLE = """
+
+    >>> import tvtf as tf
+    >>> {call}
+    {result}
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/{page}
+    """
+
+
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
+    if "shows" in columns:
+        call, result = columns.pop("shows")
+        public = columns["public"]
+        page = next((path for path in public if path.startswith("math.")), public[0]).replace(".", "/")
+        front.__doc__ = (front.__doc__ or "").rstrip() + EXAMPLE.format(call=call, result=result, page=page)
     lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
     is_ufunc = isinstance(numpy, np.ufunc) and numpy.nin <= 2

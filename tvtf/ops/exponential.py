@@ -18,16 +18,10 @@ from tvtf.ops.rules import bind, number
     vjp=chain(lambda y, x: y),
     onnx="Exp",
     public=("exp", "math.exp"),
+    shows=("tf.exp(0.).numpy()", "np.float32(1.0)"),
 )
 def exp(x: Any, name: str | None = None) -> Any:
-    """Computes e to the power ``x``, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.exp(0.).numpy()
-    np.float32(1.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/exp
-    """
+    """Computes e to the power ``x``, elementwise."""
     return tensor_of(x)
 
 
@@ -38,16 +32,10 @@ def exp(x: Any, name: str | None = None) -> Any:
     onnx="Log",
     samples=(0.1, 4.0),
     public=("log", "math.log"),
+    shows=("tf.math.log([1., 0.]).numpy()", "array([  0., -inf], dtype=float32)"),
 )
 def log(x: Any, name: str | None = None) -> Any:
-    """Computes the natural logarithm, elementwise; NaN below 0, -inf at 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.log([1., 0.]).numpy()
-    array([  0., -inf], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/log
-    """
+    """Computes the natural logarithm, elementwise; NaN below 0, -inf at 0."""
     return tensor_of(x)
 
 
@@ -58,16 +46,10 @@ def log(x: Any, name: str | None = None) -> Any:
     onnx="Sqrt",
     samples=(0.1, 4.0),
     public=("sqrt", "math.sqrt"),
+    shows=("tf.sqrt([4., 9.]).numpy()", "array([2., 3.], dtype=float32)"),
 )
 def sqrt(x: Any, name: str | None = None) -> Any:
-    """Computes the square root, elementwise; NaN below 0.
-
-    >>> import tvtf as tf
-    >>> tf.sqrt([4., 9.]).numpy()
-    array([2., 3.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sqrt
-    """
+    """Computes the square root, elementwise; NaN below 0."""
     return tensor_of(x)
 
 
@@ -78,16 +60,10 @@ def sqrt(x: Any, name: str | None = None) -> Any:
     onnx=nodes(("Reciprocal", ("Sqrt", 0))),
     samples=(0.1, 4.0),
     public=("math.rsqrt",),
+    shows=("tf.math.rsqrt([4., 0.]).numpy()", "array([0.5, inf], dtype=float32)"),
 )
 def rsqrt(x: Any, name: str | None = None) -> Any:
-    """Computes ``1 / sqrt(x)``, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.rsqrt([4., 0.]).numpy()
-    array([0.5, inf], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/rsqrt
-    """
+    """Computes ``1 / sqrt(x)``, elementwise."""
     return tensor_of(x)
 
 
@@ -98,16 +74,10 @@ def rsqrt(x: Any, name: str | None = None) -> Any:
     onnx="Reciprocal",
     samples=(0.5, 3.0),
     public=("math.reciprocal",),
+    shows=("tf.math.reciprocal([2., 0.]).numpy()", "array([0.5, inf], dtype=float32)"),
 )
 def reciprocal(x: Any, name: str | None = None) -> Any:
-    """Computes ``1 / x``, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.reciprocal([2., 0.]).numpy()
-    array([0.5, inf], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/reciprocal
-    """
+    """Computes ``1 / x``, elementwise."""
     return tensor_of(x)
 
 
@@ -125,16 +95,10 @@ def _logistic(x: np.ndarray) -> np.ndarray:
     vjp=chain(lambda y, x: bind.multiply(y, bind.subtract(number(1, y), y))),
     onnx="Sigmoid",
     public=("sigmoid", "math.sigmoid", "nn.sigmoid"),
+    shows=("tf.sigmoid([0., -200., 200.]).numpy()", "array([0.5, 0. , 1. ], dtype=float32)"),
 )
 def sigmoid(x: Any, name: str | None = None) -> Any:
-    """Computes ``1 / (1 + exp(-x))``, elementwise, without overflow.
-
-    >>> import tvtf as tf
-    >>> tf.sigmoid([0., -200., 200.]).numpy()
-    array([0.5, 0. , 1. ], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sigmoid
-    """
+    """Computes ``1 / (1 + exp(-x))``, elementwise, without overflow."""
     return tensor_of(x)
 
 
@@ -144,16 +108,10 @@ def sigmoid(x: Any, name: str | None = None) -> Any:
     vjp=chain(lambda y, x: shifted(y, 1)),
     onnx=nodes(("Sub", ("Exp", 0), 1.0)),
     public=("math.expm1",),
+    shows=("tf.math.expm1(1e-10).numpy()", "np.float32(1e-10)"),
 )
 def expm1(x: Any, name: str | None = None) -> Any:
-    """Computes ``exp(x) - 1``, elementwise; exact near 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.expm1(1e-10).numpy()
-    np.float32(1e-10)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/expm1
-    """
+    """Computes ``exp(x) - 1``, elementwise; exact near 0."""
     return tensor_of(x)
 
 
@@ -164,16 +122,10 @@ def expm1(x: Any, name: str | None = None) -> Any:
     onnx=nodes(("Log", ("Add", 0, 1.0))),
     samples=(-0.8, 3.0),
     public=("math.log1p",),
+    shows=("tf.math.log1p(1e-10).numpy()", "np.float32(1e-10)"),
 )
 def log1p(x: Any, name: str | None = None) -> Any:
-    """Computes ``log(1 + x)``, elementwise; exact near 0.
-
-    >>> import tvtf as tf
-    >>> tf.math.log1p(1e-10).numpy()
-    np.float32(1e-10)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/log1p
-    """
+    """Computes ``log(1 + x)``, elementwise; exact near 0."""
     return tensor_of(x)
 
 

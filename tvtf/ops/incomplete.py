@@ -74,7 +74,7 @@ def _igamma_vjp(sign: float) -> Any:
     return vjp
 
 
-def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float]) -> Any:
+def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float], shows: tuple[str, str]) -> Any:
     """Declares a function of scipy.special of two tensors, which is public in ``tf.math``."""
 
     def declare(front: Callable[..., Any]) -> Any:
@@ -89,34 +89,23 @@ def _of_two(name: str, vjp: Callable[..., Any], samples: tuple[float, float]) ->
             samples=samples,
             gradient=False,
             public=(f"math.{front.__name__}",),
+            shows=shows,
         )(front)
 
     return declare
 
 
-@_of_two("gammainc", _igamma_vjp(1.0), (0.5, 3.0))
+@_of_two("gammainc", _igamma_vjp(1.0), (0.5, 3.0), shows=("tf.math.igamma(1., 1.).numpy()", "np.float32(0.63212055)"))
 def igamma(a: Any, x: Any, name: str | None = None) -> Any:
-    """Returns the lower regularized incomplete gamma function, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.math.igamma(1., 1.).numpy()
-    np.float32(0.63212055)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/igamma
-    """
+    """Returns the lower regularized incomplete gamma function, with broadcasting."""
     return operands(a, x), {}
 
 
-@_of_two("gammaincc", _igamma_vjp(-1.0), (0.5, 3.0))
+@_of_two(
+    "gammaincc", _igamma_vjp(-1.0), (0.5, 3.0), shows=("tf.math.igammac(1., 1.).numpy()", "np.float32(0.36787945)")
+)
 def igammac(a: Any, x: Any, name: str | None = None) -> Any:
-    """Returns the upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.math.igammac(1., 1.).numpy()
-    np.float32(0.36787945)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/igammac
-    """
+    """Returns the upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting."""
     return operands(a, x), {}
 
 
@@ -127,29 +116,22 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
         unbroadcast(bind.negative(bind.multiply(ct, bind.multiply(x, bind.zeta(shifted(x, 1.0), q)))), q),
     ),
     (1.5, 3.0),
+    shows=("tf.math.zeta(2., 1.).numpy()", "np.float32(1.644934)"),
 )
 def zeta(x: Any, q: Any, name: str | None = None) -> Any:
-    """Returns the Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``.
-
-    >>> import tvtf as tf
-    >>> tf.math.zeta(2., 1.).numpy()
-    np.float32(1.644934)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/zeta
-    """
+    """Returns the Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``."""
     return operands(x, q), {}
 
 
-@scipy_op("erfcinv", lambda y, x: scaled(bind.exp(bind.square(y)), -np.sqrt(np.pi) / 2), (0.1, 1.9), domain=WIDE)
+@scipy_op(
+    "erfcinv",
+    lambda y, x: scaled(bind.exp(bind.square(y)), -np.sqrt(np.pi) / 2),
+    (0.1, 1.9),
+    domain=WIDE,
+    shows=("tf.math.erfcinv([0.5]).numpy().round(3)", "array([0.477], dtype=float32)"),
+)
 def erfcinv(x: Any, name: str | None = None) -> Any:
-    """Returns the inverse of the complementary error function, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.erfcinv([0.5]).numpy().round(3)
-    array([0.477], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfcinv
-    """
+    """Returns the inverse of the complementary error function, elementwise."""
     return tensor_of(x)
 
 

@@ -58,6 +58,7 @@ def _product_to(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
     onnx="Add",
     value=both_known(np.add),
     public=("add", "math.add"),
+    shows=("tf.add([1, 2], 3)", "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([4, 5], dtype=int32)>"),
 )
 def add(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x + y`` elementwise, with broadcasting; strings are put together.
@@ -71,12 +72,6 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
 
     Raises:
       InvalidArgumentError: (TypeError, ValueError while tracing) when the dtypes differ or the shapes don't broadcast.
-
-    >>> import tvtf as tf
-    >>> tf.add([1, 2], 3)
-    <tf.Tensor: shape=(2,), dtype=int32, numpy=array([4, 5], dtype=int32)>
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/add
     """
     return hinted_operands(x, y), {}
 
@@ -90,16 +85,10 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     onnx="Sub",
     value=both_known(np.subtract),
     public=("subtract", "math.subtract"),
+    shows=("tf.subtract([1., 2.], 3.).numpy()", "array([-2., -1.], dtype=float32)"),
 )
 def subtract(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x - y`` elementwise, with broadcasting; unsigned integers wrap around.
-
-    >>> import tvtf as tf
-    >>> tf.subtract([1., 2.], 3.).numpy()
-    array([-2., -1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/subtract
-    """
+    """Computes ``x - y`` elementwise, with broadcasting; unsigned integers wrap around."""
     return operands(x, y), {}
 
 
@@ -112,16 +101,10 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
     onnx="Mul",
     value=both_known(np.multiply),
     public=("multiply", "math.multiply"),
+    shows=("tf.multiply([1., 2.], 3.).numpy()", "array([3., 6.], dtype=float32)"),
 )
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x * y`` elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.multiply([1., 2.], 3.).numpy()
-    array([3., 6.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/multiply
-    """
+    """Computes ``x * y`` elementwise, with broadcasting."""
     return operands(x, y), {}
 
 
@@ -144,16 +127,10 @@ def _divisor_cotangent(by_x: Tensor, z: Tensor, y: Tensor) -> Tensor:
     onnx="Div",
     samples=(0.5, 3.0),
     public=("realdiv",),
+    shows=("tf.realdiv([1., 2.], 4.).numpy()", "array([0.25, 0.5 ], dtype=float32)"),
 )
 def real_divide(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``x / y`` of floating or complex operands; :func:`divide` converts integers first.
-
-    >>> import tvtf as tf
-    >>> tf.realdiv([1., 2.], 4.).numpy()
-    array([0.25, 0.5 ], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/realdiv
-    """
+    """Computes ``x / y`` of floating or complex operands; :func:`divide` converts integers first."""
     return operands(x, y), {}
 
 
@@ -221,7 +198,7 @@ def _selected_to(like: Tensor, first: Tensor, this: Tensor, that: Tensor) -> Ten
     return unbroadcast(bind.select(first, this, that), like)
 
 
-def _extreme(numpy: np.ufunc, is_first: Callable[[Tensor, Tensor], Tensor], onnx: str) -> Any:
+def _extreme(numpy: np.ufunc, is_first: Callable[[Tensor, Tensor], Tensor], onnx: str, shows: tuple[str, str]) -> Any:
     """Declares the choice of one of two numbers: of ``x`` where ``is_first(x, y)``; the gradient of a tie goes to ``x``."""
 
     def declare(front: Callable[..., Any]) -> Any:
@@ -234,37 +211,36 @@ def _extreme(numpy: np.ufunc, is_first: Callable[[Tensor, Tensor], Tensor], onnx
             onnx=onnx,
             value=both_known(numpy),
             public=(name, f"math.{name}"),
+            shows=shows,
         )(front)
 
     return declare
 
 
-@_extreme(np.maximum, lambda x, y: bind.greater_equal(x, y), "Max")
+@_extreme(
+    np.maximum,
+    lambda x, y: bind.greater_equal(x, y),
+    "Max",
+    shows=("tf.maximum([1., 5.], 3.).numpy()", "array([3., 5.], dtype=float32)"),
+)
 def maximum(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 
     The gradient of a tie goes to ``x``.
-
-    >>> import tvtf as tf
-    >>> tf.maximum([1., 5.], 3.).numpy()
-    array([3., 5.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/maximum
     """
     return operands(x, y), {}
 
 
-@_extreme(np.minimum, lambda x, y: bind.less_equal(x, y), "Min")
+@_extreme(
+    np.minimum,
+    lambda x, y: bind.less_equal(x, y),
+    "Min",
+    shows=("tf.minimum([1., 5.], 3.).numpy()", "array([1., 3.], dtype=float32)"),
+)
 def minimum(x: Any, y: Any, name: str | None = None) -> Any:
     """Returns the smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
 
     The gradient of a tie goes to ``x``.
-
-    >>> import tvtf as tf
-    >>> tf.minimum([1., 5.], 3.).numpy()
-    array([1., 3.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/minimum
     """
     return operands(x, y), {}
 
@@ -307,18 +283,13 @@ def _all(flags: Tensor) -> Tensor:
     onnx="Pow",
     samples=(0.5, 3.0),
     public=("pow", "math.pow"),
+    shows=("tf.pow([2, 3], 2).numpy()", "array([4, 9], dtype=int32)"),
 )
 def pow(x: Any, y: Any, name: str | None = None) -> Any:
     """Computes ``x ** y`` elementwise, with broadcasting; integers wrap around.
 
     Raises:
       InvalidArgumentError: a negative exponent of an integer.
-
-    >>> import tvtf as tf
-    >>> tf.pow([2, 3], 2).numpy()
-    array([4, 9], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/pow
     """
     return operands(x, y), {}
 
@@ -332,16 +303,10 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     onnx="Neg",
     value=lambda x: None if x.known is None else -x.known,
     public=("negative", "math.negative"),
+    shows=("tf.negative([1, -2]).numpy()", "array([-1,  2], dtype=int32)"),
 )
 def negative(x: Any, name: str | None = None) -> Any:
-    """Computes ``-x`` elementwise, of what has a sign.
-
-    >>> import tvtf as tf
-    >>> tf.negative([1, -2]).numpy()
-    array([-1,  2], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/negative
-    """
+    """Computes ``-x`` elementwise, of what has a sign."""
     return tensor_of(x)
 
 
@@ -386,16 +351,10 @@ def abs(x: Any, name: str | None = None) -> Any:
     onnx="Sign",
     gradient=False,
     public=("sign", "math.sign"),
+    shows=("tf.sign([-2., 0., 3.]).numpy()", "array([-1.,  0.,  1.], dtype=float32)"),
 )
 def sign(x: Any, name: str | None = None) -> Any:
-    """Returns -1, 0 or 1 elementwise, NaN where x is; ``x / |x|`` of complex numbers.
-
-    >>> import tvtf as tf
-    >>> tf.sign([-2., 0., 3.]).numpy()
-    array([-1.,  0.,  1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sign
-    """
+    """Returns -1, 0 or 1 elementwise, NaN where x is; ``x / |x|`` of complex numbers."""
     return tensor_of(x)
 
 
@@ -406,16 +365,10 @@ def sign(x: Any, name: str | None = None) -> Any:
     vjp=lambda ct, y, x: bind.multiply(ct, conj(bind.add(x, x))),
     onnx=nodes(("Mul", 0, 0)),
     public=("square", "math.square"),
+    shows=("tf.square([-2., 3.]).numpy()", "array([4., 9.], dtype=float32)"),
 )
 def square(x: Any, name: str | None = None) -> Any:
-    """Computes ``x * x`` elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.square([-2., 3.]).numpy()
-    array([4., 9.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/square
-    """
+    """Computes ``x * x`` elementwise."""
     return tensor_of(x)
 
 
@@ -426,16 +379,10 @@ def square(x: Any, name: str | None = None) -> Any:
     vjp=lambda ct, z, x, y: _square_vjp(ct, x, y),
     onnx=nodes(("Mul", ("Sub", 0, 1), ("Sub", 0, 1))),
     public=("math.squared_difference",),
+    shows=("tf.math.squared_difference([1., 5.], 3.).numpy()", "array([4., 4.], dtype=float32)"),
 )
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
-    """Computes ``(x - y) * conj(x - y)`` elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.math.squared_difference([1., 5.], 3.).numpy()
-    array([4., 4.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/squared_difference
-    """
+    """Computes ``(x - y) * conj(x - y)`` elementwise, with broadcasting."""
     return operands(x, y), {}
 
 

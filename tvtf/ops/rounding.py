@@ -19,42 +19,39 @@ def _rounding(
     return unary_op(domain=FLOATING, numpy=ufunc, lower=lower, vjp=lambda ct, y, x: None, gradient=False, **columns)
 
 
-@_rounding(np.floor, lambda t, x: t.floor(x), onnx="Floor", public=("floor", "math.floor"))
+@_rounding(
+    np.floor,
+    lambda t, x: t.floor(x),
+    onnx="Floor",
+    public=("floor", "math.floor"),
+    shows=("tf.floor([1.7, -1.2]).numpy()", "array([ 1., -2.], dtype=float32)"),
+)
 def floor(x: Any, name: str | None = None) -> Any:
-    """Returns the largest whole number that is not larger, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.floor([1.7, -1.2]).numpy()
-    array([ 1., -2.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/floor
-    """
+    """Returns the largest whole number that is not larger, elementwise."""
     return tensor_of(x)
 
 
-@_rounding(np.ceil, lambda t, x: t.ceil(x), onnx="Ceil", public=("math.ceil",))
+@_rounding(
+    np.ceil,
+    lambda t, x: t.ceil(x),
+    onnx="Ceil",
+    public=("math.ceil",),
+    shows=("tf.math.ceil([1.2, -1.7]).numpy()", "array([ 2., -1.], dtype=float32)"),
+)
 def ceil(x: Any, name: str | None = None) -> Any:
-    """Returns the smallest whole number that is not smaller, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.ceil([1.2, -1.7]).numpy()
-    array([ 2., -1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/ceil
-    """
+    """Returns the smallest whole number that is not smaller, elementwise."""
     return tensor_of(x)
 
 
-@_rounding(np.rint, lambda t, x: t.nearbyint(x), onnx="Round", public=("math.rint",))
+@_rounding(
+    np.rint,
+    lambda t, x: t.nearbyint(x),
+    onnx="Round",
+    public=("math.rint",),
+    shows=("tf.math.rint([0.5, 1.5, -1.7]).numpy()", "array([ 0.,  2., -2.], dtype=float32)"),
+)
 def rint(x: Any, name: str | None = None) -> Any:
-    """Returns the nearest whole number, elementwise; a half goes to the even one.
-
-    >>> import tvtf as tf
-    >>> tf.math.rint([0.5, 1.5, -1.7]).numpy()
-    array([ 0.,  2., -2.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/rint
-    """
+    """Returns the nearest whole number, elementwise; a half goes to the even one."""
     return tensor_of(x)
 
 

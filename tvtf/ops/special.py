@@ -34,6 +34,7 @@ def scipy_op(
     lower: Callable[..., Any] | None = None,
     domain: Sequence[DType] = FLOATING,
     public: tuple[str, ...] | None = None,
+    **columns: Any,
 ) -> Any:
     """Declares a function that ONNX lacks: one of scipy.special by its name, or a kernel, with its ``derivative(y, x)``.
 
@@ -52,6 +53,7 @@ def scipy_op(
             why_not=NO_ONNX,
             samples=samples,
             public=(f"math.{front.__name__}",) if public is None else public,
+            **columns,
         )(front)
 
     return declare
@@ -72,16 +74,10 @@ _TWO_BY_ROOT_PI = 2 / np.sqrt(np.pi)
     vjp=chain(lambda y, x: _gauss(x, _TWO_BY_ROOT_PI)),
     onnx="Erf",
     public=("math.erf",),
+    shows=("tf.math.erf([0., 1.]).numpy()", "array([0.       , 0.8427008], dtype=float32)"),
 )
 def erf(x: Any, name: str | None = None) -> Any:
-    """Returns the error function, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.erf([0., 1.]).numpy()
-    array([0.       , 0.8427008], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/erf
-    """
+    """Returns the error function, elementwise."""
     return tensor_of(x)
 
 
@@ -92,16 +88,10 @@ def erf(x: Any, name: str | None = None) -> Any:
     vjp=chain(lambda y, x: _gauss(x, -_TWO_BY_ROOT_PI)),
     onnx=nodes(("Sub", 1.0, ("Erf", 0))),
     public=("math.erfc",),
+    shows=("tf.math.erfc([0.]).numpy()", "array([1.], dtype=float32)"),
 )
 def erfc(x: Any, name: str | None = None) -> Any:
-    """Computes ``1 - erf(x)``, elementwise; exact where it is small.
-
-    >>> import tvtf as tf
-    >>> tf.math.erfc([0.]).numpy()
-    array([1.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfc
-    """
+    """Computes ``1 - erf(x)``, elementwise; exact where it is small."""
     return tensor_of(x)
 
 
@@ -110,16 +100,10 @@ def erfc(x: Any, name: str | None = None) -> Any:
     lambda y, x: scaled(bind.exp(bind.square(y)), 1 / _TWO_BY_ROOT_PI),
     (-0.9, 0.9),
     lower=lambda t, x: t.erfinv(x),
+    shows=("tf.math.erfinv([0., 1.]).numpy()", "array([ 0., inf], dtype=float32)"),
 )
 def erfinv(x: Any, name: str | None = None) -> Any:
-    """Returns the inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond.
-
-    >>> import tvtf as tf
-    >>> tf.math.erfinv([0., 1.]).numpy()
-    array([ 0., inf], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfinv
-    """
+    """Returns the inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond."""
     return tensor_of(x)
 
 
@@ -128,16 +112,10 @@ def erfinv(x: Any, name: str | None = None) -> Any:
     lambda y, x: scaled(bind.exp(scaled(bind.square(y), 0.5)), np.sqrt(2 * np.pi)),
     (0.05, 0.95),
     lower=lambda t, x: t.ndtri(x),
+    shows=("tf.math.ndtri([0.5, 1.]).numpy()", "array([ 0., inf], dtype=float32)"),
 )
 def ndtri(x: Any, name: str | None = None) -> Any:
-    """Returns the quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond.
-
-    >>> import tvtf as tf
-    >>> tf.math.ndtri([0.5, 1.]).numpy()
-    array([ 0., inf], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/ndtri
-    """
+    """Returns the quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond."""
     return tensor_of(x)
 
 
@@ -147,16 +125,10 @@ def ndtri(x: Any, name: str | None = None) -> Any:
     lambda y, x: bind.digamma(x),
     (0.3, 5.0),
     lower=lambda t, x: t.lgamma(x),
+    shows=("tf.math.lgamma([1., 3.]).numpy()", "array([0.       , 0.6931472], dtype=float32)"),
 )
 def lgamma(x: Any, name: str | None = None) -> Any:
-    """Returns the logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2...
-
-    >>> import tvtf as tf
-    >>> tf.math.lgamma([1., 3.]).numpy()
-    array([0.       , 0.6931472], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/lgamma
-    """
+    """Returns the logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2..."""
     return tensor_of(x)
 
 
@@ -165,16 +137,15 @@ def _digamma(x: np.ndarray) -> np.ndarray:
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), scipy("psi")(x))
 
 
-@scipy_op(widened(_digamma), lambda y, x: bind.trigamma(x), (0.3, 5.0), lower=lambda t, x: t.digamma(x))
+@scipy_op(
+    widened(_digamma),
+    lambda y, x: bind.trigamma(x),
+    (0.3, 5.0),
+    lower=lambda t, x: t.digamma(x),
+    shows=("tf.math.digamma([1.]).numpy()", "array([-0.5772157], dtype=float32)"),
+)
 def digamma(x: Any, name: str | None = None) -> Any:
-    """Returns the derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2...
-
-    >>> import tvtf as tf
-    >>> tf.math.digamma([1.]).numpy()
-    array([-0.5772157], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/digamma
-    """
+    """Returns the derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2..."""
     return tensor_of(x)
 
 
@@ -224,14 +195,8 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     samples=(1.0, 1.0),
     gradient=False,
     public=("math.polygamma",),
+    shows=("tf.math.polygamma(1., 1.).numpy()", "np.float32(1.644934)"),
 )
 def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
-    """Returns the derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.math.polygamma(1., 1.).numpy()
-    np.float32(1.644934)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/polygamma
-    """
+    """Returns the derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting."""
     return operands(a, x), {}

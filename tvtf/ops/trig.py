@@ -41,159 +41,111 @@ def _circular(numpy: np.ufunc, derivative: Callable[[Tensor, Tensor], Tensor], *
     return declare
 
 
-@_circular(np.sin, lambda y, x: bind.cos(x))
+@_circular(np.sin, lambda y, x: bind.cos(x), shows=("tf.sin(0.).numpy()", "np.float32(0.0)"))
 def sin(x: Any, name: str | None = None) -> Any:
-    """Computes the sine of ``x`` in radians, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.sin(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sin
-    """
+    """Computes the sine of ``x`` in radians, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.cos, lambda y, x: bind.negative(bind.sin(x)))
+@_circular(np.cos, lambda y, x: bind.negative(bind.sin(x)), shows=("tf.cos(0.).numpy()", "np.float32(1.0)"))
 def cos(x: Any, name: str | None = None) -> Any:
-    """Computes the cosine of ``x`` in radians, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.cos(0.).numpy()
-    np.float32(1.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/cos
-    """
+    """Computes the cosine of ``x`` in radians, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.tanh, lambda y, x: bind.subtract(number(1, y), bind.square(y)), public=("tanh", "math.tanh", "nn.tanh"))
+@_circular(
+    np.tanh,
+    lambda y, x: bind.subtract(number(1, y), bind.square(y)),
+    public=("tanh", "math.tanh", "nn.tanh"),
+    shows=("tf.tanh([0., 1e-10]).numpy()", "array([0.e+00, 1.e-10], dtype=float32)"),
+)
 def tanh(x: Any, name: str | None = None) -> Any:
-    """Computes the hyperbolic tangent of ``x``, elementwise; exact near 0.
-
-    >>> import tvtf as tf
-    >>> tf.tanh([0., 1e-10]).numpy()
-    array([0.e+00, 1.e-10], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/tanh
-    """
+    """Computes the hyperbolic tangent of ``x``, elementwise; exact near 0."""
     return tensor_of(x)
 
 
-@_circular(np.tan, lambda y, x: shifted(bind.square(y), 1), samples=(-1.2, 1.2))
+@_circular(
+    np.tan,
+    lambda y, x: shifted(bind.square(y), 1),
+    samples=(-1.2, 1.2),
+    shows=("tf.math.tan(0.).numpy()", "np.float32(0.0)"),
+)
 def tan(x: Any, name: str | None = None) -> Any:
-    """Computes the tangent of ``x`` in radians, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.tan(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/tan
-    """
+    """Computes the tangent of ``x`` in radians, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.arcsin, lambda y, x: bind.rsqrt(_one_minus_square(x)), samples=(-0.9, 0.9))
+@_circular(
+    np.arcsin,
+    lambda y, x: bind.rsqrt(_one_minus_square(x)),
+    samples=(-0.9, 0.9),
+    shows=("tf.math.asin(1.).numpy()", "np.float32(1.5707964)"),
+)
 def asin(x: Any, name: str | None = None) -> Any:
-    """Computes the arc sine in radians, elementwise; NaN outside [-1, 1].
-
-    >>> import tvtf as tf
-    >>> tf.math.asin(1.).numpy()
-    np.float32(1.5707964)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/asin
-    """
+    """Computes the arc sine in radians, elementwise; NaN outside [-1, 1]."""
     return tensor_of(x)
 
 
-@_circular(np.arccos, lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x))), samples=(-0.9, 0.9))
+@_circular(
+    np.arccos,
+    lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x))),
+    samples=(-0.9, 0.9),
+    shows=("tf.math.acos(1.).numpy()", "np.float32(0.0)"),
+)
 def acos(x: Any, name: str | None = None) -> Any:
-    """Computes the arc cosine in radians, elementwise; NaN outside [-1, 1].
-
-    >>> import tvtf as tf
-    >>> tf.math.acos(1.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/acos
-    """
+    """Computes the arc cosine in radians, elementwise; NaN outside [-1, 1]."""
     return tensor_of(x)
 
 
-@_circular(np.arctan, lambda y, x: bind.reciprocal(shifted(bind.square(x), 1)))
+@_circular(
+    np.arctan,
+    lambda y, x: bind.reciprocal(shifted(bind.square(x), 1)),
+    shows=("tf.math.atan(0.).numpy()", "np.float32(0.0)"),
+)
 def atan(x: Any, name: str | None = None) -> Any:
-    """Computes the arc tangent in radians, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.atan(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/atan
-    """
+    """Computes the arc tangent in radians, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.sinh, lambda y, x: bind.cosh(x))
+@_circular(np.sinh, lambda y, x: bind.cosh(x), shows=("tf.math.sinh(0.).numpy()", "np.float32(0.0)"))
 def sinh(x: Any, name: str | None = None) -> Any:
-    """Computes the hyperbolic sine, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.sinh(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sinh
-    """
+    """Computes the hyperbolic sine, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.cosh, lambda y, x: bind.sinh(x))
+@_circular(np.cosh, lambda y, x: bind.sinh(x), shows=("tf.math.cosh(0.).numpy()", "np.float32(1.0)"))
 def cosh(x: Any, name: str | None = None) -> Any:
-    """Computes the hyperbolic cosine, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.cosh(0.).numpy()
-    np.float32(1.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/cosh
-    """
+    """Computes the hyperbolic cosine, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.arcsinh, lambda y, x: bind.reciprocal(bind.cosh(y)))
+@_circular(
+    np.arcsinh, lambda y, x: bind.reciprocal(bind.cosh(y)), shows=("tf.math.asinh(0.).numpy()", "np.float32(0.0)")
+)
 def asinh(x: Any, name: str | None = None) -> Any:
-    """Computes the inverse hyperbolic sine, elementwise.
-
-    >>> import tvtf as tf
-    >>> tf.math.asinh(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/asinh
-    """
+    """Computes the inverse hyperbolic sine, elementwise."""
     return tensor_of(x)
 
 
-@_circular(np.arccosh, lambda y, x: bind.reciprocal(bind.sinh(y)), samples=(1.2, 4.0))
+@_circular(
+    np.arccosh,
+    lambda y, x: bind.reciprocal(bind.sinh(y)),
+    samples=(1.2, 4.0),
+    shows=("tf.math.acosh(1.).numpy()", "np.float32(0.0)"),
+)
 def acosh(x: Any, name: str | None = None) -> Any:
-    """Computes the inverse hyperbolic cosine, elementwise; NaN below 1.
-
-    >>> import tvtf as tf
-    >>> tf.math.acosh(1.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/acosh
-    """
+    """Computes the inverse hyperbolic cosine, elementwise; NaN below 1."""
     return tensor_of(x)
 
 
-@_circular(np.arctanh, lambda y, x: bind.reciprocal(_one_minus_square(x)), samples=(-0.9, 0.9))
+@_circular(
+    np.arctanh,
+    lambda y, x: bind.reciprocal(_one_minus_square(x)),
+    samples=(-0.9, 0.9),
+    shows=("tf.math.atanh(0.).numpy()", "np.float32(0.0)"),
+)
 def atanh(x: Any, name: str | None = None) -> Any:
-    """Computes the inverse hyperbolic tangent, elementwise; infinite at -1 and 1, NaN beyond.
-
-    >>> import tvtf as tf
-    >>> tf.math.atanh(0.).numpy()
-    np.float32(0.0)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/atanh
-    """
+    """Computes the inverse hyperbolic tangent, elementwise; infinite at -1 and 1, NaN beyond."""
     return tensor_of(x)
 
 
@@ -214,14 +166,8 @@ def _atan2_vjp(ct: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Ten
     onnx=nodes(_ATAN2),
     samples=(0.5, 2.0),
     public=("atan2", "math.atan2"),
+    shows=("tf.atan2([1., 0.], [0., -1.]).numpy()", "array([1.5707964, 3.1415927], dtype=float32)"),
 )
 def atan2(y: Any, x: Any, name: str | None = None) -> Any:
-    """Returns the angle of the point (x, y) in radians, in [-pi, pi], elementwise, with broadcasting.
-
-    >>> import tvtf as tf
-    >>> tf.atan2([1., 0.], [0., -1.]).numpy()
-    array([1.5707964, 3.1415927], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/atan2
-    """
+    """Returns the angle of the point (x, y) in radians, in [-pi, pi], elementwise, with broadcasting."""
     return operands(y, x), {}
