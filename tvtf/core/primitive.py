@@ -490,6 +490,17 @@ def add_handler(path: str, takes: Callable[[Any], bool], handler: Callable[..., 
         exports[name] = run
 
 
+def by_name(handler: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a handler so that it gets all arguments by name: the parameters and their defaults are the function's."""
+
+    def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        bound = signature(function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return handler(**bound.arguments)
+
+    return run
+
+
 class Names(dict[str, Any]):
     """Public paths and their values; a missing path imports the module that declares it."""
 

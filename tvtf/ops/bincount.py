@@ -53,15 +53,15 @@ def bincount(
     """
     numbers = convert_to_tensor(arr)
     terms = None if weights is None else flattened(convert_to_tensor(weights))
-    bounds = minlength, maxlength
+    options = {"minlength": minlength, "maxlength": maxlength, "dtype": dtype, "binary_output": binary_output}
     if axis == -1 and numbers.ndim > 2:
         raise ArgumentError(f"Shape must be at most rank 2 but is rank {numbers.ndim}").for_op("DenseBincount")
     if axis != -1 or numbers.ndim < 2:
-        return counts(flattened(numbers), terms, None, None, bounds, dtype, axis, binary_output)
+        return counts(flattened(numbers), terms, None, None, axis, **options)
     count, width = numbers._type.shape
     steps = bind.reshape(bind.range(size=count, start=0, delta=1, dtype=int64), shape=(count, 1))
     rows = flattened(bind.broadcast_to(steps, shape=(count, width)))
-    return counts(flattened(numbers), terms, rows, count, bounds, dtype, axis, binary_output)
+    return counts(flattened(numbers), terms, rows, count, axis, **options)
 
 
 def counts(
@@ -69,13 +69,15 @@ def counts(
     weights: Tensor | None,
     rows: Tensor | None,
     row_count: Dim | None,
-    bounds: tuple[Any, Any],
-    dtype: Any,
     axis: int | None,
-    binary: bool,
+    *,
+    minlength: Any,
+    maxlength: Any,
+    dtype: Any,
+    binary_output: bool,
 ) -> Tensor:
     """Counts a vector of numbers, separately for each of ``rows`` if given."""
-    if weights is not None and binary:
+    if weights is not None and binary_output:
         raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
     if axis not in (None, 0, -1):
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
@@ -84,7 +86,7 @@ def counts(
     if weights is None:
         weights = bind.broadcast_to(EagerTensor(np.ones((), as_dtype(dtype).np)), shape=numbers._type.shape)
     require_dtype(weights._type, (int32, int64, float32, float64), "weights")
-    length = _bins(numbers, *bounds)
+    length = _bins(numbers, minlength, maxlength)
     total = bind.reshape(weights, shape=numbers._type.shape)
     if rows is None:
         total = bind.unsorted_segment_sum(total, _within(numbers, numbers, length), num_segments=length)
@@ -93,7 +95,7 @@ def counts(
         places = bind.add(bind.multiply(rows, cast_tensor(scalar_of(length), int64)), wide)
         total = bind.unsorted_segment_sum(total, _within(wide, places, length), num_segments=row_count * length)
         total = bind.reshape(total, shape=(row_count, length))
-    return bind.minimum(total, number(1, total)) if binary else total  # type: ignore[no-any-return]
+    return bind.minimum(total, number(1, total)) if binary_output else total  # type: ignore[no-any-return]
 
 
 def _within(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:

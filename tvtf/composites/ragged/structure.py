@@ -15,7 +15,7 @@ from tvtf.composites.ragged.gathering import gather as ragged_gather
 from tvtf.composites.ragged.joining import concat_all, stack_all
 from tvtf.composites.ragged.kernels import dim
 from tvtf.composites.ragged.tensor import RaggedTensor
-from tvtf.core.primitive import export, public_names
+from tvtf.core.primitive import by_name, export, public_names
 from tvtf.core.shape import simplify_dim
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
@@ -364,22 +364,13 @@ def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions
     return [result[i] for i in range(num_partitions)]
 
 
-def _bincount(
-    function: Any,
-    arr: Any,
-    weights: Any = None,
-    minlength: Any = None,
-    maxlength: Any = None,
-    dtype: Any = int32,
-    name: Any = None,
-    axis: int | None = None,
-    binary_output: bool = False,
-) -> Any:
+@by_name
+def _bincount(arr: Any, weights: Any, axis: int | None, name: Any, **options: Any) -> Any:
     """Counts the values of a ragged tensor, in total or for each row."""
     shares = None if weights is None else convert_to_tensor(weights.flat_values)
     rows = cast(arr.value_rowids(), int64) if axis == -1 else None
     count = None if rows is None else simplify_dim(arr.row_splits._type.shape[0] - 1)
-    return counts(arr.flat_values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+    return counts(arr.flat_values, shares, rows, count, axis, **options)
 
 
 def _sparse_bincount(function: Any, values: Any, weights: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.composites.sparse.counts import sparse_weights
 from tvtf.composites.sparse.math import divided, times
 from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
+from tvtf.core.primitive import by_name
 from tvtf.core.tensor import EagerTensor, is_tensor
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.bincount import counts
@@ -66,23 +67,14 @@ def _rank(function: Any, input: Any, name: str | None = None) -> Any:
     return EagerTensor(np.array(rank_of(as_sparse(input)), np.int32))
 
 
-def _bincount(
-    function: Any,
-    arr: Any,
-    weights: Any = None,
-    minlength: Any = None,
-    maxlength: Any = None,
-    dtype: Any = int32,
-    name: str | None = None,
-    axis: int | None = None,
-    binary_output: bool = False,
-) -> Any:
+@by_name
+def _bincount(arr: Any, weights: Any, axis: int | None, name: Any, **options: Any) -> Any:
     """Counts the values of a sparse tensor, in total or for each row."""
     sp = as_sparse(arr)
     shares = None if weights is None else sparse_weights(sp, weights)
     rows = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None
     count = None if rows is None else static_dims(sp.dense_shape[:1])[0]
-    return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+    return counts(sp.values, shares, rows, count, axis, **options)
 
 
 HANDLERS: dict[str, Callable[..., Any]] = {
