@@ -51,11 +51,16 @@ Rewrite = Callable[[Bindings, relax.VarBinding], None]
 
 def rewrite_functions(mod: tvm.IRModule, rewrite: Rewrite) -> tvm.IRModule:
     """Calls ``rewrite`` for each binding of each Relax function, in order; returns the new module."""
-    rewritten = mod.clone()
+    return map_functions(mod, lambda func: rewrite_function(func, rewrite))
+
+
+def map_functions(mod: tvm.IRModule, rewrite: Callable[[relax.Function], relax.Function]) -> tvm.IRModule:
+    """Returns the module with each Relax function replaced by ``rewrite`` of it."""
+    result = mod.clone()
     for var, func in mod.functions.items():
         if isinstance(func, relax.Function):
-            rewritten.update_func(var, rewrite_function(func, rewrite))
-    return rewritten
+            result.update_func(var, rewrite(func))
+    return result
 
 
 def rewrite_function(func: relax.Function, rewrite: Rewrite) -> relax.Function:

@@ -8,9 +8,8 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use
+from tvtf.passes.graph.sites import SiteRewrite, rewrite_sites
 
 CONSTANTS = "tvtf.constants"
 _WIDE = ("float32", "float64")
@@ -18,9 +17,7 @@ _WIDE = ("float32", "float64")
 
 def fold_scales(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites ``conv(x, w) * s`` with constant ``w`` and ``s`` to ``conv(x, w * s)``; ``w * s`` is computed once."""
-    if not _sites(mod["main"]):
-        return mod
-    return drop_dead(reemit(mod, Folded))
+    return rewrite_sites(mod, Folded)
 
 
 class Site(NamedTuple):
@@ -30,17 +27,14 @@ class Site(NamedTuple):
     scale: Any
 
 
-class Folded(Evaluation):
-    """Re-emits a function with each site's product replaced by a convolution with a scaled filter."""
+class Folded(SiteRewrite):
+    """Replaces each site's product by a convolution with a scaled filter."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.sites = _sites(self.function)
+    @staticmethod
+    def find(function: relax.Function) -> dict[relax.Var, Site]:
+        return _sites(function)
 
-    def bound(self, binding: Any) -> Any:
-        site = self.sites.get(binding.var)
-        if site is None:
-            return super().bound(binding)
+    def rewritten(self, site: Site, binding: Any) -> Any:
         x, w, scale = map(self.value, (*site.conv.inputs, site.scale))
         return table["conv"].bind(x, table["multiply"].bind(w, scale), **site.conv.attrs)
 

@@ -9,19 +9,15 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use
+from tvtf.passes.graph.sites import SiteRewrite, rewrite_sites
 
 _WIDE = ("float32", "float64")
 
 
 def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites each pair of ``sum(x)`` and ``sum(x * y)`` over the same leading axes to one ``paired_sums``."""
-    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    if not any(map(_pairs, functions)):
-        return mod
-    return drop_dead(reemit(mod, _Paired))
+    return rewrite_sites(mod, _Paired)
 
 
 class Pair(NamedTuple):
@@ -34,19 +30,19 @@ class Pair(NamedTuple):
     first: relax.Var
 
 
-class _Paired(Evaluation):
+class _Paired(SiteRewrite):
     """Binds both sums where the earlier of them stood."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.pairs = _pairs(self.function)
         self.sums: dict[relax.Var, Any] = {}
 
-    def bound(self, binding: Any) -> Any:
+    @staticmethod
+    def find(function: relax.Function) -> dict[relax.Var, Pair]:
+        return _pairs(function)
+
+    def rewritten(self, pair: Pair, binding: Any) -> Any:
         """Binds both sums at the first of a pair; at the second, returns the sum bound before."""
-        pair = self.pairs.get(binding.var)
-        if pair is None:
-            return super().bound(binding)
         if binding.var.same_as(pair.first):
             sums = table["paired_sums"].bind(self.value(pair.x), self.value(pair.y), axis=pair.plain.attrs["axis"])
             self.sums |= {pair.plain.var: sums[0], pair.product.var: sums[1]}

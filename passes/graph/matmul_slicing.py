@@ -12,18 +12,14 @@ import tvm
 from tvm import relax
 
 from tvtf.core.primitive import table
-from tvtf.ir.interpreter import Evaluation, reemit
-from tvtf.passes.analysis.dead_code import drop_dead
 from tvtf.passes.analysis.use_def import Graph, Use
 from tvtf.passes.graph.loop_dce import extracted_items
+from tvtf.passes.graph.sites import SiteRewrite, rewrite_sites
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites a slice of a matrix product to a product of slices, where the rest of the product isn't read."""
-    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    if not any(map(_sites, functions)):
-        return mod
-    return drop_dead(reemit(mod, _Cut))
+    return rewrite_sites(mod, _Cut)
 
 
 class Site(NamedTuple):
@@ -36,18 +32,15 @@ class Site(NamedTuple):
     end: int
 
 
-class _Cut(Evaluation):
+class _Cut(SiteRewrite):
     """Binds the pieces that are read, and None for the others."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.sites = _sites(self.function)
+    @staticmethod
+    def find(function: relax.Function) -> dict[relax.Var, Site]:
+        return _sites(function)
 
-    def bound(self, binding: Any) -> Any:
+    def rewritten(self, site: Site, binding: Any) -> Any:
         """Binds a site's split as the product of the slices that are read, split again."""
-        site = self.sites.get(binding.var)
-        if site is None:
-            return super().bound(binding)
         read = site.sizes[site.first : site.end]
         product = self.product(site, sum(site.sizes[: site.first]), sum(read))
         pieces = table["split"].bind(product, sizes=read, axis=site.axis) if len(read) > 1 else [product]

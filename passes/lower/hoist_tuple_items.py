@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import ir, relax, transform
 
 from tvtf.core.tvm_visitor import structural_map, structural_walk
-from tvtf.passes.analysis.rewriter import Bindings
+from tvtf.passes.analysis.rewriter import Bindings, map_functions
 
 
 @transform.module_pass(opt_level=0, name="HoistTupleItems")
@@ -17,11 +17,7 @@ def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRM
     tuples on, some compilations fail or read other arguments (`FunctionCreator::CreateFunction` in TVM 0.27's
     fuse_ops.cc).
     """
-    result = mod.clone()
-    for name, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            result.update_func(name, _items_given_out(func))
-    return result
+    return map_functions(mod, _items_given_out)
 
 
 def _items_given_out(func: relax.Function) -> relax.Function:
@@ -37,11 +33,7 @@ def _items_given_out(func: relax.Function) -> relax.Function:
 
 def forward_tuple_items(mod: ir.IRModule) -> ir.IRModule:
     """Replaces items of tuples that the same function builds by the tuples' fields."""
-    result = mod.clone()
-    for name, func in mod.functions_items():
-        if isinstance(func, relax.Function):
-            result.update_func(name, _with_known_items(func))
-    return result
+    return map_functions(mod, _with_known_items)
 
 
 def _with_known_items(func: relax.Function) -> relax.Function:
