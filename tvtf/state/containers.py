@@ -93,7 +93,29 @@ class TrackableDataStructure(Trackable):
     """The base class of the wrappers, by which the checkpoint's assertions recognise them."""
 
 
-class ListWrapper(TrackableDataStructure, _List):
+class _Wrapper(TrackableDataStructure):
+    """A wrapper of a list or dict, which remains the storage."""
+
+    _storage: Any
+    _before_change: Any
+
+    def _require_unchanged(self, kind: str) -> None:
+        """Raises ValueError if the storage was changed through another reference than this wrapper."""
+        if self._before_change is not _UNCHANGED:
+            then = self._before_change
+            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind=kind, now=self._storage, then=then))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._storage[key]
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._storage)
+
+
+class ListWrapper(_Wrapper, _List):
     """A list whose trackable elements are tracked as ``"0"``, ``"1"``, ...; the wrapped list remains the storage.
 
     >>> layers = ListWrapper([Trackable()])
@@ -116,9 +138,7 @@ class ListWrapper(TrackableDataStructure, _List):
         self._detect_outside_change()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
-        if self._before_change is not _UNCHANGED:
-            then = self._before_change
-            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=then))
+        self._require_unchanged("list")
         return super()._trackable_children()
 
     def _detect_outside_change(self) -> None:
@@ -183,15 +203,6 @@ class ListWrapper(TrackableDataStructure, _List):
             self.extend(self._storage[: len(self._storage)])
         return self
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._storage[key]
-
-    def __len__(self) -> int:
-        return len(self._storage)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._storage)
-
     def __contains__(self, value: object) -> bool:
         return value in self._storage
 
@@ -240,7 +251,7 @@ class ListWrapper(TrackableDataStructure, _List):
         return f"ListWrapper({self._storage!r})"
 
 
-class _DictWrapper(TrackableDataStructure, _Dict):
+class _DictWrapper(_Wrapper, _Dict):
     """A dict whose trackable values are tracked under their keys; the wrapped dict remains the storage."""
 
     __hash__ = None
@@ -265,9 +276,7 @@ class _DictWrapper(TrackableDataStructure, _Dict):
         self._detect_outside_change()
         if self._has_other_keys:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))
-        if self._before_change is not _UNCHANGED:
-            then = self._before_change
-            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="dictionary", now=self._storage, then=then))
+        self._require_unchanged("dictionary")
         return super()._trackable_children()
 
     def _detect_outside_change(self) -> None:
@@ -293,15 +302,6 @@ class _DictWrapper(TrackableDataStructure, _Dict):
         if isinstance(key, str):
             self._untrack(key)
         self._acknowledge()
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._storage[key]
-
-    def __len__(self) -> int:
-        return len(self._storage)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._storage)
 
     def __reversed__(self) -> Iterator[Any]:
         return reversed(self._storage)
