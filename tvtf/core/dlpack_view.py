@@ -21,20 +21,20 @@ _BY_NAME = {kind.name: kind for kind in _BITS}
 def handle_of(tensor: EagerTensor) -> Any:
     """Returns the TVM tensor that views a tensor's memory; cached, except for strings, whose handles last for one call."""
     handle = tensor._handle
-    if handle is None:
-        handle = to_handle(tensor._array)
-        if tensor._array.dtype != object:
-            tensor._handle = handle
-    return handle
+    return _viewed(tensor, tensor._array) if handle is None else handle
 
 
 def variable_handle(variable: Any) -> Any:
     """Returns the TVM tensor that views a Variable's memory: compiled code assigns the Variable by writing there."""
     handle = variable._handle
-    if handle is None:
-        handle = to_handle(variable._memory)
-        if variable._memory.dtype != object:
-            variable._handle = handle
+    return _viewed(variable, variable._memory) if handle is None else handle
+
+
+def _viewed(owner: Any, array: np.ndarray) -> Any:
+    """Returns the TVM tensor that views its owner's memory, and caches it there."""
+    handle = to_handle(array)
+    if array.dtype != object:
+        owner._handle = handle
     return handle
 
 
