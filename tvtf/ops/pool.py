@@ -327,39 +327,42 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     return (x,), {"window": window, "strides": strides, "padding": padding}
 
 
-@primitive(
+def _winner_op(name: str, transpose: str, **columns: Any) -> Any:
+    """Declares an op that moves its first input between windows and their largest values; ``transpose`` moves it back."""
+    return primitive(
+        lower=kernel(f"nn.{name}"),
+        vjp=lambda ct, result, moved, x, y, **attrs: (
+            getattr(bind, transpose)(ct, x, y, **attrs),
+            partial(zeros_like, x),
+            partial(zeros_like, y),
+        ),
+        batch=_joined(name),
+        heavy="always",
+        **columns,
+    )
+
+
+@_winner_op(
+    "max_pool_grad",
+    "max_pool_pick",
     type=_max_grad_type,
     numpy=_max_grad_array,
-    lower=kernel("nn.max_pool_grad"),
-    vjp=lambda c, g, ct, x, y, **attrs: (
-        bind.max_pool_pick(c, x, y, **attrs),
-        partial(zeros_like, x),
-        partial(zeros_like, y),
-    ),
-    batch=_joined("max_pool_grad"),
     samples=_max_grad_samples,
     onnx=_max_grad_onnx,
-    heavy="always",
 )
 def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Adds each window's cotangent, of y's shape, at the window's first largest value; the result has x's shape."""
     return (ct, x, y), {"window": window, "strides": strides, "padding": padding}
 
 
-@primitive(
+@_winner_op(
+    "max_pool_pick",
+    "max_pool_grad",
     tf_name="MaxPoolGradGrad",
     type=_max_pick_type,
     numpy=_max_pick_array,
-    lower=kernel("nn.max_pool_pick"),
-    vjp=lambda ct, g, c, x, y, **attrs: (
-        bind.max_pool_grad(ct, x, y, **attrs),
-        partial(zeros_like, x),
-        partial(zeros_like, y),
-    ),
-    batch=_joined("max_pool_pick"),
     samples=_max_pick_samples,
     onnx=_max_pick_onnx,
-    heavy="always",
 )
 def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Reads ``c``, of x's shape, where each window of ``x`` has its first largest value; the result has y's shape."""

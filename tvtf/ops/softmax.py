@@ -148,14 +148,18 @@ def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     return _front(logits, axis)
 
 
-@primitive(
-    type=_grad_type,
+def _grad_op(name: str, **columns: Any) -> Any:
+    """Declares the gradient of a softmax by its cotangent and result."""
+    return primitive(
+        type=_grad_type, lower=kernel(f"softmax.{name}"), batch=batch_rows(name), samples=_grad_samples, **columns
+    )
+
+
+@_grad_op(
+    "softmax_grad",
     numpy=lambda ct, y, *, axis: wide(y) * (wide(ct) - np.sum(wide(ct) * wide(y), axis, keepdims=True)),
-    lower=kernel("softmax.softmax_grad"),
     vjp=_grad_of_softmax_grad,
-    batch=batch_rows("softmax_grad"),
     onnx=lambda e, inputs, outputs, types, *, axis: _softmax_grad_onnx(e, inputs, outputs, axis),
-    samples=_grad_samples,
 )
 def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
     """Returns the cotangent of softmax's input from that of its result ``y``: ``y * (ct - sum(ct * y))``."""
@@ -203,14 +207,11 @@ def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
     return _front(logits, axis)
 
 
-@primitive(
-    type=_grad_type,
+@_grad_op(
+    "log_softmax_grad",
     numpy=lambda ct, y, *, axis: wide(ct) - np.exp(wide(y)) * np.sum(wide(ct), axis, keepdims=True),
-    lower=kernel("softmax.log_softmax_grad"),
     vjp=_grad_of_log_softmax_grad,
-    batch=batch_rows("log_softmax_grad"),
     onnx=lambda e, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(e, inputs, outputs, axis),
-    samples=_grad_samples,
 )
 def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
     """Returns the cotangent of log_softmax's input from that of its result ``y``: ``ct - exp(y) * sum(ct)``."""
