@@ -118,17 +118,18 @@ def deprecated_args(
             passed = {**signature.bind_partial(*args, **kwargs).arguments, **kwargs}
             for name in names:
                 if name in passed and not _is_exempt(names[name], passed[name]):
-                    _deprecation_log.say(
-                        (called, name),
-                        "Calling %s (from %s) with %s is deprecated and will be removed %s.\n"
-                        "Instructions for updating:\n%s",
-                        *(called.__name__, called.__module__, name, _when(date), instructions),
-                        once=once,
-                    )
+                    _warn_of_argument(called, name, name, date, instructions, once)
 
         return _warns(function, check)
 
     return decorate
+
+
+def _warn_of_argument(called: Any, name: str, passed: str, date: str | None, instructions: str, once: bool) -> None:
+    """Logs that an argument of a function, or its value, is deprecated."""
+    text = "Calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for updating:\n%s"
+    values = called.__name__, called.__module__, passed, _when(date), instructions
+    _deprecation_log.say((called, name), text, *values, once=once)
 
 
 def _takes_more(signature: inspect.Signature) -> bool:
@@ -154,13 +155,7 @@ def deprecated_arg_values(
             passed = signature.bind_partial(*args, **kwargs).arguments
             for name, value in deprecated_kwargs.items():
                 if name in passed and passed[name] is value:
-                    _deprecation_log.say(
-                        (called, name),
-                        "Calling %s (from %s) with %s=%s is deprecated and will be removed %s.\n"
-                        "Instructions for updating:\n%s",
-                        *(called.__name__, called.__module__, name, value, _when(date), instructions),
-                        once=warn_once,
-                    )
+                    _warn_of_argument(called, name, f"{name}={value}", date, instructions, warn_once)
 
         return _warns(function, check)
 

@@ -165,29 +165,16 @@ def _(node: ConcreteNode, key: str, function_number: Any) -> dict[str, Any]:
     }
 
 
-@_kind.register
-def _(asset: Asset, key: str, function_number: Any) -> dict[str, Any]:
-    return {"kind": "asset"}
-
-
-@_kind.register(SignatureMap)
-def _(signatures: Any, key: str, function_number: Any) -> dict[str, Any]:
-    return {"kind": "signatures"}
-
-
-@_kind.register(ListWrapper)
-def _(value: Any, key: str, function_number: Any) -> dict[str, Any]:
-    return {"kind": "list"}
-
-
-@_kind.register(_DictWrapper)
-def _(value: Any, key: str, function_number: Any) -> dict[str, Any]:
-    return {"kind": "dict"}
-
-
-@_kind.register(_TupleWrapper)
-def _(value: Any, key: str, function_number: Any) -> dict[str, Any]:
-    return {"kind": "tuple"}
+_NAMED: dict[type, str] = {
+    Asset: "asset",
+    SignatureMap: "signatures",
+    ListWrapper: "list",
+    _DictWrapper: "dict",
+    _TupleWrapper: "tuple",
+}
+"""The objects of which the kind is all that is saved."""
+for _type, _name in _NAMED.items():
+    _kind.register(_type, lambda value, key, function_number, name=_name: {"kind": name})
 
 
 # -- reading

@@ -61,6 +61,14 @@ def splits_of_lengths(lengths: Tensor) -> Tensor:
     return bind.concat(_zero(lengths), cumsum(lengths), axis=0)  # type: ignore[no-any-return]
 
 
+def _as_vector(value: Any, name: str, dtype: Any, dtype_hint: Any, validate: bool) -> Tensor:
+    """Converts a vector that describes a partition, after a check of the flag that it comes with."""
+    _require_bool(validate)
+    vector = as_partition(value, name, dtype, dtype_hint)
+    vector.shape.assert_has_rank(1)
+    return vector
+
+
 @export("experimental.RowPartition")
 class RowPartition(CompositeTensor):
     """A partition of a sequence of values into rows; created by ``from_row_splits`` and others.
@@ -104,9 +112,7 @@ class RowPartition(CompositeTensor):
         cls, row_lengths: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
         """Creates a partition whose row ``i`` has the next ``row_lengths[i]`` values."""
-        _require_bool(validate)
-        lengths = as_partition(row_lengths, "row_lengths", dtype, dtype_hint)
-        lengths.shape.assert_has_rank(1)
+        lengths = _as_vector(row_lengths, "row_lengths", dtype, dtype_hint, validate)
         if validate:
             lengths = required(lengths, _check_lengths, _are_natural, _LENGTHS)
         return cls(splits_of_lengths(lengths))
@@ -116,9 +122,7 @@ class RowPartition(CompositeTensor):
         cls, row_starts: Any, nvals: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
         """Creates a partition whose row ``i`` starts at value ``row_starts[i]``; there are ``nvals`` values."""
-        _require_bool(validate)
-        starts = as_partition(row_starts, "row_starts", dtype, dtype_hint)
-        starts.shape.assert_has_rank(1)
+        starts = _as_vector(row_starts, "row_starts", dtype, dtype_hint, validate)
         count = cast(convert_to_tensor(nvals), starts.dtype)
         if validate:
             starts = required(starts, _check_starts, _are_starts, _STARTS, count)
@@ -129,9 +133,7 @@ class RowPartition(CompositeTensor):
         cls, row_limits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
         """Creates a partition whose row ``i`` ends before value ``row_limits[i]``."""
-        _require_bool(validate)
-        limits = as_partition(row_limits, "row_limits", dtype, dtype_hint)
-        limits.shape.assert_has_rank(1)
+        limits = _as_vector(row_limits, "row_limits", dtype, dtype_hint, validate)
         if validate:
             limits = required(limits, _check_limits, _are_limits, _LIMITS)
         return cls(bind.concat(_zero(limits), limits, axis=0))
@@ -141,9 +143,7 @@ class RowPartition(CompositeTensor):
         cls, value_rowids: Any, nrows: Any = None, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
     ) -> RowPartition:
         """Creates a partition with value ``i`` in row ``value_rowids[i]``; the row ids must not decrease."""
-        _require_bool(validate)
-        ids = as_partition(value_rowids, "value_rowids", dtype, dtype_hint)
-        ids.shape.assert_has_rank(1)
+        ids = _as_vector(value_rowids, "value_rowids", dtype, dtype_hint, validate)
         count = _rows_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
         if validate:
             ids = required(ids, _check_ids, _are_ids, _IDS, count)

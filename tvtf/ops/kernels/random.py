@@ -16,7 +16,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import circular, fastmath, scalar
 from tvtf.ops.kernels.common import INDEPENDENT, compute, flat_buffer, long
-from tvtf.ops.kernels.scan import rows
+from tvtf.ops.kernels.scan import product, rows
 from tvtf.ops.philox import KEY_STEPS, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
 Words = tuple[Any, ...]
@@ -143,17 +143,9 @@ def each(shape: Shape, value: Callable[[Any], Any], name: str) -> te.Tensor:
     return compute(shape, lambda *place: value(position(place, shape)), name)
 
 
-def elements(shape: Shape) -> Any:
-    """Returns the number of elements of a shape."""
-    count = long(1)
-    for extent in shape:
-        count = count * long(extent)
-    return count
-
-
 def groups(shape: Shape, width: int) -> Any:
     """Returns how many groups of ``width``, a power of two, hold all elements."""
-    return (elements(shape) + long(width - 1)) >> long(width.bit_length() - 1)
+    return (product(shape) + long(width - 1)) >> long(width.bit_length() - 1)
 
 
 def group_width(dtype: str) -> int:
@@ -298,7 +290,7 @@ def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
 
 def completed(drafts: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -> te.Tensor:
     """Copies all elements and redraws groups that miss some, from more of their ``stretch`` blocks."""
-    count, width, dtype = elements(shape), int(drafts.shape[1]), str(drafts.dtype)
+    count, width, dtype = product(shape), int(drafts.shape[1]), str(drafts.dtype)
 
     def body(ins: Any, outs: Any) -> Any:
         """Emits a loop over groups of numbers, which draws again those that are NaN."""

@@ -75,22 +75,23 @@ def _to_16(s: bytes) -> int:
 
 def _to_32(s: bytes) -> int:
     """Fingerprints a string of 17 to 32 bytes."""
+    return _ends(s, K1, (K2 + len(s) * 2) & MASK)[2]
+
+
+def _ends(s: bytes, factor: int, mul: int) -> tuple[int, int, int]:
+    """Returns the first 8 bytes times ``factor``, and a mixture and the hash of the first and the last 16 bytes."""
     size = len(s)
-    mul = (K2 + size * 2) & MASK
-    a, b = _u64(s, 0) * K1 & MASK, _u64(s, 8)
+    a, b = _u64(s, 0) * factor & MASK, _u64(s, 8)
     c, d = _u64(s, size - 8) * mul & MASK, _u64(s, size - 16) * K2 & MASK
-    first = (_rotated((a + b) & MASK, 43) + _rotated(c, 30) + d) & MASK
-    return _hash16(first, (a + _rotated((b + K2) & MASK, 18) + c) & MASK, mul)
+    mixed = (_rotated((a + b) & MASK, 43) + _rotated(c, 30) + d) & MASK
+    return a, mixed, _hash16(mixed, (a + _rotated((b + K2) & MASK, 18) + c) & MASK, mul)
 
 
 def _to_64(s: bytes) -> int:
     """Fingerprints a string of 33 to 64 bytes."""
     size = len(s)
     mul = (K2 + size * 2) & MASK
-    a, b = _u64(s, 0) * K2 & MASK, _u64(s, 8)
-    c, d = _u64(s, size - 8) * mul & MASK, _u64(s, size - 16) * K2 & MASK
-    y = (_rotated((a + b) & MASK, 43) + _rotated(c, 30) + d) & MASK
-    z = _hash16(y, (a + _rotated((b + K2) & MASK, 18) + c) & MASK, mul)
+    a, y, z = _ends(s, K2, mul)
     e, f = _u64(s, 16) * mul & MASK, _u64(s, 24)
     g, h = (y + _u64(s, size - 32)) * mul & MASK, (z + _u64(s, size - 24)) * mul & MASK
     first = (_rotated((e + f) & MASK, 43) + _rotated(g, 30) + h) & MASK
