@@ -21,15 +21,7 @@ def as_tensor(value: Any) -> Any:
     return value if isinstance(value, (RaggedTensor, Tensor)) else convert_to_tensor(value)
 
 
-def gather(
-    function: Any,
-    params: Any,
-    indices: Any,
-    validate_indices: Any = None,
-    axis: Any = None,
-    batch_dims: int = 0,
-    name: Any = None,
-) -> Any:
+def gather(params: Any, indices: Any, axis: Any = None, batch_dims: int = 0) -> Any:
     """Does ``tf.gather`` with ragged params or indices."""
     rows, places = as_tensor(params), as_tensor(indices)
     places = places.with_flat_values(cast(places.flat_values, int64)) if _is_ragged(places) else cast(places, int64)

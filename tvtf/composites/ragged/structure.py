@@ -353,7 +353,7 @@ def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
     limit = cast(count, ids.dtype)
     assert_less(sorted_ids[-1:], limit, message="partitions must be less than num_partitions")
     assert_non_negative(ids, message="partitions must be non-negative.")
-    values = ragged_gather(None, rows, order) if isinstance(rows, RaggedTensor) else gather(rows, order)
+    values = ragged_gather(rows, order) if isinstance(rows, RaggedTensor) else gather(rows, order)
     return RaggedTensor.from_value_rowids(values, sorted_ids, limit, validate=False)
 
 
@@ -387,7 +387,7 @@ HANDLERS: dict[str, Handler] = {
     "sparse.bincount": _sparse_bincount,
     "concat": _concat,
     "stack": _stack,
-    "gather": ragged_gather,
+    "gather": by_name(lambda params, indices, axis, batch_dims, **_: ragged_gather(params, indices, axis, batch_dims)),
     "gather_nd": gather_nd,
     "boolean_mask": _boolean_mask,
     "size": _size,
