@@ -124,6 +124,21 @@ class TypeSpec(abc.ABC):
         return f"{type(self).__name__}{self._serialize()!r}"
 
 
+class ShapedSpec(TypeSpec):
+    """The base class of types that have a shape and a dtype."""
+
+    _shape: TensorShape
+    _dtype: DType
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+
 class BatchableTypeSpec(TypeSpec):
     """A type whose values can be batched: stacked by the type itself, or encoded as values of other types and stacked."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, ShapedSpec
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -98,7 +98,7 @@ class IndexedSlices(CompositeTensor):
 
 
 @export("IndexedSlicesSpec")
-class IndexedSlicesSpec(TypeSpec):
+class IndexedSlicesSpec(ShapedSpec):
     """The type of an :class:`IndexedSlices`.
 
     Args:
@@ -124,7 +124,7 @@ class IndexedSlicesSpec(TypeSpec):
         indices_shape: Any = None,
     ) -> None:
         self._shape = as_shape(shape)
-        self._values_dtype = as_dtype(dtype)
+        self._dtype = as_dtype(dtype)
         self._indices_dtype = as_dtype(indices_dtype)
         self._dense_shape_dtype = None if dense_shape_dtype is None else as_dtype(dense_shape_dtype)
         self._indices_shape = as_shape(indices_shape).with_rank(1)
@@ -134,16 +134,8 @@ class IndexedSlicesSpec(TypeSpec):
         return IndexedSlices
 
     @property
-    def shape(self) -> TensorShape:
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._values_dtype
-
-    @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
-        values = TensorSpec(self._indices_shape.concatenate(self._shape[1:]), self._values_dtype)
+        values = TensorSpec(self._indices_shape.concatenate(self._shape[1:]), self._dtype)
         indices = TensorSpec(self._indices_shape, self._indices_dtype)
         if self._dense_shape_dtype is None:
             return values, indices
@@ -157,7 +149,7 @@ class IndexedSlicesSpec(TypeSpec):
         return IndexedSlices(*components)
 
     def _serialize(self) -> tuple[Any, ...]:
-        dtypes = self._values_dtype, self._indices_dtype, self._dense_shape_dtype
+        dtypes = self._dtype, self._indices_dtype, self._dense_shape_dtype
         return self._shape, *dtypes, self._indices_shape
 
 

@@ -11,13 +11,13 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import tvtf
-from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, register, registered
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, ShapedSpec, TypeSpec, register, registered
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.core.thread_state import state
-from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.dtypes import as_dtype, float32
 from tvtf.frontend.control_flow.control_dependencies import init_scope
 from tvtf.public.internal import EagerTensor
 from tvtf.public.tensorflow_view import Context
@@ -26,19 +26,11 @@ from tvtf.state.variable import ResourceVariable
 # -- types
 
 
-class DenseSpec(TypeSpec):
+class DenseSpec(ShapedSpec):
     """A type with a shape and a dtype, like a tensor's; libraries derive their types from it."""
 
     def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
         self._shape, self._dtype, self._name = as_shape(shape), as_dtype(dtype), name
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
 
     @property
     def name(self) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.composites.ragged.kernels import dim, positions, positive_axis, row_ids
 from tvtf.composites.ragged.partition import RowPartition
-from tvtf.core.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, ShapedSpec
 from tvtf.core.primitive import export
 from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -352,7 +352,7 @@ def _hint(values: Any) -> DType | None:
 
 
 @export("RaggedTensorSpec")
-class RaggedTensorSpec(BatchableTypeSpec):
+class RaggedTensorSpec(ShapedSpec, BatchableTypeSpec):
     """The type of a :class:`RaggedTensor`.
 
     Args:
@@ -391,14 +391,6 @@ class RaggedTensorSpec(BatchableTypeSpec):
     @property
     def value_type(self) -> type:
         return RaggedTensor if self._ragged_rank else Tensor
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
 
     @property
     def ragged_rank(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.core.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, ShapedSpec
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.indexed_slices import constant_shape
 from tvtf.core.primitive import export, exports
@@ -213,7 +213,7 @@ def as_sparse_list(values: Any) -> list[SparseTensor]:
 
 
 @export("SparseTensorSpec")
-class SparseTensorSpec(BatchableTypeSpec):
+class SparseTensorSpec(ShapedSpec, BatchableTypeSpec):
     """The type of a :class:`SparseTensor`.
 
     Args:
@@ -243,14 +243,6 @@ class SparseTensorSpec(BatchableTypeSpec):
     @property
     def value_type(self) -> type:
         return SparseTensor
-
-    @property
-    def dtype(self) -> DType:
-        return self._dtype
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
 
     @property
     def _component_specs(self) -> list[TensorSpec]:
