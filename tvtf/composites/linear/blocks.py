@@ -74,36 +74,37 @@ class _Blocks(OperatorOfOperators):
 
     def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
         """Returns the product with a tensor, an operator, or a list of the argument's blocks."""
-        operator_axis, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
-        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), x, axis):
+        blocks = self._blocks_of(x, -2 if adjoint else -1, -1 if adjoint_arg else -2)
+        if blocks is None:
             return super().matmul(x, adjoint, adjoint_arg, name)
-        return self._matmul_blocks(self._checked(x, operator_axis, axis), adjoint, adjoint_arg)
+        return self._matmul_blocks(blocks, adjoint, adjoint_arg)
 
     def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
         """Returns the product with vectors, or with a list of their blocks."""
-        operator_axis = -2 if adjoint else -1
-        if not _are_blocks(self._visible_sizes(operator_axis), x, -1):
+        blocks = self._blocks_of(x, -2 if adjoint else -1, -1)
+        if blocks is None:
             return super().matvec(x, adjoint, name)
-        columns = [column(each) for each in self._checked(x, operator_axis, -1)]
-        return [without_last(each) for each in self._matmul_blocks(columns, adjoint, False)]
+        return list(map(without_last, self._matmul_blocks(list(map(column, blocks)), adjoint, False)))
 
     def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
         """Returns the solution for a tensor, an operator, or a list of the argument's blocks."""
-        operator_axis, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
-        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(operator_axis), rhs, axis):
+        blocks = self._blocks_of(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2)
+        if blocks is None:
             return super().solve(rhs, adjoint, adjoint_arg, name)
-        return self._solve_blocks(self._checked(rhs, operator_axis, axis), adjoint, adjoint_arg)
+        return self._solve_blocks(blocks, adjoint, adjoint_arg)
 
     def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
         """Returns the solution for vectors, or for a list of their blocks."""
-        operator_axis = -1 if adjoint else -2
-        if not _are_blocks(self._visible_sizes(operator_axis), rhs, -1):
+        blocks = self._blocks_of(rhs, -1 if adjoint else -2, -1)
+        if blocks is None:
             return super().solvevec(rhs, adjoint, name)
-        columns = [column(each) for each in self._checked(rhs, operator_axis, -1)]
-        return [without_last(each) for each in self._solve_blocks(columns, adjoint, False)]
+        return list(map(without_last, self._solve_blocks(list(map(column, blocks)), adjoint, False)))
 
-    def _checked(self, blocks: Any, operator_axis: int, axis: int) -> list[Tensor]:
-        return [each._argument(block, operator_axis, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
+    def _blocks_of(self, x: Any, operator_axis: int, axis: int) -> list[Tensor] | None:
+        """Returns the checked blocks of an argument, or None for an operator or a tensor."""
+        if not _are_blocks(self._visible_sizes(operator_axis), x, axis):
+            return None
+        return [each._argument(block, operator_axis, axis) for each, block in zip(self._diagonal_blocks(), x)]
 
     def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
         parts = _split(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
