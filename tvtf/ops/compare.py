@@ -317,13 +317,22 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 # -- tests of floats
 
 
-@unary_op(
-    domain=FLOATING,
-    result=bool_,
-    numpy=np.isnan,
-    lower=lambda t, x: t.isnan(x),
-    onnx="IsNaN",
-    public=("math.is_nan",),
+def _kind_of_number(
+    ufunc: np.ufunc, lower: Callable[..., Any], onnx: Any, shows: tuple[str, str]
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """Declares a test of floating numbers, public in ``tf.math``."""
+
+    def declare(front: Callable[..., Any]) -> Primitive[Any]:
+        columns = {"onnx": onnx, "public": (f"math.{front.__name__}",), "shows": shows}
+        return unary_op(domain=FLOATING, result=bool_, numpy=ufunc, lower=lower, **columns)(front)
+
+    return declare
+
+
+@_kind_of_number(
+    np.isnan,
+    lambda t, x: t.isnan(x),
+    "IsNaN",
     shows=('tf.math.is_nan([1., float("nan")]).numpy()', "array([False,  True])"),
 )
 def is_nan(x: Any, name: str | None = None) -> Any:
@@ -331,13 +340,10 @@ def is_nan(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    result=bool_,
-    numpy=np.isinf,
-    lower=lambda t, x: t.isinf(x),
-    onnx="IsInf",
-    public=("math.is_inf",),
+@_kind_of_number(
+    np.isinf,
+    lambda t, x: t.isinf(x),
+    "IsInf",
     shows=('tf.math.is_inf([1., float("-inf")]).numpy()', "array([False,  True])"),
 )
 def is_inf(x: Any, name: str | None = None) -> Any:
@@ -345,13 +351,10 @@ def is_inf(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@unary_op(
-    domain=FLOATING,
-    result=bool_,
-    numpy=np.isfinite,
-    lower=lambda t, x: t.isfinite(x),
-    onnx=nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),
-    public=("math.is_finite",),
+@_kind_of_number(
+    np.isfinite,
+    lambda t, x: t.isfinite(x),
+    nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),
     shows=('tf.math.is_finite([1., float("inf"), float("nan")]).numpy()', "array([ True, False, False])"),
 )
 def is_finite(x: Any, name: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,48 +76,26 @@ def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     return result
 
 
-@unary_op(
-    name="real",
-    type=_part_type,
-    domain=COMPLEX,
-    numpy=np.real,
-    lower=None,
-    host=True,
-    vjp=lambda ct, y, x: bind.complex(ct, zeros_like(ct)),
-    onnx=None,
-    why_not=WHY_NOT,
-)
+def _complex_op(name: str, numpy: np.ufunc | Callable[..., Any], vjp: Callable[..., Any], **columns: Any) -> Any:
+    """Declares an op of a complex tensor, which NumPy computes in compiled code, too."""
+    return unary_op(
+        name=name, domain=COMPLEX, numpy=numpy, lower=None, host=True, vjp=vjp, onnx=None, why_not=WHY_NOT, **columns
+    )
+
+
+@_complex_op("real", np.real, lambda ct, y, x: bind.complex(ct, zeros_like(ct)), type=_part_type)
 def real_part(x: Any) -> Any:
     """Returns the real part of a complex tensor."""
     return tensor_of(x)
 
 
-@unary_op(
-    name="imag",
-    type=_part_type,
-    domain=COMPLEX,
-    numpy=np.imag,
-    lower=None,
-    host=True,
-    vjp=lambda ct, y, x: bind.complex(zeros_like(ct), ct),
-    onnx=None,
-    why_not=WHY_NOT,
-)
+@_complex_op("imag", np.imag, lambda ct, y, x: bind.complex(zeros_like(ct), ct), type=_part_type)
 def imaginary_part(x: Any) -> Any:
     """Returns the imaginary part of a complex tensor."""
     return tensor_of(x)
 
 
-@unary_op(
-    name="conj",
-    domain=COMPLEX,
-    numpy=np.conj,
-    lower=None,
-    host=True,
-    vjp=lambda ct, y, x: bind.conj(ct),
-    onnx=None,
-    why_not=WHY_NOT,
-)
+@_complex_op("conj", np.conj, lambda ct, y, x: bind.conj(ct))
 def conjugate(x: Any) -> Any:
     """Returns the conjugate of a complex tensor."""
     return tensor_of(x)

@@ -79,6 +79,12 @@ def _factor_cotangent(like: Tensor, ct: Tensor, factor: Tensor) -> Tensor:
     return unbroadcast(bind.multiply(ct, factor), like)
 
 
+def _draw_op(tf_name: str, name: str, domain: Sequence[DType], numpy: Callable[..., Any], **columns: Any) -> Any:
+    """Declares an op that draws numbers of a dtype in ``domain`` by a seed; ``name`` is its kernel's."""
+    lower, samples = kernel(f"random.{name}"), _samples(domain)
+    return primitive(tf_name=tf_name, type=_type(domain), numpy=numpy, lower=lower, samples=samples, **columns)
+
+
 # -- bits and uniform numbers
 
 
@@ -94,14 +100,7 @@ def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
     return first | second << np.uint64(32)
 
 
-@primitive(
-    tf_name="StatelessRandomUniformFullIntV2",
-    type=_type(WORDS),
-    numpy=_bits_numpy,
-    lower=kernel("random.bits"),
-    samples=_samples(WORDS),
-    onnx=random_onnx.bits,
-)
+@_draw_op("StatelessRandomUniformFullIntV2", "bits", WORDS, _bits_numpy, onnx=random_onnx.bits)
 def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
     """Returns random integers over the whole range of a 32- or 64-bit dtype.
 
@@ -126,15 +125,7 @@ def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return ((first & np.uint64(0xFFFFF)) << np.uint64(32) | second).astype(np.float64) * 2.0**-52
 
 
-@primitive(
-    tf_name="StatelessRandomUniformV2",
-    type=_type(FLOATING),
-    numpy=_uniform_numpy,
-    lower=kernel("random.uniform"),
-    vjp=_no_gradient,
-    samples=_samples(FLOATING),
-    onnx=random_onnx.uniform,
-)
+@_draw_op("StatelessRandomUniformV2", "uniform", FLOATING, _uniform_numpy, vjp=_no_gradient, onnx=random_onnx.uniform)
 def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Returns random multiples of the dtype's epsilon in [0, 1); ``seed`` is as for :func:`stateless_random_bits`."""
     return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
@@ -229,15 +220,7 @@ def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> n
     return normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
 
 
-@primitive(
-    tf_name="StatelessRandomNormalV2",
-    type=_type(FLOATING),
-    numpy=normal_array,
-    lower=kernel("random.normal"),
-    vjp=_no_gradient,
-    samples=_samples(FLOATING),
-    onnx=random_onnx.normal,
-)
+@_draw_op("StatelessRandomNormalV2", "normal", FLOATING, normal_array, vjp=_no_gradient, onnx=random_onnx.normal)
 def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Returns standard normal numbers; ``seed`` is as for :func:`stateless_random_bits`.
 
@@ -267,13 +250,12 @@ def _rejection_sampled(state: np.ndarray, groups: int, dtype: DType) -> np.ndarr
     return numbers
 
 
-@primitive(
-    tf_name="StatelessTruncatedNormalV2",
-    type=_type(FLOATING),
-    numpy=_truncated_numpy,
-    lower=kernel("random.truncated_normal"),
+@_draw_op(
+    "StatelessTruncatedNormalV2",
+    "truncated_normal",
+    FLOATING,
+    _truncated_numpy,
     vjp=_no_gradient,
-    samples=_samples(FLOATING),
     why_not={"onnx": _NO_ONNX},
 )
 def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:

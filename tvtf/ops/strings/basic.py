@@ -37,13 +37,16 @@ def _unit(unit: str, op: str) -> str:
     return unit
 
 
-@text_op(
-    type=like_text,
-    numpy=each_text(
-        lambda value, encoding: value.decode(errors="replace").lower().encode() if encoding else value.lower()
-    ),
-    public=("strings.lower",),
-)
+def _case_op(case: str) -> Any:
+    """Declares a conversion to another case by Python's method of that name."""
+
+    def convert(value: bytes, encoding: str) -> Any:
+        return getattr(value.decode(errors="replace"), case)().encode() if encoding else getattr(value, case)()
+
+    return text_op(type=like_text, numpy=each_text(convert), public=(f"strings.{case}",))
+
+
+@_case_op("lower")
 @attributes(encoding=str)
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
     """Converts each string to lower case.
@@ -64,13 +67,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
     return (text(input),), {"encoding": _encoding(encoding)}
 
 
-@text_op(
-    type=like_text,
-    numpy=each_text(
-        lambda value, encoding: value.decode(errors="replace").upper().encode() if encoding else value.upper()
-    ),
-    public=("strings.upper",),
-)
+@_case_op("upper")
 @attributes(encoding=str)
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
     """Converts each string to upper case; see ``tf.strings.lower``.
