@@ -32,27 +32,23 @@ class Folded(SiteRewrite):
 
     @staticmethod
     def find(function: relax.Function) -> dict[relax.Var, Site]:
-        return _sites(function)
+        """Returns the foldable products by their variables; constness is propagated from ``main``'s parameters."""
+        positions = (function.attrs or {}).get(CONSTANTS, [])
+        fixed = {function.params[int(position)] for position in positions}
+        if not fixed:
+            return {}
+        graph = Graph(function)
+        sites: dict[relax.Var, Site] = {}
+        for use in graph.producers.values():
+            if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
+                fixed.add(use.var)
+            elif use.name == "multiply":
+                sites.update((use.var, site) for site in _site(graph, use, fixed))
+        return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
         x, w, scale = map(self.value, (*site.conv.inputs, site.scale))
         return table["conv"].bind(x, table["multiply"].bind(w, scale), **site.conv.attrs)
-
-
-def _sites(function: relax.Function) -> dict[relax.Var, Site]:
-    """Returns the foldable products by their variables; constness is propagated from ``main``'s parameters."""
-    positions = (function.attrs or {}).get(CONSTANTS, [])
-    fixed = {function.params[int(position)] for position in positions}
-    if not fixed:
-        return {}
-    graph = Graph(function)
-    sites: dict[relax.Var, Site] = {}
-    for use in graph.producers.values():
-        if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
-            fixed.add(use.var)
-        elif use.name == "multiply":
-            sites.update((use.var, site) for site in _site(graph, use, fixed))
-    return sites
 
 
 def _is_fixed(x: Any, fixed: set[Any]) -> bool:

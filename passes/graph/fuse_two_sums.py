@@ -39,7 +39,15 @@ class _Paired(SiteRewrite):
 
     @staticmethod
     def find(function: relax.Function) -> dict[relax.Var, Pair]:
-        return _pairs(function)
+        """Returns the pairs, each under the variables of both of its sums."""
+        graph = Graph(function)
+        order = {var: position for position, var in enumerate(graph.producers)}
+        pairs: dict[relax.Var, Pair] = {}
+        for use in graph.producers.values():
+            pair = _pair(graph, use, order) if _is_of_columns(use) else None
+            if pair is not None and pair.plain.var not in pairs:
+                pairs |= {pair.plain.var: pair, pair.product.var: pair}
+        return pairs
 
     def rewritten(self, pair: Pair, binding: Any) -> Any:
         """Binds both sums at the first of a pair; at the second, returns the sum bound before."""
@@ -47,18 +55,6 @@ class _Paired(SiteRewrite):
             sums = table["paired_sums"].bind(self.value(pair.x), self.value(pair.y), axis=pair.plain.attrs["axis"])
             self.sums |= {pair.plain.var: sums[0], pair.product.var: sums[1]}
         return self.sums[binding.var]
-
-
-def _pairs(function: relax.Function) -> dict[relax.Var, Pair]:
-    """Returns the pairs, each under the variables of both of its sums."""
-    graph = Graph(function)
-    order = {var: position for position, var in enumerate(graph.producers)}
-    pairs: dict[relax.Var, Pair] = {}
-    for use in graph.producers.values():
-        pair = _pair(graph, use, order) if _is_of_columns(use) else None
-        if pair is not None and pair.plain.var not in pairs:
-            pairs |= {pair.plain.var: pair, pair.product.var: pair}
-    return pairs
 
 
 def _is_of_columns(use: Use) -> bool:

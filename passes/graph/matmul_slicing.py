@@ -37,7 +37,15 @@ class _Cut(SiteRewrite):
 
     @staticmethod
     def find(function: relax.Function) -> dict[relax.Var, Site]:
-        return _sites(function)
+        """Returns the sites by the variables of the splits; the split must be the product's only reader."""
+        graph, used_items = Graph(function), extracted_items(function)
+        sites = {}
+        for split in graph.producers.values():
+            if split.name == "split" and split.var in used_items:
+                product = graph.producers.get(split.inputs[0])
+                if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
+                    sites.update(_site(product, split, sorted(used_items[split.var])))
+        return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
         """Binds a site's split as the product of the slices that are read, split again."""
@@ -68,18 +76,6 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
     starts[-from_end], shape[-from_end] = begin, size
     steps = (1,) * len(shape)
     return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(shape), strides=steps, checked=())
-
-
-def _sites(function: relax.Function) -> dict[relax.Var, Site]:
-    """Returns the sites by the variables of the splits; the split must be the product's only reader."""
-    graph, used_items = Graph(function), extracted_items(function)
-    sites = {}
-    for split in graph.producers.values():
-        if split.name == "split" and split.var in used_items:
-            product = graph.producers.get(split.inputs[0])
-            if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                sites.update(_site(product, split, sorted(used_items[split.var])))
-    return sites
 
 
 def _site(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
