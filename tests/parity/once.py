@@ -1,5 +1,7 @@
 """Side effects in branches and loops happen once, whatever gradients are computed."""
 
+from parity.once_around import chosen, condition, factor, logged, printed
+
 
 def programs(tf):
     return _printed(tf) | _called(tf) | _queues(tf) | _python(tf)
@@ -7,25 +9,7 @@ def programs(tf):
 
 def _runs(tf, body, *arguments):
     """What a traced function of a log gives, and what it logged."""
-
-    dtype = (
-        tf.TensorSpec([]) if tf.__name__ == "tvtf" else tf.float32
-    )  # where the rank is told, gradients know what Python is
-
-    def run():
-        log = []
-
-        def note(x):
-            log.append(float(x))
-            return x * 1.0
-
-        def noted(x):
-            return tf.ensure_shape(tf.numpy_function(note, [x], dtype), [])
-
-        results = tf.function(lambda *args: body(noted, *args))(*arguments)
-        return results, list(log)
-
-    return run
+    return logged(tf, lambda noted: tf.function(lambda *args: body(noted, *args))(*arguments))
 
 
 def _gradient(tf, body):
@@ -74,13 +58,6 @@ def _in_all_forms(tf, bodies, n):
 def _printed(tf):
     """What is noted is used by nobody."""
 
-    def loop(noted, x, n):
-        y = x
-        while y < n:
-            noted(y)
-            y = y * x
-        return y
-
     def steps(noted, x, n):
         y = x
         for i in tf.range(tf.cast(n, tf.int32)):
@@ -104,34 +81,15 @@ def _printed(tf):
                 y = y * x
         return y
 
-    bodies = {"while": loop, "for": steps, "if": branch, "loops in loops": nested}
+    bodies = {"while": printed, "for": steps, "if": branch, "loops in loops": nested}
     return _in_all_forms(tf, bodies, 5.0)
 
 
 def _called(tf):
-    def factor(noted, x, n):
-        y = x
-        while y < n:
-            y = y * x * noted(x)
-        return y
-
     def counted(noted, x, n):
         y = x
         for _ in tf.range(3):
             y = y * noted(x)
-        return y
-
-    def chosen(noted, x, n):
-        if n > 0.0:
-            y = x * x * noted(x)
-        else:
-            y = x + noted(x * 3.0)
-        return y
-
-    def condition(noted, x, n):
-        y = x
-        while noted(y) < n:
-            y = y * x
         return y
 
     bodies = {"a factor": factor, "a factor n times": counted, "a factor in a branch": chosen, "a condition": condition}

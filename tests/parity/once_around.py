@@ -5,11 +5,12 @@ def programs(tf):
     return _around(tf) | _deep(tf) | _of_other_sizes(tf) | _queues(tf)
 
 
-def _runs(tf, form, body, x=2.0, n=30.0):
-    """What a form of gradient of a traced body gives, and what this noted."""
+def logged(tf, run):
+    """What ``run(noted)`` gives, and what ``noted`` was called with."""
+    # Where the rank is known, gradients know what Python gives.
     dtype = tf.TensorSpec([]) if tf.__name__ == "tvtf" else tf.float32
 
-    def run():
+    def program():
         log = []
 
         def note(x):
@@ -19,10 +20,14 @@ def _runs(tf, form, body, x=2.0, n=30.0):
         def noted(x):
             return tf.ensure_shape(tf.numpy_function(note, [x], dtype), [])
 
-        found = form(tf, lambda x, n: body(noted, x, n), tf.constant(x), tf.constant(n))
-        return found, list(log)
+        return run(noted), list(log)
 
-    return run
+    return program
+
+
+def _runs(tf, form, body, x=2.0, n=30.0):
+    """What a form of gradient of a traced body gives, and what this noted."""
+    return logged(tf, lambda noted: form(tf, lambda x, n: body(noted, x, n), tf.constant(x), tf.constant(n)))
 
 
 def _outside(tf, body, x, n):
@@ -103,23 +108,23 @@ def _around(tf):
         "jacobian": _jacobian,
         "forward": _forward,
     }
-    bodies = {"factor": _factor, "chosen": _chosen, "noted": _noted, "straight": _straight, "condition": _condition}
+    bodies = {"factor": factor, "chosen": chosen, "noted": printed, "straight": _straight, "condition": condition}
     return {
         f"{name}, {form}": _runs(tf, run, body)
         for name, body in bodies.items()
         for form, run in forms.items()
-        if body is _factor or form in ("outside", "second")
+        if body is factor or form in ("outside", "second")
     }
 
 
-def _factor(noted, x, n):
+def factor(noted, x, n):
     y = x
     while y < n:
         y = y * x * noted(x)
     return y
 
 
-def _chosen(noted, x, n):
+def chosen(noted, x, n):
     if n > 0.0:
         y = x * x * noted(x)
     else:
@@ -127,7 +132,7 @@ def _chosen(noted, x, n):
     return y
 
 
-def _noted(noted, x, n):
+def printed(noted, x, n):
     y = x
     while y < n:
         noted(y)
@@ -139,7 +144,7 @@ def _straight(noted, x, n):
     return x * noted(x) * noted(n)
 
 
-def _condition(noted, x, n):
+def condition(noted, x, n):
     y = x
     while noted(y) < n:
         y = y * x
