@@ -1,6 +1,7 @@
 """Side effects in branches and loops happen once, whatever gradients are computed."""
 
 from parity.once_around import chosen, condition, factor, logged, printed
+from parity_calls import first_derivative, second_derivative
 
 
 def programs(tf):
@@ -9,28 +10,23 @@ def programs(tf):
 
 def _runs(tf, body, *arguments):
     """What a traced function of a log gives, and what it logged."""
-    return logged(tf, lambda noted: tf.function(lambda *args: body(noted, *args))(*arguments))
+
+    def run(noted):
+        return tf.function(lambda *args: body(noted, *args))(*arguments)
+
+    return logged(tf, run)
 
 
 def _gradient(tf, body):
     def run(noted, x, n):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = body(noted, x, n)
-        return y, tape.gradient(y, x)
+        return first_derivative(tf, lambda x, n: body(noted, x, n))(x, n)
 
     return run
 
 
 def _second(tf, body):
     def run(noted, x, n):
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as tape:
-                tape.watch(x)
-                y = body(noted, x, n)
-            found = tape.gradient(y, x)
-        return y, found, outer.gradient(found, x)
+        return second_derivative(tf, lambda x, n: body(noted, x, n))(x, n)
 
     return run
 

@@ -1,5 +1,7 @@
 """Side effects happen once with tapes outside of the function, or deep in its control flow."""
 
+from parity_calls import first_derivative, second_derivative
+
 
 def programs(tf):
     return _around(tf) | _deep(tf) | _of_other_sizes(tf) | _queues(tf)
@@ -27,15 +29,15 @@ def logged(tf, run):
 
 def _runs(tf, form, body, x=2.0, n=30.0):
     """What a form of gradient of a traced body gives, and what this noted."""
-    return logged(tf, lambda noted: form(tf, lambda x, n: body(noted, x, n), tf.constant(x), tf.constant(n)))
+
+    def run(noted):
+        return form(tf, lambda x, n: body(noted, x, n), tf.constant(x), tf.constant(n))
+
+    return logged(tf, run)
 
 
 def _outside(tf, body, x, n):
-    function = tf.function(body)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = function(x, n)
-    return y, tape.gradient(y, x)
+    return first_derivative(tf, tf.function(body))(x, n)
 
 
 def _in_function(tf, body, x, n):
@@ -48,14 +50,7 @@ def _inside(tf, body, x, n):
 
 
 def _second(tf, body, x, n):
-    function = tf.function(body)
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y = function(x, n)
-        found = tape.gradient(y, x)
-    return y, found, outer.gradient(found, x)
+    return second_derivative(tf, tf.function(body))(x, n)
 
 
 def _in_branch(tf, body, x, n):
