@@ -11,16 +11,17 @@ def kind(program):
         return type(error).__name__
 
 
+def result_or_kind(program):
+    """What a program gives, or the class of the exception that it raises."""
+    try:
+        return program()
+    except Exception as error:
+        return type(error).__name__
+
+
 def value_or_kind(program):
     """A program that gives the value of another one, or the class of the exception that it raises."""
-
-    def run():
-        try:
-            return program()
-        except Exception as error:
-            return type(error).__name__
-
-    return run
+    return lambda: result_or_kind(program)
 
 
 def of_any_size(tf, function, *matrices):

@@ -4,6 +4,8 @@ import pickle
 import tempfile
 import typing
 
+from parity_calls import result_or_kind
+
 
 def programs(tf):
     return {
@@ -533,7 +535,7 @@ def _control(tf):
         ),
         "cond in a function": lambda: tf.function(lambda f: tf.cond(f, lambda: a, lambda: a))(tf.constant(True)),
         "cond of other shapes": lambda: tf.function(lambda f: tf.cond(f, lambda: a, lambda: b))(tf.constant(False)),
-        "cond of other types": lambda: _kind(lambda: tf.function(other_types)(tf.constant(True))),
+        "cond of other types": lambda: result_or_kind(lambda: tf.function(other_types)(tf.constant(True))),
         "case": lambda: tf.case([(tf.constant(False), lambda: a)], default=lambda: b),
         "switch_case": lambda: tf.function(lambda i: tf.switch_case(i, [lambda: a, lambda: a]))(tf.constant(1)),
         "while_loop": lambda: loop(b),
@@ -550,13 +552,6 @@ def _control(tf):
             lambda x: tf.py_function(lambda y: y.values + 1, [x], tf.TensorSpec([3]))
         )(a),
     }
-
-
-def _kind(program):
-    try:
-        return program()
-    except Exception as error:
-        return type(error).__name__
 
 
 def _batches(tf):
@@ -647,7 +642,7 @@ def _batches(tf):
         "vectorized_map": lambda: tf.vectorized_map(lambda p: p.right * 2.0, pair),
         "vectorized_map to one": lambda: tf.vectorized_map(lambda p: Pair(p.left + 1, p.right, p.tags), pair),
         "iterator": lambda: next(iter(data.from_tensor_slices(pair))),
-        "as_numpy_iterator": lambda: _kind(lambda: list(data.from_tensor_slices(pair).as_numpy_iterator())),
+        "as_numpy_iterator": lambda: result_or_kind(lambda: list(data.from_tensor_slices(pair).as_numpy_iterator())),
     }
 
 
@@ -717,7 +712,7 @@ def _elsewhere(tf):
 
     def array():
         found = tf.TensorArray(tf.int32, 2)
-        return _kind(lambda: found.write(0, masked([1], [True])))
+        return result_or_kind(lambda: found.write(0, masked([1], [True])))
 
     return {
         "in a module": lambda: Network()(masked([1], [False])),
@@ -725,7 +720,9 @@ def _elsewhere(tf):
         "print": lambda: tf.strings.format("{}", [masked([1], [True]).values]),
         "no value": lambda: tf.cast(masked([1], [True]).mask, tf.int32),
         "custom_gradient": lambda: tf.custom_gradient(lambda x: (x * 2, lambda dy: dy))(masked([1.0], [True]).values),
-        "debugging": lambda: _kind(lambda: tf.debugging.assert_equal(masked([1], [True]), masked([1], [True]))),
+        "debugging": lambda: result_or_kind(
+            lambda: tf.debugging.assert_equal(masked([1], [True]), masked([1], [True]))
+        ),
     }
 
 
@@ -760,7 +757,7 @@ def _saved(tf):
     return {
         "saved and loaded": lambda: again(lambda m: m.grow(Named([3.0], {"a": 2}))),
         "signature of tensors": lambda: again(lambda m: m.signatures["serving_default"](values=tf.constant([2.0]))),
-        "loaded, another unit": lambda: again(lambda m: _kind(lambda: m.grow(Named([3.0], {"a": 2}, "s")))),
+        "loaded, another unit": lambda: again(lambda m: result_or_kind(lambda: m.grow(Named([3.0], {"a": 2}, "s")))),
     }
 
 
@@ -827,11 +824,13 @@ def _dispatch(tf):
         ),
         "add, by name": lambda: _registered(tf, tf.math.add, added, lambda: tf.add(y=a, x=b, name="z"), {"x": masked}),
         "add without a name": lambda: _registered(tf, tf.add, unnamed, lambda: tf.add(a, b, name="n"), {"x": masked}),
-        "add declined": lambda: _registered(tf, tf.add, declined, lambda: _kind(lambda: tf.add(a, b)), {"x": masked}),
+        "add declined": lambda: _registered(
+            tf, tf.add, declined, lambda: result_or_kind(lambda: tf.add(a, b)), {"x": masked}
+        ),
         "add of others": lambda: _registered(tf, tf.add, added, lambda: tf.add(1, 2), {"x": masked}),
         "add of plain values": on_plain,
         "the first one": run_twice,
-        "unregistered": lambda: _kind(unregistered),
+        "unregistered": lambda: result_or_kind(unregistered),
         "concat": lambda: _registered(tf, tf.concat, concat, lambda: tf.concat([a, b], 0)),
     }
 
@@ -844,16 +843,16 @@ def _dispatch_errors(tf):
         return x
 
     return {
-        "no public function": lambda: _kind(lambda: register(other)),
+        "no public function": lambda: result_or_kind(lambda: register(other)),
         "no annotations": lambda: register(tf.add)(lambda x, y: 1),
         "other parameters": lambda: register(tf.add, {"x": masked})(lambda a, b: 1),
         "fewer parameters": lambda: register(tf.add, {"x": masked})(lambda x: 1),
         "an unknown parameter": lambda: register(tf.add, {"z": masked}),
         "no dict": lambda: register(tf.add, masked),
-        "an annotation": lambda: _kind(lambda: register(tf.add, {"x": typing.Mapping[str, masked]})),
+        "an annotation": lambda: result_or_kind(lambda: register(tf.add, {"x": typing.Mapping[str, masked]})),
         "no function": lambda: register(tf.add, {"x": masked})(5),
-        "not registered": lambda: _kind(lambda: tf.experimental.unregister_dispatch_for(other)),
-        "unary twice": lambda: _kind(lambda: _twice(tf, masked)),
+        "not registered": lambda: result_or_kind(lambda: tf.experimental.unregister_dispatch_for(other)),
+        "unary twice": lambda: result_or_kind(lambda: _twice(tf, masked)),
     }
 
 
@@ -903,18 +902,18 @@ def _elementwise(tf):
         "unary, other arguments": unary(lambda: tf.clip_by_value(x, 0.0, clip_value_max=1.5)),
         "cast": unary(lambda: tf.cast(x, tf.int32)),
         "unary in a function": unary(lambda: tf.function(tf.math.exp)(x)),
-        "unary of another": unary(lambda: _kind(lambda: tf.abs(pencil()))),
-        "unary afterwards": lambda: _kind(lambda: tf.abs(x)),
+        "unary of another": unary(lambda: result_or_kind(lambda: tf.abs(pencil()))),
+        "unary afterwards": lambda: result_or_kind(lambda: tf.abs(x)),
         "math.add": binary(lambda: tf.math.add(x, y)),
         "binary in a function": binary(lambda: tf.function(tf.maximum)(x, y)),
         "binary, named": binary(lambda: tf.less(x, y, name="n")),
         "binary with a tensor": binary(lambda: tf.multiply(x, tf.constant(2.0)), either, either),
         "binary of tensors": binary(lambda: tf.multiply(tf.constant(1.0), tf.constant(2.0)), either, either),
-        "binary with a number": binary(lambda: _kind(lambda: tf.multiply(x, 2.0)), either, either),
+        "binary with a number": binary(lambda: result_or_kind(lambda: tf.multiply(x, 2.0)), either, either),
         "squared_difference": binary(lambda: tf.math.squared_difference(x, y)),
         "assert_equal": asserting(lambda x, y: tf.debugging.assert_equal(x, x)),
         "assert_greater": asserting(lambda x, y: tf.debugging.assert_less(x, y)),
-        "every unary": unary(lambda: [_kind(lambda f=f: type(f(x)).__name__) for f in _functions_of(tf)]),
+        "every unary": unary(lambda: [result_or_kind(lambda f=f: type(f(x)).__name__) for f in _functions_of(tf)]),
     }
 
 

@@ -3,6 +3,8 @@
 import os
 import tempfile
 
+from parity_calls import result_or_kind
+
 
 def programs(tf):
     data, experimental = tf.data.Dataset, tf.data.experimental
@@ -47,7 +49,7 @@ def programs(tf):
         "initializer of three": lambda: experimental.DatasetInitializer(pairs.map(lambda x, y: (x, y, x))),
         "initializer of vectors": lambda: experimental.DatasetInitializer(pairs.batch(2)),
         "initializer of vector values": lambda: experimental.DatasetInitializer(pairs.map(lambda x, y: (x, [y]))),
-        "initializer of ragged": lambda: _kind(
+        "initializer of ragged": lambda: result_or_kind(
             lambda: experimental.DatasetInitializer(data.from_tensors((tf.ragged.constant([[1]]), 1)))
         ),
         "table": lambda: table(default_value="n/a").lookup(three),
@@ -87,13 +89,8 @@ def programs(tf):
             num_epochs=1, reader_num_threads=2, parser_num_threads=2, prefetch_buffer_size=1
         ),
         "TFRecordWriter": record_writer,
-        "TFRecordWriter of numbers": lambda: _kind(lambda: experimental.TFRecordWriter("/x").write(data.range(3))),
+        "TFRecordWriter of numbers": lambda: result_or_kind(
+            lambda: experimental.TFRecordWriter("/x").write(data.range(3))
+        ),
         "TFRecordWriter of a list": lambda: experimental.TFRecordWriter("/x").write([b"a"]),
     }
-
-
-def _kind(program):
-    try:
-        return program()
-    except Exception as error:
-        return type(error).__name__

@@ -1,6 +1,7 @@
 """Linear operators: the methods of each, their algebra, and their errors."""
 
 import numpy as np
+from parity_calls import kind
 from parity_numbers import _digits
 
 HINTS = ("is_non_singular", "is_self_adjoint", "is_positive_definite", "is_square")
@@ -65,8 +66,8 @@ def programs(tf):
     c = tf.constant
     made = {}
     for label, (make, *values) in operators(tf.linalg, c).items():
-        for kind in ("", ", traced"):
-            made[label + kind] = _all_of(tf, make, values, kind)
+        for form in ("", ", traced"):
+            made[label + form] = _all_of(tf, make, values, form)
         made[f"{label}, gradient"] = _gradient(tf, make, values)
         made[f"{label}, known"] = lambda make=make, values=values: _known(make(*map(c, values)))
     return made | _algebra(tf) | _shapes(tf) | _blocks(tf) | _composites(tf) | _checks(tf) | _errors(tf)
@@ -235,7 +236,7 @@ def _blocks(tf):
             f"{label} solves blocks": lambda op=op: list(map(_shown, op.solve(list(x)))),
             f"{label} solves blocks, adjoint": lambda op=op: list(map(_shown, op.solve(list(x), adjoint=True))),
             f"{label} solves rows": lambda op=op: list(map(_shown, op.solvevec(list(rows)))),
-            f"{label} of blocks that don't fit": lambda op=op: _error_of(
+            f"{label} of blocks that don't fit": lambda op=op: kind(
                 lambda: op.matmul([tf.ones([3, 1]), tf.ones([4, 1])])
             ),
         }
@@ -250,13 +251,6 @@ def _blocks(tf):
             [[full([[1.0, 2.0]], is_square=False)]]
         ),
     }
-
-
-def _error_of(run):
-    try:
-        run()
-    except Exception as error:
-        return type(error).__name__
 
 
 def _composites(tf):

@@ -3,6 +3,8 @@
 import os
 import tempfile
 
+from parity_calls import result_or_kind
+
 
 def programs(tf):
     return _messages(tf) | _parsed(tf) | _sequences(tf) | _rejected(tf) | _inputs(tf)
@@ -53,16 +55,9 @@ def _messages(tf):
         "sequence": lambda: sequence().SerializeToString(deterministic=True),
         "sequence shown": sequence,
         "names": lambda: (tf.train.Example.__name__, tf.train.Features.DESCRIPTOR.full_name),
-        "wrong value": lambda: _kind(lambda: tf.train.Int64List(value=["a"])),
-        "wrong field": lambda: _kind(lambda: tf.train.Feature(text=b"a")),
+        "wrong value": lambda: result_or_kind(lambda: tf.train.Int64List(value=["a"])),
+        "wrong field": lambda: result_or_kind(lambda: tf.train.Feature(text=b"a")),
     }
-
-
-def _kind(call):
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__
 
 
 def _texts(tf):
@@ -205,7 +200,7 @@ def _rejected(tf):
         "other type single": lambda: io.parse_single_example(texts[0], {"a": io.FixedLenFeature([], tf.float32)}),
         "other type varlen": lambda: io.parse_example(texts, {"a": io.VarLenFeature(tf.string)}),
         "other size": lambda: io.parse_example(texts, {"b": io.FixedLenFeature([3], tf.float32)}),
-        "other size single": lambda: _kind(
+        "other size single": lambda: result_or_kind(
             lambda: io.parse_single_example(texts[0], {"b": io.FixedLenFeature([3], tf.float32)})
         ),
         "other size sequence": lambda: io.parse_example(
@@ -222,7 +217,7 @@ def _rejected(tf):
         "ragged dtype": lambda: F(tf.int32),
         "ragged splits dtype": lambda: F(tf.int64, row_splits_dtype=tf.float32),
         "ragged partitions": lambda: F(tf.int64, partitions="s"),
-        "ragged partition": lambda: _kind(lambda: F(tf.int64, partitions=[3.0])),
+        "ragged partition": lambda: result_or_kind(lambda: F(tf.int64, partitions=[3.0])),
         "ragged key": lambda: F(tf.int64, value_key=""),
         "vector for single": lambda: io.parse_single_example(texts, {"a": io.FixedLenFeature([], tf.int64)}),
         "feature's text": lambda: (io.FixedLenFeature([], tf.int64), io.VarLenFeature(tf.string), F(tf.int64)),

@@ -4,6 +4,8 @@ import os
 import sqlite3
 import tempfile
 
+from parity_calls import result_or_kind
+
 
 def programs(tf):
     return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf)
@@ -160,7 +162,7 @@ def _composite(tf):
         "ragged elements of a traced iterator": stepped,
         "ragged elements reduced": lambda: data.from_tensor_slices(deep).reduce(0, lambda n, r: n + tf.size(r.values)),
         "refuses sparse_batch of a pair": lambda: data.zip((data.range(2), data.range(2))).sparse_batch(2, []),
-        "refuses sparse_batch of longer rows": lambda: _raised(drained(lambda: lengths(4).sparse_batch(2, [2]))),
+        "refuses sparse_batch of longer rows": lambda: result_or_kind(drained(lambda: lengths(4).sparse_batch(2, [2]))),
     }
 
 
@@ -260,7 +262,7 @@ def _tables(tf):
         return run
 
     def rejected(**options):
-        return lambda: _raised(made(**options))
+        return lambda: result_or_kind(made(**options))
 
     def message(**options):
         def run():
@@ -298,14 +300,7 @@ def _tables(tf):
         "refuses an empty table": rejected(content=""),
         "a query": sql(),
         "a query of less": sql("select name from people where age > 7", (tf.string,)),
-        "refuses another database": lambda: _raised(sql(driver="postgres")),
-        "refuses a query that fails": lambda: _raised(sql("select no from where")),
-        "refuses another number of columns": lambda: _raised(sql("select name from people")),
+        "refuses another database": lambda: result_or_kind(sql(driver="postgres")),
+        "refuses a query that fails": lambda: result_or_kind(sql("select no from where")),
+        "refuses another number of columns": lambda: result_or_kind(sql("select name from people")),
     }
-
-
-def _raised(run):
-    try:
-        return run()
-    except Exception as error:
-        return type(error).__name__

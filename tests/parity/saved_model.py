@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import numpy as np
+from parity_calls import result_or_kind
 
 
 def programs(tf):
@@ -379,9 +380,9 @@ def _errors(tf):
         "wrong tags": lambda: _start(lambda: _tagged(tf)),
         "python function as signature": lambda: _start(lambda: rejected(len)),
         "no input signature": lambda: _start(lambda: rejected(tf.function(lambda x: x))),
-        "key": lambda: _kind(lambda: rejected(_giving(tf, lambda: {1: tf.constant(1.0)}))),
-        "no tensor": lambda: _kind(lambda: rejected(_giving(tf, lambda: {"a": None}))),
-        "nested results": lambda: _kind(lambda: rejected(_giving(tf, lambda: {"a": {"b": tf.constant(1)}}))),
+        "key": lambda: result_or_kind(lambda: rejected(_giving(tf, lambda: {1: tf.constant(1.0)}))),
+        "no tensor": lambda: result_or_kind(lambda: rejected(_giving(tf, lambda: {"a": None}))),
+        "nested results": lambda: result_or_kind(lambda: rejected(_giving(tf, lambda: {"a": {"b": tf.constant(1)}}))),
         "one name": lambda: _start(doubled),
         "signatures attribute": lambda: _start(with_attribute),
         "untracked": untracked,
@@ -407,10 +408,3 @@ def _start(call):
         return call()
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:22]}"
-
-
-def _kind(call):
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__

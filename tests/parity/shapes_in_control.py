@@ -1,5 +1,7 @@
 """Branches that return, and loops that carry, tensors of several sizes."""
 
+from parity_calls import result_or_kind
+
 
 def programs(tf):
     return _branches(tf) | _loops(tf) | _slices(tf) | _rejected(tf)
@@ -136,17 +138,10 @@ def _rejected(tf):
         def run(x):
             return tf.while_loop(lambda x: tf.size(x) < 9, step, [x], shape_invariants=invariants)
 
-        return lambda: _kind(lambda: tf.function(run)(c([1, 2])))
+        return lambda: result_or_kind(lambda: tf.function(run)(c([1, 2])))
 
     return {
         "no invariant": loop(None, lambda x: (tf.concat([x, x], 0),)),
         "an invariant that does not hold": loop([tf.TensorShape([2])], lambda x: (tf.concat([x, x], 0),)),
         "too many invariants": loop([tf.TensorShape([2]), tf.TensorShape([])], lambda x: (tf.concat([x, x], 0),)),
     }
-
-
-def _kind(run):
-    try:
-        return run()
-    except Exception as error:
-        return type(error).__name__

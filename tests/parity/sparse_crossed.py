@@ -1,5 +1,7 @@
 """tf.sparse.cross and cross_hashed, and sparse tensors as strings."""
 
+from parity_calls import kind
+
 
 def programs(tf):
     return _crossed(tf) | _texts(tf)
@@ -23,18 +25,11 @@ def _texts(tf):
         "deserialize_many_sparse texts": lambda: both(texts, tf.string),
         "deserialize_many_sparse of several sizes": stacked,
         "serialize_sparse of dense": lambda: io.serialize_sparse(tf.ones([2])),
-        "deserialize_many_sparse of another dtype": lambda: _kind(lambda: both(wide, tf.float32)),
-        "deserialize_many_sparse of nonsense": lambda: _kind(
+        "deserialize_many_sparse of another dtype": lambda: kind(lambda: both(wide, tf.float32)),
+        "deserialize_many_sparse of nonsense": lambda: kind(
             lambda: io.deserialize_many_sparse([["a", "b", "c"]], tf.int32)
         ),
     }
-
-
-def _kind(program):
-    try:
-        program()
-    except Exception as error:
-        return type(error).__name__
 
 
 def _crossed(tf):

@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import numpy as np
-from parity_calls import value_or_kind
+from parity_calls import result_or_kind, value_or_kind
 
 WORDS = ["Hello", "", "wörld  ", "\tTF 2.x\n", "🙂a"]
 
@@ -334,7 +334,7 @@ def _files(tf):
         "matching": names,
         "gfile lines": lines,
         "gfile moves": moves,
-        "read nothing": lambda: _kind(lambda: tf.io.read_file("/nowhere/file")),
+        "read nothing": lambda: result_or_kind(lambda: tf.io.read_file("/nowhere/file")),
         "gfile missing": lambda: tf.io.gfile.GFile("/nowhere/file").read(),
     }
 
@@ -355,14 +355,7 @@ def _tensors(tf):
     }
     proto = np.float32([1, 2]).tobytes()
     rejected = {
-        "parse other": lambda: _kind(lambda: tf.io.parse_tensor(tf.io.serialize_tensor(1), tf.float32)),
-        "parse nothing": lambda: _kind(lambda: tf.io.parse_tensor(proto, tf.float32)),
+        "parse other": lambda: result_or_kind(lambda: tf.io.parse_tensor(tf.io.serialize_tensor(1), tf.float32)),
+        "parse nothing": lambda: result_or_kind(lambda: tf.io.parse_tensor(proto, tf.float32)),
     }
     return programs | back | rejected
-
-
-def _kind(call):
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__
