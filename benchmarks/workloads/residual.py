@@ -79,30 +79,15 @@ def train_torch(torch: Any, compiled: Any, size: Size) -> Call:
 
 
 def inference(name: str, size: Size) -> Workload:
-    return Workload(
-        name=name,
-        title=f"{size.net} network on {size.side}x{size.side}, batch {size.batch}{_widths(size)}",
-        full=size,
-        tiny=TINY[size.net],
-        tensorflow=tensorflow,
-        jax=jax,
-        torch=torch,
-        onnxruntime=onnxruntime,
-        goal="ahead of ONNX Runtime, <= 0.67x the best",
-    )
+    title = f"{size.net} network on {size.side}x{size.side}, batch {size.batch}{_widths(size)}"
+    goal = "ahead of ONNX Runtime, <= 0.67x the best"
+    return Workload(name, title, size, TINY[size.net], tensorflow, jax, torch, onnxruntime, goal=goal)
 
 
 def training(name: str, size: Size) -> Workload:
-    return Workload(
-        name=name,
-        title=f"{size.net} network on {size.batch}x{size.side}x{size.side}, SGD step{_widths(size)}",
-        full=size,
-        tiny=TINY[size.net],
-        tensorflow=train_tensorflow,
-        jax=train_jax,
-        torch=train_torch,
-        goal="<= 0.67x the best",
-    )
+    title = f"{size.net} network on {size.batch}x{size.side}x{size.side}, SGD step{_widths(size)}"
+    tiny, goal = TINY[size.net], "<= 0.67x the best"
+    return Workload(name, title, size, tiny, train_tensorflow, train_jax, train_torch, goal=goal)
 
 
 def _widths(size: Size) -> str:
