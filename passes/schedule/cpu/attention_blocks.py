@@ -54,6 +54,7 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
+    # The longest run first; two contractions with a stage between them are the shortest.
     for stop in range(len(stages), start + 2, -1):
         blocks = _as_blocks(stages[start:stop])
         if blocks is not None:
@@ -86,7 +87,10 @@ def _rows_first(stage: Stage, buffers: Sequence[Var]) -> Stage:
 
 
 def _stays_in_row(stage: Stage, first: Stage, buffers: Sequence[Var], depth: int) -> bool:
-    """Returns whether a stage has the same rows as the first one, and reads the run's results in its own row only."""
+    """Returns whether a stage has the same rows as the first one, and reads the run's results in its own row only.
+
+    Then blocks of rows don't depend on each other.
+    """
     pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
     if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
         return False
@@ -123,13 +127,14 @@ def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTar
     """Writes a parallel loop over blocks; `emit_all` writes one block."""
 
     def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
+        # Blocks are the parallel tasks; nothing inside of one is parallel.
         return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
 
     def write(parallel: bool) -> Stmt:
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.is_cut:
             return emit.fused(extents, lambda places: block(blocks, places, None), parallel)
-        size, count = _cut(blocks, target)
+        size, count = _block_rows(blocks, target)
         pieces = list(_pieces(blocks, size, needed))
         return emit.fused([*extents[:-1], count], lambda places: _piece(pieces, places, size, block), parallel)
 
@@ -161,7 +166,7 @@ def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Cal
     return (rest and emit.when(number < first.stop, first_block, _piece(rest, places, size, block))) or first_block
 
 
-def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
+def _block_rows(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     """Returns rows per block and the number of blocks: rows fit the level-2 cache, and every core gets work."""
     extent = int(blocks.rows[-1].extent)
     row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
@@ -169,6 +174,7 @@ def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
     outer_rows = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
     if outer_rows * -(-extent // most) < TASKS_PER_CORE * target.cores:
         most = min(most, MIN_ROWS)
+    # Equal blocks, so that the last one isn't much shorter.
     size = -(-extent // -(-extent // most))
     return size, -(-extent // size)
 
@@ -191,6 +197,7 @@ def _block(
     known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, parts, strict=True)}
     stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
     inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
+    # Blocks of a cut run fit the cache already.
     strips = strips_of(stages, target) if rows is None else None
 
     def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:

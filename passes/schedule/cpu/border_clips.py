@@ -64,6 +64,7 @@ def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
     """Returns the range of each axis of a padded copy that isn't border; None if its test has another form."""
     test = source.value.args[0]
     tests = comparisons(test)
+    # Only a conjunction of bounds is a range.
     if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
         return None
     inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
@@ -74,6 +75,7 @@ def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
         if cut is None:
             return None
         low, high = inside[var]
+        # The test changes at the cut, and holds either from there on or up to there.
         holds = bool(emit.static(emit.simplified(substitute(each, {var: index(cut)}))))
         inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
     return inside
@@ -86,7 +88,10 @@ def _nodes(test: ir.Expr) -> list[ir.Expr]:
 
 
 def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
-    """Returns the clip for an index that depends on one result axis and one term axis, else None."""
+    """Returns the clip for an index that depends on one result axis and one term axis, else None.
+
+    An index that grows with both has its terms inside in one range for each result, which moves with the result.
+    """
     used = variables(place)
     results = [axis for axis in stage.spatial if axis.var in used]
     terms = [axis for axis in stage.reduce if axis.var in used]

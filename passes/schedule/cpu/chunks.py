@@ -35,7 +35,10 @@ class Chunks:
 
 
 def as_chunks(source: Stage, rest: Sequence[Stage], later: Sequence[Stage | Opaque], kernel: Kernel) -> Chunks | None:
-    """Returns the source and its readers as chunks, if nothing else needs the source's results."""
+    """Returns the source and its readers as chunks, if nothing else needs the source's results.
+
+    Then the results are never written to memory: the pass over a chunk reads them from the cache.
+    """
     if not shares_work(source) or not kernel.is_local(source.buffer) or rest[0].reduce:
         return None
     aligned = on_same_axes(rest)

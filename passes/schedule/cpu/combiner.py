@@ -22,6 +22,7 @@ def combiner(stage: Stage) -> Combine | None:
         return None
     new = Var("item", item.ty)
     update = _replace_equal(stage.value, item, new)
+    # Where partial results are combined, operands other than the item aren't known any more, nor is the point.
     if any(not load.source.same_as(stage.buffer) for load in loads(update)):
         return None
     if variables(_own_load_as(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:

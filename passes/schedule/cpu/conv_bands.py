@@ -119,6 +119,7 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
         local_loads = [load for load in stage.loads if kernel.is_local(load.source)]
         if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in local_loads):
             return False
+    # Only the last stage's results are stored to memory.
     inner = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
     return len(inner) == len(stages) - 1 and not kernel.is_local(stages[-1].buffer)
 
@@ -134,6 +135,7 @@ def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows
             if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
                 read = _rows_read(load.indices[1], stage, band_rows)
                 known = needed.get(load.source)
+                # Readers of different strides need rows that move apart from band to band.
                 if read is None or (known is not None and known.step != read.step):
                     return None
                 needed[load.source] = read if known is None else known.joined(read)
@@ -192,6 +194,7 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
     images = bands.stages[0].spatial[0].extent
 
     def band(places: list[ir.Expr]) -> Stmt:
+        # Bands are the parallel tasks; nothing inside of one is parallel.
         return _band(bands, places[0], places[1], replace(target, cores=1), emit_all)
 
     return is_parallel(bands.stages, target, lambda parallel: emit.fused([images, bands.count], band, parallel))
@@ -205,6 +208,7 @@ def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit
     starts = {stage.buffer: rows.first(origin) for stage, rows in pairs}
     stages = [_in_band(stage, rows, image, bands.last_origin, buffers, starts) for stage, rows in pairs]
     last = bands.stages[-1]
+    # A copy with a border isn't copied: the stage before stores into its middle.
     borders = [border for pair in zip(stages, stages[1:]) if (border := _border(*pair, stages)) is not None]
     inner = {border.copy.buffer: border for border in borders}
     stages = [inner[stage.buffer].filling if stage.buffer in inner else stage for stage in stages]
@@ -212,7 +216,7 @@ def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit
     body = emit_all(stages, Kernel(tuple(stages), tuple(local)), target)
     for border in borders:
         body = emit.sequence([emit.allocate(border.copy.buffer), border.empty(target), border.filled(body)])
-    return _stored(body, buffers[last.buffer], last.buffer, image, starts[last.buffer])
+    return _stored_to_whole(body, buffers[last.buffer], last.buffer, image, starts[last.buffer])
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ class Border:
     left: int
 
     def empty(self, target: CpuTarget) -> Stmt:
-        """Fills the border columns."""
+        """Returns the loops that fill the border columns."""
         row, column, channel = self.copy.spatial
         width = int(self.filling.spatial[1].extent)
         columns = [*range(self.left), *range(self.left + width, int(column.extent))]
@@ -240,7 +244,7 @@ class Border:
         return emit.nest([row.extent], fill)
 
     def filled(self, body: Stmt) -> Stmt:
-        """Redirects the stores of the inner part to the copy."""
+        """Returns the statement with stores of the inner part redirected to the copy."""
 
         def store(node: BufferStore) -> BufferStore:
             if not node.buffer.same_as(self.filling.buffer):
@@ -252,7 +256,10 @@ class Border:
 
 
 def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
-    """Returns the second stage as a bordered copy of the first one's results, if it is one and their only reader."""
+    """Returns the second stage as a bordered copy of the first one's results, if it is one and their only reader.
+
+    The first stage can then store into the copy itself.
+    """
     value, source_loads = after.value, access.reads_of(after, stage.buffer)
     if not stage.reduce or after.reduce or not source_loads or not is_choice(value) or loads(value.args[2]):
         return None
@@ -273,6 +280,7 @@ def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
     old = dict(zip((axis.var for axis in copy.spatial), (axis.var for axis in (*outer, row, column, channel))))
     old[copy.spatial[-2].var] = column.var + left
     analyzer = sym.Analyzer()
+    # Within these bounds the test for the border is always true, and folds away.
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
     value = simplified_places(substitute(copy.value, old), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
@@ -309,8 +317,11 @@ def _load(band_buffer: Var, start: ir.Expr, at: list[ir.Expr]) -> ir.Expr:
     return emit.load(band_buffer, [emit.simplified(at[1] - start), *at[2:]])
 
 
-def _stored(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
-    """Redirects a band's loads and stores of its results to the whole result."""
+def _stored_to_whole(body: Stmt, band_buffer: Var, buffer: Var, image: ir.Expr, start: ir.Expr) -> Stmt:
+    """Redirects a band's loads and stores of its results to the whole result.
+
+    The last stage is written like the others, on a buffer of the band's rows, though it needs none of its own.
+    """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         return [image, start + indices[0], *indices[1:]]

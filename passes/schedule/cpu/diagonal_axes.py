@@ -44,7 +44,10 @@ def with_endings(stages: Sequence[Stage | Opaque], joined_results: Sequence[Join
 
 
 def stored(body: Stmt, joined_results: Sequence[Joined]) -> Stmt:
-    """Redirects the endings' stores to the results."""
+    """Redirects the endings' stores to the results.
+
+    So the sums' own axes are tiled, and what is stored has the result's shape.
+    """
     known = {joined.ending.buffer: joined for joined in joined_results}
 
     def store(node: BufferStore) -> BufferStore:
@@ -73,7 +76,7 @@ def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
         if inner is not None and inner > 1 and _matches(sums, result, first) and all(
             _reads_parts(load, result, first, inner) for load in sum_loads
         ):  # fmt: skip
-            return Joined(result, _ending(sums, result, first, inner), first, inner)
+            return Joined(result, _on_axes_of_sums(sums, result, first, inner), first, inner)
     return None
 
 
@@ -92,7 +95,7 @@ def _reads_parts(load: TensorLoad, result: Stage, first: int, size: int) -> bool
     return all(map(tvm_ffi.structural_equal, load.indices, expected))
 
 
-def _ending(sums: Stage, result: Stage, first: int, size: int) -> Stage:
+def _on_axes_of_sums(sums: Stage, result: Stage, first: int, size: int) -> Stage:
     """Returns the reader rewritten on the axes of its sums."""
     axes = tuple(Axis(Var(axis.var.name, "int64"), axis.extent) for axis in sums.spatial)
     here: list[ir.Expr] = [axis.var for axis in axes]

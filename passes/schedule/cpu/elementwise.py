@@ -76,6 +76,7 @@ def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget)
     if rows is None or rows >= enough_tasks:
         return 1
     extent = static(inner.extent)
+    # A chunk has at least four vectors.
     return enough_tasks if extent is None else max(1, min(enough_tasks, extent // (4 * lanes)))
 
 
@@ -103,6 +104,7 @@ def vectors(
         else emit.loop(count, lambda number: emit.vectorized(lanes, lambda lane: body((start + number) * lanes + lane)))
     )
     rest = _leftover(body, extent, vector_count, lanes)
+    # The last chunk's task takes the remainder, too.
     last = True if chunks == 1 else chunk == chunks - 1
     return emit.sequence([main, None if rest is None else emit.when(last, rest)])
 
@@ -174,6 +176,8 @@ def bound_of(test: ir.Expr, var: Var) -> int | None:
     if slope not in (1, -1) or offset is None:
         return None
     zero_at = -offset if slope == 1 else offset
+    # With slope 1, `<=` and `>` change just after the zero, `<` and `>=` at it; with slope -1 it is the other way
+    # round.
     flips_after_zero = isinstance(test, (tirx.LE, tirx.GT)) == (slope == 1)
     return zero_at + 1 if flips_after_zero else zero_at
 

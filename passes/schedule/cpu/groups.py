@@ -47,6 +47,7 @@ Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | Winograd
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
     """Writes all stages, nest after nest; `in_block` says that they are the stages of one block already."""
+    # Forms that span many stages come first; they call this function for their own stages, `in_block`.
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
@@ -125,6 +126,7 @@ def _joined(
     later_members = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
     if group.first.spread is not None:
         return as_windows(source, group.stages, later_members, kernel, target)
+    # Winograd's method comes first: its cost model has compared it with direct sums.
     winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, later_members, kernel, target)
     winograd = winograd or as_winograd_filter(source, group.stages, later_members, kernel, target)
     if winograd is not None:
@@ -170,6 +172,7 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
+    # Results of a form's first two stages stay in the form's own scratch memory or registers.
     if isinstance(group, (Edges, Images, Windows, Winograd, WinogradFilter)):
         return stage is not group.source and stage is not group.rest[0]
     if isinstance(group, Chunks):

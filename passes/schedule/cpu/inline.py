@@ -29,8 +29,10 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
     readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
+    # Opaque nests are written as they are. Without readers, there is nothing to inline into.
     if any(isinstance(reader, Opaque) for reader in readers) or not readers:
         return False
+    # As a contraction's epilogue it costs nothing; inlined, it would run in each reader.
     if shares_work(stage) or (len(readers) > 1 and _ends_contraction(stage, stages)):
         return False
     return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
@@ -43,6 +45,7 @@ def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
+    """Returns whether recomputing a stage in its readers is cheaper than a pass that stores it."""
     uses = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     if any(_revisits(reader, stage) for reader in readers if reader.reduce):
         return False

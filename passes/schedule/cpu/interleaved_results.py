@@ -76,6 +76,7 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     if any(reads(s, load.source) for s in stages if s is not chosen for _, load in options if not _makes(s, load)):
         return None
     parts = [_phase(chosen, choice, test, load, sums[load.source]) for test, load in options]
+    # Each load has points of its own, so that they cover the whole if their numbers add up to it.
     total_points = prod(axis.size or 0 for axis in chosen.spatial)
     valid = [part for part in parts if part is not None]
     points = sum(access.points(part.sums.spatial) or 0 for part in valid)
@@ -115,14 +116,14 @@ def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums
     """Returns the part of a result that one test selects, or None if it isn't regular."""
     if len(load.indices) != len(chosen.spatial):
         return None
-    tests, ways = _atoms(test), []
+    tests, firsts_and_steps = _atoms(test), []
     for axis, place in zip(chosen.spatial, load.indices, strict=True):
         axis_tests = [atom for atom in tests if axis.var in variables(atom)]
-        way = _way(axis.var, place, axis_tests)
-        if way is None:
+        first_and_step = _first_and_step(axis.var, place, axis_tests)
+        if first_and_step is None:
             return None
-        ways.append(way)
-    first, step = zip(*ways, strict=True)
+        firsts_and_steps.append(first_and_step)
+    first, step = zip(*firsts_and_steps, strict=True)
     own_axes = [replace(axis, var=Var(axis.var.name, "int64")) for axis in sums.spatial]
     moved = [axis.var * by + start for axis, by, start in zip(own_axes, step, first, strict=True)]
     at = dict(zip((axis.var for axis in chosen.spatial), moved, strict=True))
@@ -151,7 +152,7 @@ def _atoms(test: ir.Expr) -> list[ir.Expr]:
     return [*_atoms(test.a), *_atoms(test.b)] if isinstance(test, tirx.And) else [test]
 
 
-def _way(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
+def _first_and_step(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | None:
     """Returns an axis's first index that passes its tests and the distance to the next, found by trying; else None."""
     if not variables(place) <= {var} or any(variables(test) != {var} for test in tests):
         return None
@@ -160,6 +161,7 @@ def _way(var: Var, place: ir.Expr, tests: list[ir.Expr]) -> tuple[int, int] | No
     def at(value: ir.Expr, number: int) -> int | None:
         return emit.static(analyzer.simplify(substitute(value, {var: index(number)})))
 
+    # Tests of strided gradients contain remainders, which TVM's analyzer can't solve for the variable.
     passing = [n for n in range(3 * MAX_STRIDE) if all(at(test, n) for test in tests)]
     places = [at(place, n) for n in passing]
     return next(((first, passing[k + 1] - first) for k, first in enumerate(passing[:-1]) if places[k] == 0), None)

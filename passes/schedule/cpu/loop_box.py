@@ -42,7 +42,10 @@ def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
 
 
 def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merges neighbouring axes where every load and store walks them as one axis."""
+    """Merges neighbouring axes where every load and store walks them as one axis.
+
+    A long innermost loop has more whole vectors and a smaller remainder than a short one that is repeated.
+    """
     loops: list[Loop] = []
     offsets = _offsets(stages)
     bare = set().union(*(access.free_variables(stage.value) for stage in stages))

@@ -23,6 +23,7 @@ def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
         return emit.sequence([emit_opaque(part, target) for part in body.seq])
     if not isinstance(body, For) or body.kind != ForKind.SERIAL:
         return body
+    # The loops that can be split are inside of one that runs once.
     if emit.static(body.extent) == 1:
         return For(body.loop_var, body.min, body.extent, body.kind, emit_opaque(body.body, target))
     return _in_tasks(body) if _is_long(body) and any(name in body.annotations for name in INDEPENDENT) else body

@@ -77,6 +77,7 @@ def called_product(
 
 
 def _factors(stage: Stage) -> tuple[TensorLoad, TensorLoad] | None:
+    """Returns the two loads whose products a float32 sum adds up; None for another reduction."""
     value = stage.value
     if stage.dtype != "float32" or not isinstance(value, tirx.Add) or not isinstance(value.b, tirx.Mul):
         return None
@@ -104,6 +105,7 @@ def _shape(
     result: tuple[int, ...] | None,
     factors: tuple[TensorLoad, TensorLoad],
 ) -> _Shape | None:
+    """Returns sizes and strides of a tile, which are what its code depends on; None if strides aren't constant."""
     stage, vector = column.stage, column.vector.var
     if result is None or access.load_stride(_result(stage), vector) != 1:
         return None
@@ -152,6 +154,7 @@ def _product(shape: _Shape) -> str:
     """Makes the subroutine; it takes the result, both factors, and the number of terms along each axis."""
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        """Writes the tile on the subroutine's arguments."""
         result, *factors = arrays
         rows = [Axis(Var("row", "int64"), index(size)) for size in shape.sizes]
         terms = [Axis(Var("term", "int64"), number) for number in numbers]

@@ -77,9 +77,12 @@ def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
     reads = [_Reach.of(term) for term in terms_of(stage)]
 
     def grows(axis: Axis, least: float, other_sizes: Mapping[Var, int]) -> list[bool]:
+        """Returns, for each operand, whether `axis` multiplies the items read by `least` or more."""
         return [read.items(other_sizes) >= least * read.items({**other_sizes, axis.var: 1}) for read in reads]
 
+    # Along these axes no operand even doubles what is read: results share their terms.
     again = [axis for axis in axes if _size(axis) > 1 and not any(grows(axis, 2, sizes))]
+    # Each step along the first axis must read mostly new terms: then all results read a step's while they are cached.
     first = stage.reduce[0]
     return bool(again) and all(grows(first, 0.75 * _size(first), {**sizes, **{axis.var: 1 for axis in again}}))
 

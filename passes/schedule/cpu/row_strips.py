@@ -52,7 +52,7 @@ class Strips:
 
 def strips_of(stages: Sequence[Stage], target: CpuTarget) -> Strips | None:
     """Returns the strips of a block's stages if cutting it pays: some value is too large, or there is a triangle."""
-    strips = _read(stages)
+    strips = _as_strips(stages)
     if strips is None or not strips.sums or strips.extent < 2 * MIN_ROWS:
         return None
     return strips if strips.has_triangle or _largest(strips) > target.level2_bytes // 2 else None
@@ -63,7 +63,7 @@ def _largest(strips: Strips) -> int:
     return max(prod(axis.size or 0 for axis in stage.spatial) * stage.item_bytes for stage in row_stages)
 
 
-def _read(stages: Sequence[Stage]) -> Strips | None:
+def _as_strips(stages: Sequence[Stage]) -> Strips | None:
     """Sorts a block's stages into stages of single rows, sums over rows, and later ones; None if they mix."""
     if not stages or any(axis.size is None for stage in stages for axis in stage.axes) or not stages[0].spatial:
         return None
@@ -72,7 +72,7 @@ def _read(stages: Sequence[Stage]) -> Strips | None:
     after: list[Stage] = []
     rows: dict[int, Axis] = {}
     for number, stage in enumerate(stages):
-        row = _row(stage, [other.buffer for other in single], stages[0].spatial[0].size)
+        row = _row_axis(stage, [other.buffer for other in single], stages[0].spatial[0].size)
         if row is None or _reads_any(stage, [*sums, *after]):
             if _reads_any(stage, single):
                 return None
@@ -87,7 +87,7 @@ def _reads_any(stage: Stage, stages: Sequence[Stage]) -> bool:
     return any(access.reads_of(stage, other.buffer) for other in stages)
 
 
-def _row(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
+def _row_axis(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | None:
     """Returns the axis of a stage that matches the rows of other results; its first axis if it reads none."""
     read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in buffers)]
     first = {load.indices[0] for load in read}
@@ -97,6 +97,7 @@ def _row(stage: Stage, buffers: Sequence[Var], extent: int | None) -> Axis | Non
     if axis is None or axis.size != extent:
         return None
     if any(axis is a for a in stage.reduce):
+        # The strips' sums are added to the total.
         return axis if isinstance(stage.value, tirx.Add) and stage.init is not None and is_zero(stage.init) else None
     return axis
 

@@ -84,6 +84,7 @@ def _equal(left: ir.Expr, right: ir.Expr) -> bool:
 
 def _pays(chain: Chain, target: CpuTarget) -> bool:
     """Returns whether running row by row is faster than stage by stage."""
+    # A single reduction that nothing wider reads passes over memory once either way; few rows leave cores idle.
     reductions = sum(bool(stage.reduce) for stage in chain.stages)
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])

@@ -54,6 +54,7 @@ def _tested(loop: For, store: BufferStore) -> Stmt:
     if not rare_choices:
         return _loop(loop, store, ForKind.VECTORIZED)
     tests = [call.args[0].args[0] for call in rare_choices]
+    # A test on a variable of a `Let` within the store can't run before it.
     if _bound(store) & set().union(*map(variables, tests)):
         return _loop(loop, store, ForKind.SERIAL)
     needs_slow = emit.scratch([lanes], "int32", "rare", "local")

@@ -43,6 +43,7 @@ def _transpose(shape: tuple[int, int], lanes: int, dtype: str) -> str:
     """Makes the subroutine; its numbers are the distances of columns that it writes and of rows that it reads."""
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        """Reads and writes the tile by the distances of its rows and columns."""
         (result, source), (columns, rows) = arrays, numbers
         return transposed_tile(
             lambda row, lane: emit.load(source, [rows * row + lane]),

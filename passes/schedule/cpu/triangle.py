@@ -78,9 +78,13 @@ def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
     for stage, row in zip(stages, rows, strict=True):
-        term, neutral = _term(stage)
+        term, neutral = _term_and_neutral(stage)
         for axis in stage.axes:
-            end = None if axis.var.same_as(row) or term is None else _end(term, neutral, row, axis.var, last_row, zeros)
+            end = (
+                None
+                if axis.var.same_as(row) or term is None
+                else _first_neutral_column(term, neutral, row, axis.var, last_row, zeros)
+            )
             if end is None or end >= (axis.size or 0):
                 continue
             if any(axis is own for own in stage.reduce):
@@ -90,7 +94,7 @@ def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple
     return ends, zeros
 
 
-def _term(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
+def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
     """Returns what a stage adds (or takes the maximum of), and the neutral value of that."""
     if not stage.reduce:
         return stage.value, tirx.const(0, stage.dtype)
@@ -106,19 +110,20 @@ def _is_load_of(value: ir.Expr, buffer: Var) -> bool:
     return isinstance(value, TensorLoad) and value.source.same_as(buffer)
 
 
-def _end(
+def _first_neutral_column(
     value: ir.Expr, neutral: ir.Expr, row: Var, column: Var, last_row: int, zeros: dict[tuple[Var, int], int]
 ) -> int | None:
     """Returns the column from which on an expression is neutral in all rows up to the last, or None."""
     if isinstance(value, tirx.Select):
         same = tvm_ffi.structural_equal(value.false_value, neutral)
-        return _bound(value.condition, row, column, last_row) if same else None
+        return _first_masked_column(value.condition, row, column, last_row) if same else None
     if not is_zero(neutral):
         return None
     if isinstance(value, tirx.Cast):
-        return _end(value.value, tirx.const(0, value.value.ty.dtype), row, column, last_row, zeros)
+        return _first_neutral_column(value.value, tirx.const(0, value.value.ty.dtype), row, column, last_row, zeros)
+    # One factor that is zero makes the product zero.
     if isinstance(value, tirx.Mul):
-        sides = [_end(side, neutral, row, column, last_row, zeros) for side in (value.a, value.b)]
+        sides = [_first_neutral_column(side, neutral, row, column, last_row, zeros) for side in (value.a, value.b)]
         return min((end for end in sides if end is not None), default=None)
     if isinstance(value, TensorLoad):
         indices = list(value.indices)
@@ -129,7 +134,7 @@ def _end(
     return None
 
 
-def _bound(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
+def _first_masked_column(condition: ir.Expr, row: Var, column: Var, last_row: int) -> int | None:
     """Returns the first column for which `column <= row + offset` holds in no row; None for tests of another form."""
     if isinstance(condition, (tirx.LE, tirx.LT)):
         small, large = condition.a, condition.b

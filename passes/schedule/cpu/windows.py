@@ -315,7 +315,10 @@ def _item_bytes(load: TensorLoad) -> int:
 
 
 def _at_edges(windows: Windows) -> Stage:
-    """Returns the reduction where only the last axis of places may reach the border."""
+    """Returns the reduction where only the last axis of places may reach the border.
+
+    Along other axes, loops run only over taps that are inside.
+    """
     last, bare = windows.slides[-1], windows.bare
     item = reduced_item(bare)
     if last.reaches_no_border or item is None:

@@ -479,6 +479,7 @@ class _Writer:
             return emit.sequence([emit.when(self._lies_inside(place), store)])
 
         def vector(start: ir.Expr | int, lanes: int) -> Stmt:
+            """Transforms one vector of channels, as a call where sums are long enough to hide it."""
             start = emit.as_expr(start)
             return stored_square(
                 self.transforms.results,

@@ -193,6 +193,7 @@ def _squares(matrices: tuple[Matrix, ...], lanes: int, dtype: str) -> str:
     """Makes the subroutine; its numbers are the counts, and the steps to the next tile, row and column of both arrays."""
 
     def body(arrays: Sequence[Var], numbers: Sequence[ir.Expr]) -> Stmt:
+        """Transforms all squares; `steps` are the result's distances, then the source's."""
         (result, source), (tiles, vectors, *steps) = arrays, numbers
 
         def square(at: list[ir.Expr]) -> Stmt:

@@ -46,6 +46,8 @@ class Block:
 
     def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
         emulated = self.target.emulated
+        # A phase of an emulation ends before the next begins, so that a scalar would lose all threads' values but the
+        # last.
         extents = [self.threads, *shape] if emulated else list(shape)
         buffer = emit.scratch(extents, dtype, name, "global" if emulated else "local")
         self.allocations.append(emit.allocate(buffer))
@@ -100,7 +102,10 @@ def _body(block: Block, body: Callable[[Block], Stmt], guarded: Callable[[Stmt],
 
 
 def _if_there(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
-    """Returns a guard for the one block that is launched even where there is nothing to do."""
+    """Returns a guard for the one block that is launched even where there is nothing to do.
+
+    CUDA rejects a grid without blocks.
+    """
     return lambda work: work if emit.static(blocks) else emit.when(number < blocks, work)
 
 
@@ -117,6 +122,7 @@ def _bound(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
 def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
     """Returns a kernel with one thread for each point."""
     known = emit.static(points)
+    # Fewer points than a block has threads get a smaller block.
     threads = target.threads if known is None or known >= target.threads else power_of_two(known)
 
     def body(block: Block) -> Stmt:

@@ -31,6 +31,7 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
     """Returns the largest tile of which there are enough to fill the GPU."""
     if instruction is None:
         return Tile(64, 64, 16, 4, 4, False, 1)
+    # A sum shorter than the widest tile gets a tile of one instruction's terms; wider ones would be mostly zeros.
     terms = min(
         instruction.widest,
         max(instruction.terms, size_of(product.stage.reduce) // instruction.terms * instruction.terms),
@@ -57,6 +58,7 @@ def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
 
 
 def _fills(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
+    """Returns whether a tile of these sizes is no larger than the product; the largest must also fill the GPU."""
     rows, columns = size_of(product.left.side), size_of(product.right.side)
     if rows < sizes[0] or columns < sizes[1]:
         return False
@@ -103,6 +105,7 @@ class _Tiled:
         local: Sequence[Var],
     ) -> None:
         self.block, self.product, self.tile, self.instruction, self.batch = block, product, tile, instruction, batch
+        # Padding puts neighbouring lines of a tile into different banks of shared memory.
         pads = [
             instruction.pad(o.runs_along_terms) if instruction else (1 if o.runs_along_terms else 4)
             for o in (product.left, product.right)
@@ -135,9 +138,10 @@ class _Tiled:
 
     def pipelined(self, steps: int | ir.Expr) -> Stmt:
         """Returns the pipelined loop: later steps' tiles are being copied while one is multiplied."""
+        # One buffer is being multiplied, so all others can be filled.
         ahead = self.tile.stages - 1
 
-        def early(stage: int) -> Stmt:
+        def prologue(stage: int) -> Stmt:
             return self.block.each(lambda t: self.fetch_if(t, emit.index(stage), steps))
 
         def step(number: ir.Expr) -> Stmt:
@@ -150,13 +154,16 @@ class _Tiled:
 
             return self.block.then(wait, self.block.each(work))
 
-        return emit.sequence([*map(early, range(ahead)), emit.loop(steps, step, name="step")])
+        return emit.sequence([*map(prologue, range(ahead)), emit.loop(steps, step, name="step")])
 
     def fetch_if(self, thread: ir.Expr, step: ir.Expr, steps: int | ir.Expr) -> Stmt:
+        """Copies both operands' tiles of a step, if there is such a step."""
         fetched = emit.when(step < steps, self.fetch(thread, step, emit.simplified(step % self.tile.stages)))
+        # A step beyond the last commits an empty group, because `wait` counts groups.
         return emit.sequence([fetched, tensorcore.commit(self.block.target)])
 
     def fetch(self, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
+        """Copies both operands' tiles of a step to shared memory."""
         return emit.sequence([self._fetch_side(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _fetch_side(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
@@ -175,7 +182,10 @@ class _Tiled:
         return emit.loop(rounds, one, name="turn")
 
     def _move(self, side: Side, where: ir.Expr, term: ir.Expr, to: list[ir.Expr], width: int) -> Stmt:
-        """Copies one element or vector of an operand, zeros where it is outside."""
+        """Copies one element or vector of an operand, zeros where it is outside.
+
+        Vectors are copied asynchronously, past the registers, by an instruction that fills with zeros itself.
+        """
         at, inside = self._element(side, side.first + where, term)
         if width == 1 or self.instruction is None:
             value = substitute(side.operand.value, at)
@@ -196,6 +206,7 @@ class _Tiled:
             at.update(zip((axis.var for axis in axes), emit.unflatten(flat, extents), strict=True))
             total = emit.volume(extents)
             known = emit.static(total)
+            # Whole tiles need no bounds test.
             if known is None or known % piece:
                 tests.append(flat < total)
         return at, tirx.all(*tests) if tests else tirx.const(True, "bool")
@@ -234,7 +245,10 @@ class _Tiled:
         return tirx.floordiv(warp, across) * self.tile.own_rows, (warp % across) * self.tile.own_columns
 
     def finish(self, thread: ir.Expr, stores: Sequence[Stage], needed: set[Var]) -> Stmt:
-        """Stores a thread's results, with the epilogue."""
+        """Stores a thread's results, with the epilogue.
+
+        The loop is unrolled, so that the sums, which are indexed by its variable, stay in registers.
+        """
 
         def one(places: list[ir.Expr]) -> Stmt:
             (number,) = places
@@ -263,6 +277,7 @@ class _Tiled:
             at.update(zip((axis.var for axis in side.operand.side), emit.unflatten(flat, extents), strict=True))
             total = emit.volume(extents)
             known = emit.static(total)
+            # Whole tiles need no bounds test.
             if known is None or known % side.width:
                 tests.append(flat < total)
         stmt = stores_at(stores, needed, at, {self.product.stage.buffer: value})

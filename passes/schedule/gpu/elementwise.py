@@ -69,7 +69,10 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 
 
 def _is_unconditional(stage: Stage, load: TensorLoad) -> bool:
-    """Returns whether a load is done at every point, and not under a test."""
+    """Returns whether a load is done at every point, and not under a test.
+
+    Only such a load can be moved to the front: a conditional one may be out of bounds at some points.
+    """
     tests: list[ir.Expr] = []
     structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
@@ -93,28 +96,31 @@ def _by_vector(stages: list[Stage], needed: set[Var], axis: Axis, lanes: int, ta
 
 
 def _vector(stages: list[Stage], needed: set[Var], axis: Axis, point: Callable[[ir.Expr], Point], lanes: int) -> Stmt:
-    """Writes vector loads into registers, the work lane by lane, then vector stores."""
+    """Writes vector loads into registers, the work lane by lane, then vector stores.
+
+    Lanes are computed one by one, because CUDA's vector types have no arithmetic.
+    """
     lane = Var("lane", "int64")
     loaded = [load for stage in stages for load in _outside(stage, stages, axis)]
     fetched = [(load, emit.scratch([lanes], str(load.ty.dtype), "in", "local")) for load in loaded]
     stored = [stage for stage in stages if stage.buffer in needed]
     results = {stage.buffer: emit.scratch([lanes], stage.dtype, "out", "local") for stage in stored}
 
-    def get(load: TensorLoad, register: Var) -> Stmt:
+    def load_vector(load: TensorLoad, register: Var) -> Stmt:
         return emit.vectorized(lanes, lambda at: emit.store(register, substitute(load, point(at)), [at]))
 
-    def keep(stage: Stage, value: ir.Expr) -> Stmt:
+    def store_lane(stage: Stage, value: ir.Expr) -> Stmt:
         return emit.store(results[stage.buffer], value, [lane])
 
-    def put(stage: Stage) -> Stmt:
-        return emit.vectorized(lanes, lambda at: _put(stage, results[stage.buffer], point(at), at))
+    def store_vector(stage: Stage) -> Stmt:
+        return emit.vectorized(lanes, lambda at: _stored_lane(stage, results[stage.buffer], point(at), at))
 
     inside = [with_value(stage, _from_registers(stage.value, fetched, lane)) for stage in stages]
-    work = stores_at(inside, needed, point(lane), {}, keep)
+    work = stores_at(inside, needed, point(lane), {}, store_lane)
     buffers = [*(register for _, register in fetched), *results.values()]
     unrolled = emit.unrolled(lanes, lambda at: substitute(work, {lane: at}))
-    moves = [get(load, register) for load, register in fetched]
-    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(put, stored)])
+    moves = [load_vector(load, register) for load, register in fetched]
+    return emit.sequence([*map(emit.allocate, buffers), *moves, unrolled, *map(store_vector, stored)])
 
 
 def _outside(stage: Stage, stages: list[Stage], axis: Axis) -> list[TensorLoad]:
@@ -130,5 +136,5 @@ def _from_registers(value: ir.Expr, fetched: list[tuple[TensorLoad, Var]], lane:
     return structural_map(value, (TensorLoad, swap))
 
 
-def _put(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
+def _stored_lane(stage: Stage, register: Var, point: Point, lane: ir.Expr) -> Stmt:
     return emit.store(stage.buffer, emit.load(register, [lane]), [point[axis.var] for axis in stage.spatial])

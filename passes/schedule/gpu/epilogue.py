@@ -27,6 +27,7 @@ def stores_at(
         value = known.get(stage.buffer)
         if value is None:
             value = reading(substitute(stage.value, point), known)
+            # A value that later stages read is computed once, into a register.
             if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
                 register = emit.scratch([1], stage.dtype, "held", "local")
                 parts += [emit.allocate(register), emit.store(register, value, [emit.index(0)])]

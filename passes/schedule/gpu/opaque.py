@@ -32,11 +32,12 @@ def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
 
 
 def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
-    """Writes one loop nest as a kernel with a thread for each point of its independent loops."""
+    """Writes one loop nest as a kernel with a thread for each point of its outermost independent loops."""
     loops: list[For] = []
     while isinstance(body, For) and _is_independent(body):
         loops.append(body)
         body = body.body
+    # A serial loop around it can run in each thread: every store is in the independent loop.
     inner = _only_writer(body)
     if inner is not None:
         loops.append(inner)

@@ -38,8 +38,8 @@ class Split:
     def result_of(self, thread: ir.Expr) -> ir.Expr:
         return tirx.floordiv(thread, emit.index(self.slices)) if self.along else thread % self.results
 
-    def thread_of(self, piece: ir.Expr, result: ir.Expr) -> ir.Expr:
-        return result * self.slices + piece if self.along else piece * self.results + result
+    def thread_of(self, slice_index: ir.Expr, result: ir.Expr) -> ir.Expr:
+        return result * self.slices + slice_index if self.along else slice_index * self.results + result
 
 
 def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
@@ -129,10 +129,10 @@ def reduce_in_block(
         """One step of the tree reduction in shared memory, which halves the number of partial results."""
 
         def work(thread: ir.Expr) -> Stmt:
-            piece, result = split.slice_of(thread), split.result_of(thread)
-            other = emit.load(places, [split.thread_of(piece + step, result)])
+            slice_index, result = split.slice_of(thread), split.result_of(thread)
+            other = emit.load(places, [split.thread_of(slice_index + step, result)])
             both = combine(emit.load(places, [thread]), other)
-            return emit.when(piece < step, emit.store(places, both, [thread]))
+            return emit.when(slice_index < step, emit.store(places, both, [thread]))
 
         return block.each(work)
 
@@ -141,8 +141,11 @@ def reduce_in_block(
     return block.then(block.each(share), *(halve(step) for step in steps), last)
 
 
-def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: object, thread: ir.Expr) -> Stmt:
-    """Returns the updates of one slice: every ``slices``-th term."""
+def _terms(stage: Stage, slices: int, slice_index: ir.Expr, at: Point, accumulator: object, thread: ir.Expr) -> Stmt:
+    """Returns the updates of one slice: every ``slices``-th term.
+
+    Where terms are contiguous, neighbouring threads read neighbours, which the GPU joins into one memory access.
+    """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     known = emit.static(total)
@@ -150,7 +153,7 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: ob
 
     def update(step: ir.Expr) -> Stmt:
         """Combines one term with the accumulator; steps beyond the last term are skipped."""
-        place = step * slices + piece if slices > 1 else step
+        place = step * slices + slice_index if slices > 1 else step
         terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
         old = accumulator.load(thread, zero)  # type: ignore[attr-defined]
         value = replace_loads(substitute(stage.value, {**at, **terms}), stage.buffer, lambda _: old)
@@ -162,7 +165,10 @@ def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, accumulator: ob
 
 
 def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
-    """Chooses how the threads of a block share results and terms."""
+    """Chooses how the threads of a block share results and terms.
+
+    Neighbouring threads get what is contiguous in memory, terms or results, so that their accesses are joined.
+    """
     terms = access.points(stage.reduce) or UNKNOWN_SIZE
     count = results if results is not None else UNKNOWN_SIZE
     if combine is None:
@@ -204,7 +210,10 @@ def _chunks(stage: Stage, target: GpuTarget) -> int:
 def _in_two_steps(
     stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
 ) -> Stmt:
-    """Writes one kernel with partial results of each chunk of the terms, and one that combines them."""
+    """Writes one kernel with partial results of each chunk of the terms, and one that combines them.
+
+    A block reduces each chunk, so that few results keep more than a few blocks busy.
+    """
     extents = [axis.extent for axis in stage.reduce]
     total = emit.volume(extents)
     length = ceil_div(total, chunks)
@@ -216,6 +225,7 @@ def _in_two_steps(
     points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(place, extents), strict=True))
     old = emit.load(partial, partial_indices)
     value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
+    # The last chunk may be shorter.
     if int(total) % chunks:
         value = tirx.if_then_else(place < total, value, old)
     first = Stage(partial, (chunk, *stage.spatial), (term,), stage.init, value)

@@ -47,11 +47,15 @@ def _is_long(chain: Chain) -> bool:
 
 
 def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
-    """Returns one kernel for a chain, or None if a row doesn't fit into shared memory."""
+    """Returns one kernel for a chain, or None if a row doesn't fit into shared memory.
+
+    A block computes a row; what only its stages read stays in shared memory.
+    """
     intermediates = [stage for stage in chain.stages if stage.buffer not in needed]
     inner = {
         stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in intermediates
     }
+    # Four bytes are reserved for narrower types, too.
     size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in intermediates)
     partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
     if size + partials > target.shared_bytes:

@@ -28,30 +28,31 @@ def emit_product(
     product: Contraction, stores: Sequence[Stage], needed: set[Var], local: Sequence[Var], target: GpuTarget
 ) -> Stmt:
     """Writes a product and the stages that finish its results as one kernel, or as two if there are too few tiles."""
-    cut = _cut(product, target)
-    parts = as_contraction(cut) if cut is not None else None
-    if cut is None or parts is None:
+    split = _split_stage(product, target)
+    parts = as_contraction(split) if split is not None else None
+    if split is None or parts is None:
         return emit_contraction(product, stores, needed, local, target)
-    last = _added(product.stage, cut)
+    last = _sum_of_parts(product.stage, split)
     stores = [last if other is product.stage else other for other in stores]
     return emit.sequence(
         [
-            emit.allocate(cut.buffer),
-            emit_contraction(parts, [cut], {cut.buffer}, local, target),
+            emit.allocate(split.buffer),
+            emit_contraction(parts, [split], {split.buffer}, local, target),
             emit_kernel(last, stores, needed, target),
         ]
     )
 
 
-def _cut(product: Contraction, target: GpuTarget) -> Stage | None:
-    """Returns the parts' products, numbered by a new first axis; None with enough blocks or no axis to split."""
+def _split_stage(product: Contraction, target: GpuTarget) -> Stage | None:
+    """Returns the products of equal parts of a summed axis; None with enough blocks or no axis to split."""
     stage = product.stage
     axis = next((axis for axis in stage.reduce if axis.size != 1), None)
-    count = 1 if axis is None else _count(product, axis, target)
+    count = 1 if axis is None else _part_count(product, axis, target)
     if axis is None or count == 1:
         return None
     length = int(axis.extent) // count
     part, inner = Axis(Var("part", "int64"), emit.index(count)), Axis(Var("term", "int64"), emit.index(length))
+    # A new first axis numbers the parts; the value accumulates into the part's own results.
     partial = emit.scratch([part.extent, *(a.extent for a in stage.spatial)], stage.dtype, "partials")
     value = substitute(stage.value, {axis.var: part.var * length + inner.var})
     places = [part.var, *(a.var for a in stage.spatial)]
@@ -60,17 +61,18 @@ def _cut(product: Contraction, target: GpuTarget) -> Stage | None:
     return Stage(partial, (part, *stage.spatial), terms, stage.init, value)
 
 
-def _count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
+def _part_count(product: Contraction, axis: Axis, target: GpuTarget) -> int:
     """Returns the largest number of equal parts that are each worth a block, or 1."""
     tile, blocks, terms = tile_for(product, target), blocks_of(product, target), emit.static(product.terms)
     if blocks is None or terms is None or axis.size is None or 2 * blocks > BLOCKS_THAT_FILL:
         return 1
     most = min(2 * BLOCKS_THAT_FILL // blocks, terms // (tile.terms * MIN_STEPS))
+    # Parts of whole tiles need no bounds test; with several summed axes, tiles don't follow this one's ends.
     multiple = tile.terms if axis.size == terms else 1
     return next((n for n in range(most, MIN_PARTS - 1, -1) if axis.size % (n * multiple) == 0), 1)
 
 
-def _added(stage: Stage, parts: Stage) -> Stage:
+def _sum_of_parts(stage: Stage, parts: Stage) -> Stage:
     """Returns the stage as the sum of its parts' results."""
     number = Axis(Var("part", "int64"), parts.spatial[0].extent)
     here = [axis.var for axis in stage.spatial]
