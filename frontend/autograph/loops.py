@@ -86,6 +86,7 @@ def while_stmt(
     if state.trace is None:
         _python_while(test, body)
         return
+    # Traced aside, only to see whether it is a tensor: a loop of the graph traces it again.
     with tracing(Trace("while_test", state.trace)):
         first = test()
     if is_symbolic(first):
@@ -336,7 +337,10 @@ def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[
 
 
 def _claimed_in(code: CodeType) -> Iterator[str]:
-    """Yields the names that are loaded right before ``set_shape`` in byte code, nested functions included."""
+    """Yields the names that are loaded right before ``set_shape`` in byte code, nested functions included.
+
+    Such a loop variable may come back with the shape that the body claims, as in TensorFlow.
+    """
     loaded = ""
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):

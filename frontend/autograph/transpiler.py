@@ -66,6 +66,7 @@ class _Unsupported(ast.NodeVisitor):
         construct = self.CONSTRUCTS.get(type(node).__name__)
         if isinstance(node, (ast.For, ast.While)) and node.orelse:
             construct = "else clause of a loop"
+        # Python mangles such a name by its class, which converted code isn't in.
         if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
             construct = f"private name {node.attr}"
         if construct:

@@ -129,6 +129,7 @@ class _Loop:
     def traced(self, bound: Any) -> tuple[Tensor, ...]:
         """Binds the loop; values that come to differ between elements are batched from the start."""
         start = [state.trace.own(x) for x in self.start]
+        # A value that an iteration batches may make others differ, so that iterations are traced until none does.
         while (step := self._step(start)).flags != self.flags:
             start = [stretch(self.elements.size, x, f is g) for x, f, g in zip(start, self.flags, step.flags)]
             self.flags = step.flags

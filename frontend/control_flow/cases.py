@@ -41,7 +41,7 @@ def switch_case(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/switch_case
     """
-    branches = _indexed(branch_index, branch_fns, default)
+    branches = _ordered_functions(branch_index, branch_fns, default)
     if isinstance(branch_index, EagerTensor):
         place = int(branch_index)
         chosen = branches[place if 0 <= place < len(branches) else -1]
@@ -50,7 +50,7 @@ def switch_case(
     return _nested_switch(branch_index, list(enumerate(branches)), [])
 
 
-def _indexed(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
+def _ordered_functions(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
     """Returns the functions in the order of their indices, the default last."""
     if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):
         index = index._as_tensor()
@@ -107,6 +107,7 @@ def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], first: li
         first.append(result)
         return result
 
+    # No test for the last: as in TensorFlow, it runs for every other index.
     if not rest:
         return checked()
     pred = bind.equal(index, convert_to_tensor(place, index.dtype))
@@ -142,7 +143,7 @@ def case(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/case
     """
-    pairs = _pairs(pred_fn_pairs)
+    pairs = _checked_pairs(pred_fn_pairs)
     if state.trace is None:
         return _eager_case(pairs, default, exclusive)
     preds = [state.trace.own(convert_to_tensor(pred)) for pred, _ in pairs]
@@ -155,7 +156,7 @@ def case(
     return _nested_case(list(zip(preds, branches)), branches[-1])
 
 
-def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
+def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
     """Returns the pairs of predicate and function, checked with TensorFlow's errors."""
     if not isinstance(pairs, (list, tuple, dict)):
         raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")

@@ -218,7 +218,7 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
     inputs = {p._var: x for p, x in zip(trace.params, trace.call_args) if isinstance(x, EagerTensor)}
     inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
     changed = [(v, value) for v, value in trace.assigned() if _depend(trace, [tensor], v)]
-    values = _evaluated(trace, [tensor, *(value for _, value in changed)], inputs)
+    values = _evaluate_if_known(trace, [tensor, *(value for _, value in changed)], inputs)
     for (variable, _), value in zip(changed, values[1:]):
         variable.assign(value)
     return values[0]
@@ -226,10 +226,10 @@ def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
 
 def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
     """Returns whether tensors depend on a Variable."""
-    return trace.captures[id(variable)][1]._var in _needed(trace, tensors)[1]
+    return trace.captures[id(variable)][1]._var in _needed_bindings_and_vars(trace, tensors)[1]
 
 
-def _needed(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
+def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
     """Returns the bindings that tensors depend on, in order, and the variables in them."""
     used = {t._var for t in tensors}
     bindings = []
@@ -240,9 +240,11 @@ def _needed(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any],
     return bindings[::-1], used
 
 
-def _evaluated(trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]) -> tuple[Tensor, ...]:
+def _evaluate_if_known(
+    trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]
+) -> tuple[Tensor, ...]:
     """Evaluates traced tensors on known inputs; returns them unchanged if an input is unknown."""
-    bindings, used = _needed(trace, tensors)
+    bindings, used = _needed_bindings_and_vars(trace, tensors)
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())] if p._var in used]
     if not all(p in inputs for p in params):
         return tuple(tensors)
@@ -252,6 +254,7 @@ def _evaluated(trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[
     for graph in trace.subgraphs.values():
         functions |= graph.reachable()
     arguments = [convert_to_tensor(inputs[p]) for p in params]
+    # The values are needed for tracing only, and must not appear in gradients.
     tapes, state.tapes = state.tapes, []
     try:
         return evaluate(ir.IRModule({relax.GlobalVar("main"): function} | functions), "main", arguments)

@@ -102,6 +102,7 @@ class _Branch:
 def _by_cond(pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branch], shared: Shared | None) -> Any:
     """Binds the cond of the branches' sweeps and distributes its results."""
     used = [i for i in range(len(captured)) if any(branch.cotangents[i] is not None for branch in branches)]
+    # Both graphs return the same results: zeros where one branch has no cotangent, and no rows for the other's reads.
     dense = [[_or_zeros(branch.inner, branch.cotangents[i], captured[i]) for i in used] for branch in branches]
     parts = [
         [*grads, *(x for other in branches for x in branch.rows_of(other))] for branch, grads in zip(branches, dense)

@@ -159,11 +159,11 @@ def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[],
     branch = _traced_or_error(names[0], true_fn)
     if isinstance(branch, ValueError):
         other = Inner(names[1], false_fn)
-        return _failing(names[0], branch, other), other
+        return _raising_branch(names[0], branch, other), other
     first = branch
     branch = _traced_or_error(names[1], lambda: typed_as(false_fn(), first.structure))
     if isinstance(branch, ValueError):
-        return first, _failing(names[1], branch, first)
+        return first, _raising_branch(names[1], branch, first)
     second = branch
     if takes_type(first.structure, second.structure):
         first = Inner(names[0], lambda: typed_as(true_fn(), second.structure))
@@ -171,7 +171,10 @@ def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[],
 
 
 def _traced_or_error(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
-    """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for."""
+    """Traces a branch; returns the error if the branch is invalid for the shapes that the trace is for.
+
+    Calls with these shapes may never take the branch, so that it should fail only if it runs.
+    """
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
     try:
@@ -187,7 +190,7 @@ def _traced_or_error(name: str, branch: Callable[[], Any]) -> Inner | ValueError
         return shape_error
 
 
-def _failing(name: str, error: ValueError, other: Inner) -> Inner:
+def _raising_branch(name: str, error: ValueError, other: Inner) -> Inner:
     """Returns a branch that raises ``error`` when it runs; its results have the other branch's types."""
     from tvtf.frontend.control_flow.closure_conversion import Inner
 
@@ -251,7 +254,10 @@ def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:
 
 
 def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, index: int = 1) -> None:
-    """Raises TensorFlow's errors if two branches return different structures, dtypes or ranks."""
+    """Raises TensorFlow's errors if two branches return different structures, dtypes or ranks.
+
+    Different ranks are an error only here: TensorFlow's branches may return them.
+    """
     counts = [sum(leaf is not None for leaf in nest.flatten(s, expand_composites=True)) for s in (first, other)]
     if counts[0] != counts[1]:
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
@@ -438,7 +444,7 @@ def traced_while(
         shapes = generalized
         test, step, types = traced()
     if growth.is_partial():
-        body = _for_none(body)
+        body = _without_reserved_rows(body)
         test, step, types = traced()
     _check_carried(entry, step, names, shapes)
     if bound is None:
@@ -476,7 +482,7 @@ def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[Tenso
     return [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
 
 
-def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
+def _without_reserved_rows(body: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the loop body for arrays that grow inside of it: the loop reserves no rows for them."""
 
     def run(*values: Any) -> Any:

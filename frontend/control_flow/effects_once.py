@@ -183,6 +183,7 @@ class _Cond:
         graphs = []
         for i, (trace, (values, own)) in enumerate(zip(traces, traced)):
             with tracing(trace):
+                # Both branches return the effects' results of both: zeros for those of the other branch.
                 others = [trace.own(zeros_of(t, known)) for t in effect_types[1 - i]]
             graphs.append(trace.finish([*values, *([*own, *others] if i == 0 else [*others, *own])]))
         outside = [_with_own(t.shape, known) for t in (*effect_types[0], *effect_types[1])]

@@ -121,7 +121,7 @@ def _range(count: Dim) -> Tensor:
     return bind.range(size=count, start=0, delta=1, dtype=int64)
 
 
-def _combined(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
+def _combined_places(extents: Sequence[Dim], along: Sequence[Tensor]) -> Tensor:
     """Returns the flattened places of all combinations of places along each axis."""
     first, *rest = along
     for extent, places in zip(extents[1:], rest):
@@ -137,7 +137,7 @@ def _wide(x: Tensor) -> Tensor:
 
 def _gathered(x: Tensor, indices: Tensor, *, axis: int, batch_dims: int) -> Tensor:
     flat_indices = bind.reshape(_wide(indices), shape=(size_of(indices._type.shape),))
-    return _combined(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
+    return _combined_places(x._type.shape, [*map(_range, x._type.shape[:axis]), flat_indices])
 
 
 def _named(x: Tensor, indices: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ def _named(x: Tensor, indices: Tensor) -> Tensor:
     return bind.reduce_sum(weighted, axis=(1,), keepdims=False)
 
 
-def _of_window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
+def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
     """Returns the positions of a window's elements, whose gradients are added there."""
     along = list(map(_range, x._type.shape[: max(axes) + 1]))
     for start, axis, size in zip(map(_wide, starts), axes, sizes):
@@ -157,14 +157,14 @@ def _of_window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) ->
             from_end = bind.add(start, scalar_of(x._type.shape[axis]))
             start = bind.select(bind.less(start, number(0, start)), from_end, start)
         along[axis] = bind.add(start, _range(size))
-    return _combined(x._type.shape, along)
+    return _combined_places(x._type.shape, along)
 
 
 def _sliced(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
     cut = _cut(x, begin, size)
     steps = zip(begin[:cut], size[:cut], strides[:cut])
     along = [bind.add(scalar_of(b), bind.multiply(_range(n), scalar_of(s))) for b, n, s in steps]
-    return _combined(x._type.shape, along)
+    return _combined_places(x._type.shape, along)
 
 
 def _cut(x: Tensor, begin: Any, size: Any) -> int:
@@ -177,6 +177,6 @@ READS = {
     "stack_read": _Kind(lambda x, index: 1, lambda x, index: bind.reshape(_wide(index), shape=(1,))),
     "gather": _Kind(lambda x, at, *, axis, batch_dims: 0 if batch_dims else axis + 1, _gathered),
     "gather_nd": _Kind(lambda x, at: at._type.shape[-1], _named),
-    "dynamic_slice": _Kind(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _of_window),
+    "dynamic_slice": _Kind(lambda x, *starts, axes, sizes, wrap: max(axes) + 1, _window_places),
     "strided_slice": _Kind(lambda x, *, begin, size, strides, checked: _cut(x, begin, size), _sliced),
 }

@@ -65,7 +65,9 @@ def _packed(results: Sequence[Any]) -> Any:
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
 
-def _of_first_row(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> tuple[Any, list[TensorType]]:
+def _structure_and_types(
+    function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]
+) -> tuple[Any, list[TensorType]]:
     """Returns the structure and the types of a function's results; sizes that it computes are the first row's."""
     from tvtf.frontend.control_flow.abstract_trace import types_at_first
 
@@ -94,11 +96,11 @@ def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
     columns = map(_rows, map(_tensor, nest.flatten(elems)))
     results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
     if signature is None or _is_composite(signature):
-        return nest.map_structure(lambda *column: _of_rows(list(map(_tensor, column))), *results)
-    return _packed([_of_signature(lambda result: result, signature)(result) for result in results])
+        return nest.map_structure(lambda *column: _stack_results(list(map(_tensor, column))), *results)
+    return _packed([_with_checked_dtypes(lambda result: result, signature)(result) for result in results])
 
 
-def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
+def _mapped_by_index(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
     """Returns a function of row indices, and the indices to map it over, in place of rows of composite tensors."""
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
@@ -124,7 +126,7 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 
-def _of_rows(results: list[Any]) -> Any:
+def _stack_results(results: list[Any]) -> Any:
     """Stacks the results of all rows; rows of different lengths become a ragged tensor."""
     if isinstance(results[0], CompositeTensor) and not is_ragged(results[0]):
         return stacked(results, results[0]._type_spec)
@@ -200,15 +202,15 @@ def map_fn(
     if state.trace is None and _is_composite((elems, fn_output_signature)):
         return _map_of_rows(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
     if _is_composite(elems):
-        fn, elems = _by_places(fn, elems)
+        fn, elems = _mapped_by_index(fn, elems)
     flat, size = _elements(elems)
     signature = dtype if fn_output_signature is None else fn_output_signature
-    fn = _of_signature(fn, signature)
+    fn = _with_checked_dtypes(fn, signature)
     if state.trace is None:
         return _packed([fn(_at(flat, elems, i)) for i in range(size)]) if size else _of_none(elems, signature)
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
-    structure, types = _of_first_row(lambda tensors: fn(_at(tensors, elems, 0)), flat)
+    structure, types = _structure_and_types(lambda tensors: fn(_at(tensors, elems, 0)), flat)
     if any(isinstance(t.shape, AnyShape) for t in types):
         return over_rows(fn, flat, elems, mapped_rows)
     stacks = _Stacks(structure, types, size)
@@ -236,7 +238,7 @@ def _dtype_of(spec: Any) -> Any:
     return as_dtype(spec if isinstance(spec, type) else getattr(spec, "dtype", spec))
 
 
-def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
+def _with_checked_dtypes(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     """Returns ``fn`` with a check that its results have the declared dtypes."""
     if signature is None:
         return fn

@@ -71,7 +71,7 @@ class WithoutEffects:
         Control flow becomes pure, checks are dropped, and other effects are left out; unused results are zeros.
         """
         if prim.name in CONTROL:
-            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
+            prim, attrs = table[prim.name.removeprefix("effect_")], _without_growth(inputs, attrs)
         elif prim.name == "effect_recompute":
             prim = table["recompute"]
         elif prim.name == "guard":
@@ -127,6 +127,7 @@ class WalkWithoutEffects(Walk, WithoutEffects):
 
 def _saved_result(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
     """Returns the saved results of a primitive, zeros for those that are unused, and has the tapes record it."""
+    # Only results that something reads were saved; the tapes' record needs a tensor for each.
     zeros = zeros_for(prim, inputs, attrs)
     if isinstance(zeros, Tensor):
         results: Any = items.get(0, zeros)
@@ -142,7 +143,7 @@ def record_on_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[
         tape.record(prim, inputs, outputs, attrs)
 
 
-def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
+def _without_growth(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
     """Returns a loop's attributes without growth for arrays that already have all their rows."""
     if not attrs.get("arrays") or state.trace is None:
         return attrs

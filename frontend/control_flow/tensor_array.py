@@ -295,6 +295,7 @@ class Growth:
             return ()
         places = {p._var: i for i, p in enumerate(params)}
         counters = {places[var] for var, _ in written if var in places}
+        # An iteration needs at most a row for each write, and as many more as an index is ahead of its counter.
         step = len(written) + max(0, *(offset for _, offset in written), 0)
         return tuple(
             (b, self._step(step, params[b], results[b]), tuple(sorted({b + 1, *counters}))) for b in self.shapes

@@ -157,7 +157,7 @@ class TracedArray:
         loop = _loop()
         if loop is None:
             return False
-        var, offset = _offset(index, loop)
+        var, offset = _base_and_offset(index, loop)
         if loop.room_for is not None and not _reserves_nothing(loop):
             return offset <= 0 and self._has_room(loop.room_for, var, loop)
         counted = any(var is not None and p._var is var for p in loop.params)
@@ -176,7 +176,7 @@ class TracedArray:
         return False
 
     def _is_count(self, var: Any, loop: Any) -> bool:
-        return var is not None and _offset(self.count, loop) == (var, 0)
+        return var is not None and _base_and_offset(self.count, loop) == (var, 0)
 
     def _require(self, index: Any, verb: str) -> None:
         """Checks an index: now if it is static, else at run time."""
@@ -298,18 +298,18 @@ def _stack(count: Any, of: TensorType) -> Tensor:
     return stack_of(count, of) if isinstance(count, Tensor) else new_stack(count, of)
 
 
-def _offset(index: Any, loop: Any) -> tuple[Any, int]:
+def _base_and_offset(index: Any, loop: Any) -> tuple[Any, int]:
     """Returns the loop-body variable that an index is computed from by adding a number, and that number."""
     var, offset = None, 0
     while isinstance(index, SymbolicTensor):
-        var, more = _added(index)
+        var, more = _base_and_addend(index)
         offset += more
         outer = {inner._var: outer for outer, inner in index._trace.captures.values()}
         index = None if index._trace is loop else outer.get(var)
     return var, offset
 
 
-def _added(index: SymbolicTensor) -> tuple[Any, int]:
+def _base_and_addend(index: SymbolicTensor) -> tuple[Any, int]:
     """Returns the variable that an index is computed from by adding constants, and their sum."""
     from tvm import ir
 

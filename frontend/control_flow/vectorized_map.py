@@ -59,6 +59,7 @@ def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str
     raw = [x.inner if f else x for x, f in zip(inputs, flags)]  # type: ignore[attr-defined]
     size = next(x._type.shape[0] for x, f in zip(raw, flags) if f)
     tapes = state.tapes
+    # Tapes opened inside of the level record elements, as their users see them; others record whole batches.
     state.tapes = [t for t in tapes if t.level < level]
     try:
         results = _apply(prim, size, raw, flags, attrs)
@@ -97,11 +98,11 @@ def loop_over_elements(
         remaining = iter(rows)
         return list(as_tuple(prim.bind(*(next(remaining) if b else x for x, b in zip(inputs, batched)), **attrs)))
 
-    stacked = tuple(_of_none(one, elements) if size == 0 else map_fn(one, elements))
+    stacked = tuple(_empty_results(one, elements) if size == 0 else map_fn(one, elements))
     return stacked if len(stacked) > 1 else stacked[0]
 
 
-def _of_none(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
+def _empty_results(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
     """Returns the results for no elements: empty, of the types that an element's would have."""
     from tvtf.ir.trace import Trace, tracing
 
@@ -173,7 +174,7 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
                 lambda t: t if t is None else unwrapped(t, map_level, size), results, expand_composites=True
             )
     except _OfPython:
-        return _each_by_python(fn, tensors, elems)
+        return _map_by_loop(fn, tensors, elems)
     finally:
         state.one_by_one = outer
 
@@ -187,7 +188,7 @@ class _OfPython(NotImplementedError):
         )
 
 
-def _each_by_python(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
+def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
     """Maps a function that calls Python, element by element."""
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)

@@ -286,6 +286,7 @@ class _Step:
     def _plan(self) -> Residuals:
         """Traces the sweep in a temporary trace, to decide what it reads and sums; returns the types of the residuals that it uses."""
         loop = self.loop
+        # All invariants are summed at first, until it is known below which of them get a cotangent.
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as abstract:
             starts, ends = loop.types(), loop.types()

@@ -46,6 +46,7 @@ def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
         flat_values = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
         return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, flat_values))]
     except ArgumentMismatch as flat:
+        # TensorFlow tries the function's own signature first, and says why each of the two failed.
         flat_reason = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
         raise TypeError(
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "

@@ -127,6 +127,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
             if trace.caller is not None:
                 capture_dims(trace)
         except UnknownSize as needed:
+            # The caller traces the function again, for known ranks or sizes.
             if specialization.is_refinable:
                 raise
             raise _user_error(needed, name) from None
@@ -413,7 +414,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return tuple(v for v in self.variables if v.trainable)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """The signature as TensorFlow prints it."""
+        """Returns the signature as TensorFlow prints it."""
         inputs = "\n".join(f"  {line}" for line in self._described_inputs())
         captured = [f"  {id(c)}: {_described(c)}" for c in self.captured_inputs] or ["  None"]
         return "\n".join(

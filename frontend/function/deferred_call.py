@@ -610,6 +610,7 @@ def set_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     call = Call.of(with_shape, (tensor, shape), {})
     call.types = [_type_of_shape(shape, tensor.dtype)]
     trace = tensor._trace
+    # The function's parameter stays of unknown rank; from here on the user's tensor is the shaped value.
     trace.params = [p.alias() if p is tensor else p for p in trace.params]
     shaped = trace.emit(waiting, [tensor], {"key": new_key(call)})
     tensor._var, tensor._type = shaped._var, shaped._type

@@ -183,7 +183,7 @@ class ForwardBackward:
         way_back = backward.finish(self.gradients.tensors)
         define_dims(backward)
         self.used = len(backward.captures)
-        self._settle(forward, outputs, [*(outer for outer, _ in backward.captures.values()), *effect_results])
+        self._locate_residuals(forward, outputs, [*(outer for outer, _ in backward.captures.values()), *effect_results])
         self.backward = GraphFunction(Graph(backward, way_back.outputs))
         self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
 
@@ -198,7 +198,7 @@ class ForwardBackward:
         pure.seeded = self.seeded
         return pure
 
-    def _settle(self, forward: Trace, outputs: Sequence[Any], residuals: Sequence[Any]) -> None:
+    def _locate_residuals(self, forward: Trace, outputs: Sequence[Any], residuals: Sequence[Any]) -> None:
         """Decides where each residual comes from: a constant, an input, or a result, which is added if needed."""
         results = list(outputs)
         self.sources: list[tuple[str, Any]] = []
@@ -371,7 +371,7 @@ def donations(graph: Graph, updates: Sequence[tuple[Variable, int]]) -> list[tup
 
 
 def entry_module(concrete: ConcreteFunction, leading: LeadingCall | None, speculative: bool) -> ir.IRModule:
-    """The module of a traced function as it is compiled, with what is donated and known of its parameters."""
+    """Returns the module of a traced function as it is compiled, with what is donated and known of its parameters."""
     graph = concrete.graph
     first = len(graph.params)
     constants = {first + i: capture for i, capture in enumerate(concrete.captures) if is_constant(capture)}
@@ -425,10 +425,10 @@ class Compiled:
 
     def __call__(self, tensors: Sequence[EagerTensor], variables: Sequence[Variable] = ()) -> Any:
         if self.leading is None:
-            return self._call_led((), tensors, variables)
-        return self._call_led(self.leading.run([*tensors, *self.captures]), tensors, variables)
+            return self._call_after_leading((), tensors, variables)
+        return self._call_after_leading(self.leading.run([*tensors, *self.captures]), tensors, variables)
 
-    def _call_led(
+    def _call_after_leading(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
         """Calls the code with the results of the leading Python call."""
@@ -440,7 +440,7 @@ class Compiled:
                     return self._call_locked(leading_results, tensors, variables)
             return self._call_locked(leading_results, tensors, variables)
         except OtherSizes:
-            return self._for_any_sizes._call_led(leading_results, tensors, variables)
+            return self._for_any_sizes._call_after_leading(leading_results, tensors, variables)
 
     @cached_property
     def _for_any_sizes(self) -> Compiled:

@@ -120,6 +120,7 @@ class Plan:
             except ArgumentError as error:
                 raise error.for_op(step.prim.tf_name) from None
             except MISTAKES as error:
+                # Compiled code can begin again, as nothing had effects, and reports the mistake by its own checks.
                 if self.is_pure and not step.is_on_host:
                     raise NeedsCode from None
                 raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None

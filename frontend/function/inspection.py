@@ -49,7 +49,7 @@ def lowered_ir(concrete: Any, function: Callable[..., Any] | None, phase: str) -
 
 
 def module_after(concrete: Any, phase: str) -> tuple[Any, dict[str, set[UserLine]], dict[str, list[str]]]:
-    """The module after a phase, and where they are known by then the user's lines and the ops of each kernel, by its name."""
+    """Returns a module after a phase, and from fusion on the user's lines and the ops of each kernel, by its name."""
     concrete.require_known_ranks()
     leading = leading_call(concrete.graph, concrete.captures)
     mod = entry_module(concrete, leading, bool(concrete.graph.speculated_equalities))
@@ -90,7 +90,7 @@ def names_after(first: str) -> list[str]:
 def entry_of(
     concrete: Any, function: Callable[..., Any] | None, lines: dict[str, set[UserLine]] | None = None
 ) -> Entry:
-    """What its user knows of a traced function: names of inputs and results, and which Variables are updated in place."""
+    """Returns the names that a printed function has for its inputs and results, and which Variables are donated."""
     graph, results = concrete.graph, concrete.results
     params = [p._var.name for p in graph.all_params]
     captured = {inner._var.name: outer for outer, inner in graph.captures}
@@ -98,8 +98,8 @@ def entry_of(
     names |= variable_argument_names(concrete.arguments, captured)
     donated = frozenset(params[place] for _, place in donations(graph, results.updates))
     labels = result_labels(results.structure)
-    shown = [Result(label, kind, _printable(which)) for label, (kind, which) in zip(labels, results.leaves)]
-    return Entry(concrete.name, names, donated, shown, lines or {})
+    printed_results = [Result(label, kind, _printable(which)) for label, (kind, which) in zip(labels, results.leaves)]
+    return Entry(concrete.name, names, donated, printed_results, lines or {})
 
 
 def _printable(which: Any) -> Any:

@@ -20,7 +20,7 @@ MOST_LEVELS = 3
 
 
 def captured_names(function: Callable[..., Any] | None, captures: Mapping[str, Any]) -> dict[str, str]:
-    """What the Python function calls what it captured, by the names in the IR; those that have a name of their own keep it."""
+    """Returns the Python function's names of its captures, by their names in the IR; Variables with a name keep it."""
     unnamed = {id(value): name for name, value in captures.items() if _is_default(name)}
     if function is None or not unnamed:
         return {}
@@ -38,7 +38,7 @@ def _is_default(name: str) -> bool:
 
 
 def _reachable(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Tensors and Variables that a function can name, with the names: level after level, so that short ones come first."""
+    """Yields the tensors and Variables that a function can name, with the names: shorter paths first."""
     python: Any = inspect.unwrap(function)
     owner = getattr(python, "__self__", None)
     try:
@@ -54,7 +54,7 @@ def _reachable(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
-    """The elements of containers and the attributes of modules, once each."""
+    """Returns a container's elements or a module's attributes with their paths; nothing on a second visit."""
     if isinstance(value, (Tensor, Variable)) or id(value) in seen:
         return []
     seen.add(id(value))
@@ -68,7 +68,7 @@ def _parts(path: str, value: Any, seen: set[int]) -> list[tuple[str, Any]]:
 
 
 def argument_names(arguments: Arguments, names: list[str]) -> dict[str, str]:
-    """The parameters of composite arguments by field, ``x.values``; by the names of parameters in the IR."""
+    """Returns the names of composite arguments' components, such as ``x.values``, by their names in the IR."""
     flat = iter([leaf.spec is not None for leaf in arguments.leaves])
     left = iter(names)
     found: dict[str, str] = {}
@@ -95,17 +95,18 @@ def result_labels(structure: Any) -> list[str]:
     """
     return [
         label if any(c != "]" and not c.isdigit() and c != "[" for c in label) else ""
-        for label in _labels("", structure)
+        for label in _leaf_paths("", structure)
     ]
 
 
-def _labels(path: str, structure: Any) -> Iterator[str]:
+def _leaf_paths(path: str, structure: Any) -> Iterator[str]:
+    """Yields the paths of a structure's leaves and of composite tensors' components, such as ``[0].values``."""
     if nest.is_composite(structure):
         yield from (f"{path}.{field}".removeprefix(".") for field in component_names(structure))
     elif nest.is_nested(structure):
         for key, part in nest.named_parts(structure):
             step = f"[{key}]" if isinstance(key, int) else f".{key}"
-            yield from _labels(f"{path}{step}".removeprefix("."), part)
+            yield from _leaf_paths(f"{path}{step}".removeprefix("."), part)
     else:
         yield path
 

@@ -48,6 +48,7 @@ class Calls:
             self.per_trace[-1] += self.since
         self.since = 0
         self.per_trace.append(1)
+        # The oldest traces are forgotten, with the calls that followed each, until LAST_CALLS calls are left.
         while sum(self.per_trace) - self.per_trace[0] > LAST_CALLS:
             del self.per_trace[0]
         if len(self.per_trace) < TOO_MANY or self.warnings == MOST_WARNINGS:

@@ -221,6 +221,7 @@ def _traced(call: _Call) -> Any:
     operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
     if not call.assigns:
         return call.with_outputs(with_gradient.bind(*operands, **attrs))
+    # Tapes record the call itself: its gradient function assigns, which only they can run.
     outputs = _unseen(lambda: with_gradient.bind(*operands, **attrs))
     for tape in state.tapes:
         tape.record(call, (*results, *inputs), outputs, {})
@@ -238,6 +239,7 @@ def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Ten
     from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
 
     active = _tracing.get()
+    # Tracing a function that its own gradient calls would never end.
     if active.count(call.function) == ORDERS:
         return _raising_backward(
             f"{call.name!r} is called by its own gradient: compiled code has gradients of such functions up to order {ORDERS}"

@@ -120,6 +120,7 @@ class ForwardAccumulator:
             raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
         tapes = state.tapes
         try:
+            # Only tapes around this one differentiate tangents.
             state.tapes = tapes[: tapes.index(self)]
             result_tangents = transposed(prim, inputs, outputs, attrs, moving, results)
         finally:

@@ -199,6 +199,7 @@ class GradientTape(Recorder):
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
         """Runs the reverse sweep over a copy of the records, as a persistent tape may still be recording."""
         if self.watched.issubset(map(id, sources)):
+            # Everything recorded depends on a source.
             needed: Any = self.active
         else:
             needed = needed_by(self.records, [s for s in sources if self.watches(s)])

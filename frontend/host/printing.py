@@ -57,7 +57,7 @@ def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
-    pieces, symbolic, bare = _with_known(*_template(inputs, sep, end, summarize), summarize)
+    pieces, symbolic, bare = _known_as_text(*_template(inputs, sep, end, summarize), summarize)
     bind.print_text(*symbolic, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
     return done("PrintV2", name)
 
@@ -70,7 +70,7 @@ def _checked(summarize: Any) -> int:
     return int(summarize)
 
 
-def _with_known(
+def _known_as_text(
     template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
 ) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
     """Returns the text around the tensors without a value yet; the values of others become part of the text."""

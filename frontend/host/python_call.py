@@ -63,7 +63,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     """
     if func is None:
         return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
-    return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _recorded)
+    return _call_or_bind(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _recorded)
 
 
 @export("numpy_function")
@@ -93,10 +93,10 @@ def numpy_function(
     """
     if func is None:
         return lambda func: wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
-    return _called(func, inp, Tout, _on_arrays(func), "PyFunc", None)
+    return _call_or_bind(func, inp, Tout, _on_arrays(func), "PyFunc", None)
 
 
-def _called(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any) -> Any:
+def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any) -> Any:
     """Calls the function now, or binds a call of it in the active trace."""
     if not callable(func):
         if state.trace is None and record is None:
@@ -104,7 +104,7 @@ def _called(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any)
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     inp = list(inp or ())
     if any(map(nest.is_composite, nest.flatten([inp, out_types]))):
-        return _of_components(func, inp, out_types, run, op, record)
+        return _call_on_components(func, inp, out_types, run, op, record)
     if state.trace is None and record is None:
         return _as_it_comes(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
@@ -119,7 +119,7 @@ def _called(func: Any, inp: Any, out_types: Any, run: Any, op: str, record: Any)
     return nest.pack_sequence_as(out_types, list(results)) if nest.is_nested(out_types) else results[0]
 
 
-def _of_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
+def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
     """Calls the function with composite tensors passed and returned as their components."""
 
     def on_components(*flat: Any) -> list[Any]:
@@ -132,7 +132,7 @@ def _of_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str,
         )
     parts = nest.flatten(out_types, expand_composites=True) if out_types is not None else None
     flat = nest.flatten(inp, expand_composites=True)
-    results = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
+    results = _call_or_bind(on_components, flat, parts, _on_tensors(on_components), op, record)
     return None if out_types is None else nest.pack_sequence_as(out_types, results, expand_composites=True)
 
 

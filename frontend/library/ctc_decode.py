@@ -153,19 +153,20 @@ def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], 
         scores = frame - np.logaddexp.reduce(frame, keepdims=True)
         grown: dict[Any, list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
         for prefix, (blank, label) in beam.items():
-            _grow(grown, prefix, blank, label, scores)
+            _extend_prefix(grown, prefix, blank, label, scores)
         ranked = sorted(grown.items(), key=lambda item: -np.logaddexp(item[1][0], item[1][1]))
         beam = {prefix: (ends[0], ends[1]) for prefix, ends in ranked[:width]}
     return [(prefix, float(np.logaddexp(*ends))) for prefix, ends in beam.items()]
 
 
-def _grow(
+def _extend_prefix(
     grown: dict[Any, list[float]], prefix: tuple[int, ...], blank: float, label: float, scores: np.ndarray
 ) -> None:
     """Extends a prefix by one more frame; ``blank`` and ``label`` are its log-probabilities by how it ends."""
     either, last = np.logaddexp(blank, label), prefix[-1] if prefix else None
     grown[prefix][0] = np.logaddexp(grown[prefix][0], either + scores[-1])
     for k, score in enumerate(scores[:-1]):
+        # Without a blank in between, a repeated label is one label.
         if k == last:
             grown[prefix][1] = np.logaddexp(grown[prefix][1], label + score)
         longer = grown[prefix + (k,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11

@@ -78,6 +78,7 @@ def memory(mod: tvm.IRModule) -> Memory:
     target = host_target()
     with target, tvm.transform.PassContext(opt_level=3):
         for phase in takewhile(lambda p: p.name != "memory", phases(target)):
+            # The plan doesn't depend on schedules.
             mod = mod if phase.name == "schedule" else phase.run(mod)
     main = mod["main"]
     attrs = dict(main.attrs)

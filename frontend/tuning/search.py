@@ -118,7 +118,10 @@ class Search:
         return right
 
     def _compared(self, default: Candidate, best: Candidate) -> Found:
-        """Compares the best with the default in the last, longest rounds."""
+        """Compares the best with the default in the last, longest rounds.
+
+        They are timed anew, because the quickest of many candidates was also the luckiest in the search's own rounds.
+        """
         if best is default:
             (times,) = self.measure([default], CLOSE_ROUNDS)
             return Found(default, default, median(times), median(times), self.tried, self.mismatched, False)

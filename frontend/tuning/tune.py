@@ -196,6 +196,7 @@ def _operands(
     operands: dict[str, list[Any]] = {}
 
     def copy_operands(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
+        # Before the kernel runs, as it may overwrite its operands.
         if before and name in counts and name not in operands:
             operands[name] = [to_handle(to_array(x).copy()) for x in args[: counts[name]]]
         return RUN_KERNEL
