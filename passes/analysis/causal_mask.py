@@ -85,6 +85,7 @@ class Known:
             return None
         prim, inputs = table[producer.name], [self.of(i) for i in producer.inputs]
         known = [EagerTensor(i) for i in inputs if i is not None]
+        # Compiling must not run what a call runs: effects, Python or long computations.
         if not prim.pure or prim.host or prim.heavy or len(known) < len(inputs):
             return None
         result: np.ndarray = prim.run(known, producer.attrs).eager_array()

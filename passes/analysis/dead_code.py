@@ -41,6 +41,7 @@ def _without_dead(function: relax.Function) -> relax.Function:
     """Returns a function without its dead bindings; the same function if there are none."""
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     needed = needed_bindings(function.params, bindings, [function.body.body])
+    # Callers see by identity that nothing changed.
     if len(needed) == len(bindings):
         return function
     out = Bindings()
@@ -49,7 +50,10 @@ def _without_dead(function: relax.Function) -> relax.Function:
 
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
-    """Returns, in order, the bindings with side effects and those that results need for their values or dims."""
+    """Returns, in order, the bindings with side effects and those that results need for their values or dims.
+
+    Bindings are visited last to first, so that whatever reads a variable has been visited before its binding.
+    """
     makers = makers_of_dims(params, bindings)
     needed: set[Any] = set()
     for result in results:

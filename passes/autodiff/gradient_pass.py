@@ -45,7 +45,7 @@ def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | N
     """
     function = mod[name]
     chosen = [_position(function, w) for w in wrt] if wrt is not None else _floating(function)
-    forward, adjoint = _emit(mod, name, None), _emit(mod, name, chosen)
+    forward, adjoint = _emit_function(mod, name, None), _emit_function(mod, name, chosen)
     functions = {ir.GlobalVar(name): forward.function, ir.GlobalVar(f"{name}_adjoint"): adjoint.function}
     named = {var: f.with_attr("global_symbol", var.name_hint) for var, f in functions.items()}
     return tvm.IRModule(named | forward.reachable() | adjoint.reachable())
@@ -64,7 +64,7 @@ def _floating(function: relax.Function) -> list[int]:
     return [i for i, p in enumerate(function.params) if dialect.from_relax_type(p.ty).dtype.is_differentiable]
 
 
-def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
+def _emit_function(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
     """Emits the function in the dialect; with ``wrt``, its gradients after its outputs."""
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]

@@ -90,7 +90,7 @@ def sweep(
         ct = _arrived(outputs, cotangents) if type(outputs) is tuple else cotangents.get(id(outputs))
         if ct is None or not any(id(x) in needed for x in inputs):
             continue
-        parts = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
+        parts = _rows_through(record, ct) if type(ct) is IndexedSlices else _input_cotangents(record, ct)
         for x, part in zip(inputs, parts if isinstance(parts, (tuple, list)) else (parts,)):
             key = id(x)
             if part is not None and key in needed:
@@ -124,7 +124,7 @@ ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 """Ops whose gradient passes IndexedSlices through unchanged, as TensorFlow's do; for others these are made dense."""
 
 
-def _given(record: Record, ct: Any) -> Any:
+def _input_cotangents(record: Record, ct: Any) -> Any:
     """Returns the cotangents of a record's inputs."""
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
@@ -155,8 +155,8 @@ def _late(part: partial[Any]) -> Any:
 
 def _rows_through(record: Record, ct: IndexedSlices) -> Any:
     if record[0].tf_name not in ROW_BY_ROW:
-        return _given(record, as_dense(ct))
-    return IndexedSlices(_given(record, ct.values), ct.indices, ct.dense_shape)
+        return _input_cotangents(record, as_dense(ct))
+    return IndexedSlices(_input_cotangents(record, ct.values), ct.indices, ct.dense_shape)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:

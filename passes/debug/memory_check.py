@@ -52,7 +52,7 @@ class _Memory:
 
     @cached_property
     def parts(self) -> dict[str, Range]:
-        """The ranges in which the functions that this one runs keep their values."""
+        """Returns the ranges in which the functions that this one runs keep their values."""
         attrs = self.func.attrs or {}
         ranges = {}
         for name, begin in attrs[PARTS].items() if PARTS in attrs else ():

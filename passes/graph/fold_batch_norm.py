@@ -41,9 +41,9 @@ class Folded(SiteRewrite):
         sites: dict[relax.Var, Site] = {}
         for use in graph.producers.values():
             if use.inputs and table[use.name].pure and all(_is_fixed(x, fixed) for x in use.inputs):
-                fixed.add(use.var)
+                fixed.add(use.var)  # producers come before their readers, so that one pass suffices
             elif use.name == "multiply":
-                sites.update((use.var, site) for site in _site(graph, use, fixed))
+                sites.update((use.var, site) for site in _matched_product(graph, use, fixed))
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
@@ -55,7 +55,7 @@ def _is_fixed(x: Any, fixed: set[Any]) -> bool:
     return isinstance(x, ir.Constant) or x in fixed
 
 
-def _site(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
+def _matched_product(graph: Graph, product: Use, fixed: set[Any]) -> list[Site]:
     """Matches ``conv(x, w) * scale``, in either operand order, in float32 or float64."""
     for y, scale in (product.inputs, product.inputs[::-1]):
         conv = graph.producers.get(y)

@@ -300,6 +300,7 @@ def _with_gradient(graph: Graph, site: Site, probabilities: relax.Var, uses: lis
             backward[use.var] = "value"
         else:
             raise Unknown
+    # Both parts of the sweep must start at one cotangent: the fused kernel takes one.
     _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
     return site._replace(to_out=cotangents[0], backward=backward)
 
@@ -318,6 +319,7 @@ def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, s
         _require(inner.same_as(x))
         scale = scale * factor if use.name == "multiply" else scale / factor
         x, use = use.var, graph.only_use(use.var)
+    # Factors are multiplied in another order than on the way forward.
     _require(abs(scale - site.scale) <= 1e-6 * abs(site.scale))
     return {u.var: _role(site, x, u) for u in map(_known, graph.uses.get(x, []))}
 

@@ -96,6 +96,7 @@ def extracted_items(func: relax.Function) -> dict[Any, Any]:
             uses[expr] += 1
         elif isinstance(expr, relax.TupleGetItem):
             items[expr.tuple_value].add(int(expr.index))
+            # The visitor counts the tuple in it, too.
             uses[expr.tuple_value] -= 1
 
     relax.analysis.post_order_visit(func.body, note)
@@ -115,7 +116,10 @@ class _Part:
         return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
 
     def needed(self, results: list[int]) -> set[int]:
-        """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used."""
+        """Returns the positions of the parameters used, and of one parameter for each symbolic dim that is used.
+
+        A dim is known only by a parameter that has it.
+        """
         bindings = self.bindings_for(results)
         used = {v for b in bindings for v in relax.analysis.free_vars(b.value)}
         used |= {v for k in results for v in relax.analysis.free_vars(self.results[k])}
@@ -167,7 +171,10 @@ class Needs:
         self.carried = [i for i in self.params if i < self.count]
 
     def _needed(self, used_results: set[int]) -> list[int]:
-        """Adds what the condition needs, then what the body needs for that, until nothing is added."""
+        """Adds what the condition needs, then what the body needs for that, until nothing is added.
+
+        What the body needs for a carried value is carried itself, and so needed from the iteration before.
+        """
         needed = used_results | self.test.needed([0])
         while True:
             more = needed | self.step.needed(sorted(i for i in needed if i < self.count))

@@ -44,7 +44,7 @@ class _Cut(SiteRewrite):
             if split.name == "split" and split.var in used_items:
                 product = graph.producers.get(split.inputs[0])
                 if product is not None and product.name == "matmul" and graph.only_use(product.var) is split:
-                    sites.update(_site(product, split, sorted(used_items[split.var])))
+                    sites.update(_matched_split(product, split, sorted(used_items[split.var])))
         return sites
 
     def rewritten(self, site: Site, binding: Any) -> Any:
@@ -78,7 +78,7 @@ def _slice(x: Any, from_end: int, begin: int, size: int) -> Any:
     return table["strided_slice"].bind(x, begin=tuple(starts), size=tuple(shape), strides=steps, checked=())
 
 
-def _site(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
+def _matched_split(product: Use, split: Use, used_items: Sequence[int]) -> dict[relax.Var, Site]:
     sizes, axis = split.attrs["sizes"], split.attrs["axis"]
     first, end = used_items[0], used_items[-1] + 1
     is_known = all(isinstance(size, int) for size in sizes)

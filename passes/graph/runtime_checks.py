@@ -124,7 +124,7 @@ class _Guarded(Evaluation):
         if prim.name == PYTHON:
             inputs = self._write_pending(inputs)
         if prim.name in CONTROL:
-            inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+            inputs = self._prepared_operands(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)
         if prim.name in CONTROL:
             self.operands += result
@@ -132,8 +132,8 @@ class _Guarded(Evaluation):
             self._assigned(inputs[0], result, *inputs[2:])
         return result
 
-    def _before(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
-        """Returns the operands of a branch or loop; if it may fail, pending assignments are written first."""
+    def _prepared_operands(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
+        """Returns a branch's or loop's operands, after the writes of assignments that precede a failure in it."""
         memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
         if any(_writes_early(f.mod, f.name) for f in functions):

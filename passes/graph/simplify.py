@@ -103,6 +103,7 @@ class Simplified(Evaluation):
         for i, x in enumerate(inputs):
             producer = self.step_of(x)
             if producer is not None and producer.name == "broadcast_to":
+                # The result must keep its shape without the broadcast.
                 candidate = [*inputs[:i], producer.inputs[0], *inputs[i + 1 :]]
                 if shape is not None and same_shape(_broadcast(candidate) or (), shape):
                     inputs = candidate
@@ -189,7 +190,10 @@ def _transposed(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _matmul_of_reshapes(walk: Simplified, step: Step) -> Tensor | None:
-    """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims."""
+    """Rewrites ``matmul(reshape(a), reshape(b), transpose_a=True)`` to a ``contract`` over leading dims.
+
+    The gradient of a dense layer's weights has this form; `contract` reads both operands where they are.
+    """
     producers = [walk.step_of(x) for x in step.inputs]
     if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
         return None
@@ -204,7 +208,10 @@ def _matmul_of_reshapes(walk: Simplified, step: Step) -> Tensor | None:
 
 
 def _merge_padding(walk: Simplified, step: Step) -> Tensor | None:
-    """Merges zero padding into the convolution, or the filter's gradient, that reads it."""
+    """Merges zero padding into the convolution, or the filter's gradient, that reads it.
+
+    The convolution's kernel pads by itself, without a copy of the image.
+    """
     producer = walk.step_of(step.inputs[0])
     zeros = None if producer is None or producer.name != "pad" else _spatial_zeros(producer)
     if producer is None or zeros is None:

@@ -44,6 +44,7 @@ def sized_after(function: relax.Function) -> dict[relax.Var, list[Sized]]:
             )
             if used & dim_bindings:
                 last = max(used, key=order.__getitem__)
+                # Results of equal size need one check.
                 results_after[last].setdefault(str(each.bytes), each)
     return {var: list(each.values()) for var, each in results_after.items()}
 

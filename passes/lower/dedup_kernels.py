@@ -32,6 +32,7 @@ def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
     replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():
         if isinstance(func, tirx.PrimFunc) and "global_symbol" not in (func.attrs or {}):
+            # Different functions may have the same hash.
             candidates = known.setdefault(tvm_ffi.structural_hash(func), [])
             first = next((other for other, candidate in candidates if _is_same(name, func, other, candidate)), None)
             if first is None:

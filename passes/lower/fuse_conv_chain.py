@@ -111,6 +111,7 @@ def _function_of(
     operands = _outer(chain)
     inner = [binding.var for binding in chain]
     places = [[_place(x, operands, inner) for x in _operands(binding)] for binding in chain]
+    # Chains of the same kernels on operands in the same places are one function.
     key = tuple((b.value.args[0].name_hint, tuple(at)) for b, at in zip(chain, places, strict=True))
     if key not in known:
         function = _merged(chain, operands)

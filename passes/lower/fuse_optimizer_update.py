@@ -82,7 +82,7 @@ class _Line:
             name, operands = binding.value.args[0], list(binding.value.args[1].fields)
             kernel = mod[name]
             if name not in known:
-                known[name] = _copied(kernel)
+                known[name] = _copied_operand(kernel)
             copied = known[name]
             pattern = int(kernel.attrs["op_pattern"])
             source = None if copied is None else operands[copied]
@@ -94,7 +94,7 @@ class _Line:
 
     @cached_property
     def early(self) -> set[Any]:
-        """Scalars that depend on parameters only, such as a step's learning rate; they move to the block's start."""
+        """Returns scalars that depend on parameters only, such as a learning rate; they move to the block's start."""
         scalars: set[Any] = set()
         for var, step in self.steps.items():
             if (
@@ -117,6 +117,7 @@ class _Line:
         groups: list[set[Any]] = []
         for var in self.updated:
             members = set(self._elementwise(var))
+            # Groups with a step in common become one.
             groups = [g for g in groups if not g & members] + [members.union(*(g for g in groups if g & members))]
         for group in groups:
             members = self._without_shared(group)
@@ -136,7 +137,10 @@ class _Line:
         return iter(seen)
 
     def _without_shared(self, group: set[Any]) -> set[Any]:
-        """Removes steps that are read outside the group, unless they are a Variable's new value."""
+        """Removes steps that are read outside the group, unless they are a Variable's new value.
+
+        What is read outside would have to be stored, and each removal may leave another step with such a reader.
+        """
         while True:
             positions = {self.steps[var].position for var in group}
             shared = {v for v in group if v not in self.updated and not positions.issuperset(self.readers.get(v, ()))}
@@ -145,7 +149,10 @@ class _Line:
             group = group - shared
 
     def _gradient(self, group: set[Any]) -> set[Any]:
-        """Returns the contraction that only this group reads, if there is exactly one."""
+        """Returns the contraction that only this group reads, if there is exactly one.
+
+        With two, neither result could stay in registers until the update.
+        """
         positions = {self.steps[var].position for var in group}
         operands = {x for var in group for x in self.steps[var].operands if x in self.steps}
         contractions = {
@@ -247,7 +254,7 @@ def _same_shape(x: Any, y: Any) -> bool:
     return tvm_ffi.structural_equal(x.ty.shape, y.ty.shape)
 
 
-def _copied(func: Any) -> int | None:
+def _copied_operand(func: Any) -> int | None:
     """Returns the position of the operand that a kernel only copies, or None."""
     kernel = read_kernel(func)
     stage = kernel.stages[0] if kernel is not None and len(kernel.stages) == 1 else None

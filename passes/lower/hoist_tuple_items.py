@@ -21,7 +21,10 @@ def HoistTupleItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRM
 
 
 def _items_given_out(func: relax.Function) -> relax.Function:
-    """Returns the function with dataflow variables that hold tuple items replaced by ordinary variables."""
+    """Returns the function with dataflow variables that hold tuple items replaced by ordinary variables.
+
+    FuseOps groups dataflow variables only.
+    """
     inner = {
         binding.var: relax.Var(binding.var.name, binding.var.ty, binding.var.span)
         for block in func.body.blocks

@@ -108,6 +108,7 @@ class _Legalizer:
         attrs = {k: plain(v) for k, v in bound.attrs.items()}
         key = self.key(bound, attrs, call)
         lower, inputs = bound.primitive.lower, bound.inputs
+        # So no op's own kernel has to handle results without elements.
         if is_empty(call.ty):
             lower, inputs, attrs = (lambda: empty_results(call.ty)), [], {}
         if key is not None and key in self.known:
@@ -120,7 +121,10 @@ class _Legalizer:
 
     @staticmethod
     def key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
-        """Returns the key under which calls share a kernel; None if dims are expressions or an operand is a shape."""
+        """Returns the key under which calls share a kernel; None if dims are expressions or an operand is a shape.
+
+        Dims are replaced by the place where each occurs first, so that calls on other symbols share a kernel.
+        """
         types = [(str(x.ty.dtype), list(x.ty.shape.values)) for x in bound.inputs]
         dims = [d for _, shape in types for d in shape]
         if not all(isinstance(d, (tirx.IntImm, tirx.Var)) for d in dims) or isinstance(

@@ -78,15 +78,16 @@ class LoopKernel:
         state = self.loop(call, values, [k in used_results for k in range(len(carried))])
         results: list[Any] = []
         for k, (buffer, operand) in enumerate(zip(state, carried)):
+            # The loop doesn't change this value.
             if buffer is values[k]:
                 results.append(operand)
             elif k in used_results:
-                results.append(self._given_out(buffer))
+                results.append(self._output_position(buffer))
             else:
                 results.append(operand)
         return results
 
-    def _given_out(self, buffer: Var) -> int:
+    def _output_position(self, buffer: Var) -> int:
         """Returns the position of the output that holds a buffer at the end, adding a copy if there is none."""
         if buffer not in self.outputs:
             place = _buffer_like(buffer, "result")
@@ -236,6 +237,7 @@ class LoopKernel:
             return self.value(expr, env)
         for block in expr.blocks:
             for binding in block.bindings:
+                # A tensor of computed size would have to be allocated in the kernel.
                 if isinstance(binding, relax.MatchCast):
                     raise NotNative("a computed shape")
                 self.into = self.places.get(binding.var)
@@ -248,6 +250,7 @@ class LoopKernel:
         """Writes an If; each side copies its value to a common place."""
         chosen = self.value(expr.cond, env)
         sides = [self.block(partial(self.sequence, s, dict(env))) for s in (expr.true_branch, expr.false_branch)]
+        # Both sides are written first: what place they have in common depends on their values.
         merged = self.merged([value for _, value in sides])
         bodies = [self.block(partial(self._end_side, body, value, merged))[0] for body, value in sides]
         self.emit(tirx.IfThenElse(tirx.BufferLoad(chosen, []), *bodies))
@@ -297,6 +300,7 @@ class LoopKernel:
 
     def started(self, value: Var, outside: bool) -> Var:
         """Copies an initial value to a buffer that iterations overwrite: an output if large and needed outside."""
+        # The state of a large result is the result's memory; a small one is copied at the end, and lives in registers.
         if outside and is_large(value):
             place = _buffer_like(value, "state")
             self.outputs.append(place)

@@ -40,14 +40,18 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
     for var, func in mod.functions.items():
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
         if kernel is not None:
-            attrs = {SAFE: inplace_pairs(func, kernel), RESHAPE: _only_reshapes(func), COPIED: _copied(func, kernel)}
+            attrs = {
+                SAFE: inplace_pairs(func, kernel),
+                RESHAPE: _only_reshapes(func),
+                COPIED: _copied_operand(func, kernel),
+            }
             marked.update_func(var, func.with_attrs(attrs))
         elif isinstance(func, tirx.PrimFunc) and copies(func.body):
             marked.update_func(var, func.with_attr(SAFE, _copied_pairs(func)))
     return marked
 
 
-def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
+def _copied_operand(func: tirx.PrimFunc, kernel: Kernel) -> int:
     """Returns the position of the parameter that a kernel copies, if it does nothing else; -1 otherwise."""
     (stage, *more) = kernel.stages
     if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
@@ -182,7 +186,7 @@ def donate(mod: tvm.IRModule, returns_all: bool = False) -> tvm.IRModule:
         for position, output in plan.needless_copies(chosen)
     }
     rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
-    donated["main"] = rewritten if returns_all else _without(rewritten, plan.settled(pairs, chosen))
+    donated["main"] = rewritten if returns_all else _without_outputs(rewritten, plan.settled(pairs, chosen))
     return donated
 
 
@@ -240,6 +244,7 @@ class _Plan:
         """Records one binding's writes, uses and aliases, and whether it may fail."""
         value, is_kernel = binding.value, self._kernel(binding.value) is not None
         destinations = self._destinations(value)
+        # A kernel without results is there for its effect: it may raise, as a guard's does.
         if (is_kernel and not destinations) or self._may_fail(value):
             self.last_failure = position
         self._use(position, value)
@@ -302,6 +307,7 @@ class _Plan:
         if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
+        # The old value must not be read after the write, nor be lost if something fails after it.
         if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
             return False
         return self._reads_own_point(self.bindings[writes[0]].value, var, param)
@@ -370,7 +376,7 @@ def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
 
-def _without(main: relax.Function, settled: set[int]) -> relax.Function:
+def _without_outputs(main: relax.Function, settled: set[int]) -> relax.Function:
     """Removes outputs from ``main``'s tuple of results."""
     bindings = [b for block in main.body.blocks for b in block.bindings]
     last = bindings[-1] if bindings else None

@@ -51,7 +51,10 @@ def separate_constants(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
-    """Returns constant parameters, and kernels' results on constants that are no larger than their largest operand."""
+    """Returns constant parameters, and kernels' results on constants that are no larger than their largest operand.
+
+    Larger ones, such as a broadcast's, would take more memory for good than the work is worth.
+    """
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     for binding in bindings if fixed else ():
         arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
@@ -101,6 +104,7 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
         calls.setdefault(name, []).append({i for i, a in enumerate(operands.fields) if a in fixed})
     marked = mod.clone()
     for name, each in calls.items():
+        # A kernel is packed for once: for operands that are constant in every call.
         common = sorted(set.intersection(*each))
         if common and name not in called_elsewhere(mod):
             marked.update_func(name, mod[name].with_attr(CONSTANT_OPERANDS, common))
@@ -211,6 +215,7 @@ class _Hoist:
 
     def _add_prepare(self, needed: list[relax.Var]) -> None:
         """Adds the function that computes what ``main`` needs from the constants."""
+        # A variable may be bound in one function of a module only.
         new_vars = {var: relax.Var(var.name, var.ty) for var in self.constants}
         out = Bindings()
         for binding in self.before.bindings:

@@ -58,6 +58,7 @@ class _Planner:
         roots = list(lives.places)
         parts = [(position, callee, self._size(callee)) for position, callee in lives.callees]
         intervals = [lives.places[root] for root in roots]
+        # A callee's part is in use only while it runs.
         intervals += [Interval(position, position, size) for position, _, size in parts]
         offsets = placed(intervals)
         size = extent(intervals, offsets)

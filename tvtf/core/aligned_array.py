@@ -38,6 +38,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     if dtype.hasobject:
         return np.empty(shape, dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    # Larger by the alignment, so that an aligned byte is among the first.
     memory = _Memory(size + ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return np.ndarray(shape, dtype, memory, start)

@@ -109,11 +109,11 @@ def instead(
     """
     if not isinstance(error, MISTAKES) or _is_deliberate(error):
         return error
-    result = _in_name_of(error, op, arguments, kind)
+    result = _public_error(error, op, arguments, kind)
     return unknown_size(result, is_required=False) if isinstance(result, Exception) else result
 
 
-def _in_name_of(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
+def _public_error(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
     """Returns the public exception for ``error``, with a message that names the op and its arguments."""
     if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
@@ -141,6 +141,7 @@ def _is_deliberate(error: Exception) -> bool:
     roots = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
     if any(root not in LIBRARY_ROOTS for root in roots):
         return True
+    # In tvtf's own code, an error is deliberate if a `raise` statement made it, not an operation that failed.
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

@@ -85,7 +85,7 @@ class TypeSpec(abc.ABC):
             if type(other) is not type(common):
                 return None
             try:
-                common = common._deserialize(_joined(common._serialize(), other._serialize()))
+                common = common._deserialize(_common_form(common._serialize(), other._serialize()))
             except _NoCommonType:
                 return None
         return common
@@ -256,7 +256,7 @@ def _agree(a: Any, b: Any, check: Callable[[Any, Any], bool]) -> bool:
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
-def _joined(a: Any, b: Any) -> Any:
+def _common_form(a: Any, b: Any) -> Any:
     """Returns the most specific common supertype of two serialized specs."""
     if isinstance(a, (TypeSpec, TensorShape)):
         common = a.most_specific_common_supertype([b])
@@ -264,10 +264,10 @@ def _joined(a: Any, b: Any) -> Any:
             raise _NoCommonType
         return common
     if isinstance(a, (list, tuple)) and type(a) is type(b) and len(a) == len(b):
-        parts = list(map(_joined, a, b))
+        parts = list(map(_common_form, a, b))
         return type(a)(*parts) if hasattr(a, "_fields") else type(a)(parts)
     if isinstance(a, Mapping) and isinstance(b, Mapping) and a.keys() == b.keys():
-        return {k: _joined(a[k], b[k]) for k in a}
+        return {k: _common_form(a[k], b[k]) for k in a}
     if not _is_within(a, b):
         raise _NoCommonType
     return a

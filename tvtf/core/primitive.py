@@ -180,6 +180,7 @@ class Primitive(Generic[P]):
             return self.type(*types, **attrs)
         except ArgumentError as error:
             raise error.for_op(self.tf_name) from None
+        # Type rules read dims by position, without checking the rank first.
         except IndexError:
             shapes = ", ".join(show_shape(t.shape) for t in types)
             raise ArgumentError(f"{{op}}: an input has too few dims: got shapes {shapes}").for_op(
@@ -356,6 +357,7 @@ def defer_unknown_rank(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function, by a user's override if there is one; as a deferred call if that is needed."""
         if kwargs and is_named(kwargs):
             return state.trace.named_call(run, args, kwargs, "", function.__name__)  # type: ignore[no-any-return]
         if overrides and (result := overridden(overrides, args, kwargs)) is not NotImplemented:
@@ -423,6 +425,7 @@ def name_errors(function: Callable[P, R], op: str | None = None) -> Callable[P, 
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function on converted attributes; errors caused by arguments become TensorFlow's, naming it."""
         try:
             if convert is not None:
                 args, kwargs = convert(args, kwargs)

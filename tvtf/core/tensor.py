@@ -480,6 +480,7 @@ def static_value(tensor: Any) -> np.ndarray | None:
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
     """Wraps a NumPy kernel's result as a tensor of the type that the type rule inferred."""
     array = result if type(result) is np.ndarray else np.asarray(result)
+    # Identity first, as it takes less time than a comparison of dtypes.
     if array.dtype is not expected.dtype.np and array.dtype != expected.dtype.np:
         array = array.astype(expected.dtype.np)
     tensor = EagerTensor(array)
@@ -546,7 +547,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
-def _of_shape(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
+def _shape_as_tensor(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
     """Converts a fully defined shape to a vector, int32 by default."""
     if not shape.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {shape} to a Tensor.")
@@ -557,7 +558,7 @@ def _of_shape(shape: TensorShape, dtype: DType | None = None, **_: Any) -> Eager
     return EagerTensor(to_array(shape.as_list(), dtype, dtypes.int32))
 
 
-register_tensor_conversion_function(TensorShape, _of_shape)
+register_tensor_conversion_function(TensorShape, _shape_as_tensor)
 
 
 def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
@@ -598,7 +599,7 @@ def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
 def _hinted(value: Any, hint: DType) -> np.ndarray:
     """Converts a value to the dtype that is hinted, or to its own where it doesn't fit."""
     try:
-        return _converted(value, hint, _fitted)
+        return _converted(value, hint, _to_numpy)
     except (TypeError, ValueError, OverflowError):
         return to_array(value, None)
 
@@ -654,19 +655,19 @@ def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np
 def _low_bits(value: Any, target: DType) -> np.ndarray:
     """Converts ints to ``target``; values too large for it wrap around as in TensorFlow, those beyond 64 bits raise."""
     try:
-        return _fitted(value, target)
+        return _to_numpy(value, target)
     except OverflowError:
         if target.size == dtypes.int64.size:
             raise
-        return _fitted(value, dtypes.int64).astype(target.np)
+        return _to_numpy(value, dtypes.int64).astype(target.np)
 
 
 def _smallest_int(value: Any) -> np.ndarray:
     """Converts Python ints to int32, or to int64 where one does not fit, as TensorFlow does."""
     try:
-        return _fitted(value, dtypes.int32)
+        return _to_numpy(value, dtypes.int32)
     except OverflowError:
-        return _fitted(value, dtypes.int64)
+        return _to_numpy(value, dtypes.int64)
 
 
 _SEQUENCES = (list, tuple, range, TensorShape)
@@ -764,7 +765,7 @@ _ACCEPTS: dict[str, set[type]] = {
 
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
     if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
-        _fitted(value, None)  # a ragged list raises its own error first
+        _to_numpy(value, None)  # a ragged list raises its own error first
         if complex in kinds and len(kinds) > 1:
             raise _unconvertible(value, MSG_MIXED)
         raise TypeError(f"Cannot convert {_value_text(value)} to EagerTensor of dtype {type_name(target)}")
@@ -775,7 +776,7 @@ def _value_text(value: Any) -> str:
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def _fitted(value: Any, target: DType | None) -> np.ndarray:
+def _to_numpy(value: Any, target: DType | None) -> np.ndarray:
     """Converts to an array of the dtype. Raises TensorFlow's errors for large ints and uneven lists."""
     try:
         with np.errstate(over="ignore"):
@@ -851,11 +852,13 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
         return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
-    tensor = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list()), value))  # type: ignore[arg-type]
+    tensor = EagerTensor(
+        array if shape is None else _reshaped_or_filled(array, tuple(as_shape(shape).as_list()), value)
+    )  # type: ignore[arg-type]
     return tensor if state.trace is None else state.trace.own_constant(tensor, name)
 
 
-def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
+def _reshaped_or_filled(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
     """Reshapes an array; a single element fills the shape. Raises TypeError for another number of elements."""
     if array.size == int(np.prod(shape)):
         return array.reshape(shape)

@@ -96,7 +96,9 @@ def _no_division(left: str, right: str) -> str:
     return f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead"
 
 
-def _known(compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool) -> Callable[..., Any]:
+def _propagating_none(
+    compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool
+) -> Callable[..., Any]:
     """Returns an operator whose result is unknown if an operand is."""
 
     def apply(self: Dimension, other: Any) -> Any:
@@ -111,10 +113,10 @@ def _known(compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapp
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), Dimension, False))
-    setattr(Dimension, f"__r{_name}__", _known(getattr(operator, _name), Dimension, True))
+    setattr(Dimension, f"__{_name}__", _propagating_none(getattr(operator, _name), Dimension, False))
+    setattr(Dimension, f"__r{_name}__", _propagating_none(getattr(operator, _name), Dimension, True))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), lambda result: result, False))
+    setattr(Dimension, f"__{_name}__", _propagating_none(getattr(operator, _name), lambda result: result, False))
 Dimension.__hash__ = None  # type: ignore[assignment,method-assign]
 
 

@@ -97,11 +97,11 @@ def join(locks: Iterable[Lock]) -> Lock:
         roots = sorted({lock._root() for lock in members}, key=id)
         if len(roots) < 2:
             return roots[0] if roots else Lock()
-        if _joined(roots):
+        if _join_roots(roots):
             return roots[0]
 
 
-def _joined(roots: list[Lock]) -> bool:
+def _join_roots(roots: list[Lock]) -> bool:
     """Joins locks that are still roots once all are held; returns False if another thread joined one meanwhile."""
     for root in roots:
         root._own.acquire()

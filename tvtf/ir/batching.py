@@ -180,6 +180,7 @@ def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
                 f"{_brackets(column[0])} and element {index} had shape {_brackets(other)}.",
             )
     if not shape:
+        # NumPy doesn't concatenate scalars.
         return np.array([each[()] for each in column], column[0].dtype)
     rows = aligned_array.empty((len(column), *shape), column[0].dtype)
     np.concatenate(column, out=rows.reshape(-1, *shape[1:]))

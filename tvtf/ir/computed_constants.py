@@ -63,7 +63,7 @@ class ComputedConstants:
         """Evaluates a variable: by its call, or, for a capture, by the tensor outside."""
         call = self._call_of(var)
         if call is not None:
-            return self._result(call, depth) if dialect.is_dialect(call) else None
+            return self._run_call(call, depth) if dialect.is_dialect(call) else None
         outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
         if isinstance(outer, SymbolicTensor):
             around = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
@@ -80,7 +80,7 @@ class ComputedConstants:
         self.seen = len(bindings)
         return self.calls.get(var)
 
-    def _result(self, call: Any, depth: int) -> np.ndarray | None:
+    def _run_call(self, call: Any, depth: int) -> np.ndarray | None:
         """Runs a call eagerly on constant inputs; None where it is impure, on the host, not small, or not constant."""
         bound = dialect.read(call)
         if not bound.primitive.pure or bound.primitive.host:

@@ -134,6 +134,7 @@ def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
     """Encodes an attribute; dims and subgraphs in it are appended to the lists and become references by index."""
     if isinstance(value, dtypes.DType):
         return _DTYPE + value.name
+    # A text that looks like a reference gets a mark of its own.
     if isinstance(value, str) and value.startswith(_MARKS):
         return _TEXT + value
     if isinstance(value, (tuple, list)):

@@ -55,7 +55,7 @@ class FunctionPrinter:
         page.printed.add(name)
 
     def write(self, title: str) -> None:
-        """Returns the signature, the bindings and the results."""
+        """Writes the signature, the bindings and the results to the page."""
         outputs, bindings = outputs_of(self.func)
         params = [self._param(p) for p in self.func.params]
         place = len(self.page.lines)

@@ -41,7 +41,7 @@ def calls_in(func: relax.Function) -> Iterator[relax.Call]:
 
 
 def kernel_lines(mod: Any) -> dict[str, set[UserLine]]:
-    """Returns the user's lines by kernel, read after ``fuse``, before fused functions become kernels: a fused one has its parts'."""
+    """Returns the user's lines of each kernel in the module after ``fuse``; a fused kernel has those of its parts."""
     found: dict[str, set[UserLine]] = {}
     for name, func in mod.functions_items():
         for call in calls_in(func) if isinstance(func, relax.Function) else ():

@@ -411,6 +411,7 @@ class Trace:
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
 
     def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
+        """Captures an enclosing trace's tensor as a parameter; raises InaccessibleTensorError for another's."""
         if not self.encloses(tensor):
             raise InaccessibleTensorError(
                 f"{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or "
@@ -445,6 +446,7 @@ class Trace:
         return known[1]
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
+        """Returns an eager tensor in this trace: as a constant if it is small and plain, else passed in."""
         array = tensor.eager_array()
         if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_plain(tensor)):
             return self.pass_in(tensor)
@@ -470,6 +472,7 @@ class Trace:
         array = tensor.eager_array()
         if tensor.dtype.is_complex:
             return self.emit(table["complex"], [EagerTensor(array.real.copy()), EagerTensor(array.imag.copy())], {})
+        # `ascontiguousarray` makes a vector of a scalar.
         constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
         symbol = SymbolicTensor(constant, tensor._type, self)
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None
@@ -693,6 +696,7 @@ class Trace:
             return hooks.defer_call(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        """Binds a call of a primitive: traces its functions, infers its types, and derives known values."""
         own = [self.own(x) for x in inputs]
         graphs: dict[str, Graph] = {}
         for name in filter(lambda name: _is_function(attrs[name]), attrs):
@@ -739,6 +743,7 @@ class Trace:
                 result.claimed = shape
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
+        """Appends the binding of a call; returns its tensor, or the tuple of its results."""
         var = relax.Var(self.unique(name), call.ty)
         self.bindings.append(relax.VarBinding(var, call))
         if state.name_scopes:
@@ -779,6 +784,7 @@ class Trace:
         for var, known in self.subgraphs.items():
             if known is graph:
                 return var
+        # A graph of another program is copied, with the functions that it calls.
         if graph.root is not self.root:
             graph = Trace.copy_graph(graph, self)
         var = relax.GlobalVar(self.root.unique(graph.name))
@@ -924,4 +930,5 @@ def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
     if all(not isinstance(d, int) or 0 <= d - least < count for d in known.flat):
         return known
     wrapped = [(d - least) % count + least if isinstance(d, int) else d for d in known.flat]
+    # With None among them, NumPy makes an array of the objects without looking into them.
     return np.array([*wrapped, None], object)[:-1].reshape(known.shape)
