@@ -63,10 +63,10 @@ def result_dtype(*values: Any) -> DType:
 
 def _numpy_dtype(*values: Any) -> DType:
     flat = tf.nest.flatten(list(values))
-    return tf.as_dtype(np.result_type(*map(_typed, flat)) if flat else np.dtype("float64"))
+    return tf.as_dtype(np.result_type(*map(_promotion_operand, flat)) if flat else np.dtype("float64"))
 
 
-def _typed(value: Any) -> Any:
+def _promotion_operand(value: Any) -> Any:
     """Returns a value in the form in which ``np.result_type`` takes it."""
     if preference.is_float32 and isinstance(value, (float, complex)):
         return np.complex64(value) if isinstance(value, complex) else np.float32(value)

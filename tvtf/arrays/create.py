@@ -57,6 +57,7 @@ def broadcast_to(array: Any, shape: Any) -> Tensor:
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
 ) -> Tensor:
+    """Returns a tensor of the shape and, by default, the dtype of ``a``, filled with ``fill_value``."""
     if order != "K":
         raise ValueError("Non-standard orders are not supported.")
     if not subok:
@@ -83,6 +84,7 @@ def identity(n: int, dtype: Any = float) -> Tensor:
 
 @numpy_like("arange", shows="1, 7, 2")
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """Returns the numbers from ``start`` up to, but without, ``stop``."""
     if not step:
         raise ValueError("step must be non-zero.")
     dtype = wanted(dtype) or result_dtype(start, step, *([] if stop is None else [stop]))
@@ -107,6 +109,7 @@ def linspace(
     dtype: Any = float,
     axis: int = 0,
 ) -> Any:
+    """Returns ``num`` evenly spaced numbers of an interval; with ``retstep`` also their distance."""
     dtype = _ends(start, stop, dtype)
     start, stop = to_tensor(start, dtype), to_tensor(stop, dtype)
     if num < 0:
@@ -130,6 +133,7 @@ def logspace(
 
 @numpy_like("geomspace", shows="1., 8., 4")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
+    """Returns ``num`` numbers between two ends, whose quotients are equal."""
     target = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
     working = tf.as_dtype(np.promote_types(target.as_numpy_dtype, np.float32))
     start, stop = to_tensor(start, working), to_tensor(stop, working)
@@ -183,6 +187,7 @@ def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
     """Makes ``tril`` or ``triu``."""
 
     def triangle(m: Any, k: int = 0) -> Tensor:
+        """Returns the matrices with zeros above, or below, the ``k``-th diagonal."""
         m = to_tensor(m)
         if m.ndim < 2:
             raise ValueError(f"Argument to {name} must have rank at least 2")
@@ -201,6 +206,7 @@ numpy_like("triu", shows="[[1, 2], [3, 4]]")(_triangle("triu", False))
 
 @numpy_like("vander", shows="[1, 2, 3], 3")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """Returns the powers of a vector's elements, a row each."""
     x = to_tensor(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array")
@@ -230,10 +236,10 @@ def ix_(*args: Any) -> list[Tensor]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/ix_
     """
-    return [_along(to_tensor(a), i, len(args)) for i, a in enumerate(args)]
+    return [_indices_of_axis(to_tensor(a), i, len(args)) for i, a in enumerate(args)]
 
 
-def _along(a: Tensor, axis: int, rank: int) -> Tensor:
+def _indices_of_axis(a: Tensor, axis: int, rank: int) -> Tensor:
     """Returns one axis's indices, shaped to broadcast with the other axes."""
     if a.ndim != 1:
         raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")

@@ -327,6 +327,7 @@ def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
     zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
 
     def step(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        # Elements that are done go on with the loop, but must not divide by zero.
         rest = tf.where(tf.not_equal(b, 0), tf.math.floormod(a, tf.where(tf.not_equal(b, 0), b, one)), zero)
         return tf.where(tf.not_equal(b, 0), b, a), rest
 
@@ -356,6 +357,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 @numpy_like("diff", shows="[1, 4, 9, 16], 2")
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
+    """Returns the differences of neighbouring elements along an axis, taken ``n`` times."""
     a = to_tensor(a)
     if axis_of(axis, a.ndim) >= a.ndim:
         raise ValueError(f"Argument `axis` (received axis={axis}) is out of bounds for input {a} of rank {a.ndim}.")
@@ -387,11 +389,13 @@ def nonzero(a: Any) -> list[Tensor]:
 
 @numpy_like("select", shows="[[True, False], [True, True]], [[1, 2], [3, 4]]")
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
+    """Returns, for each element, the choice of the first condition that holds there."""
     if len(condlist) != len(choicelist):
         raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
     if not condlist:
         raise ValueError("condlist must be non-empty")
     output, *choices = together(default, *choicelist)
+    # The first condition is applied last, so that it wins.
     for condition, choice in zip(condlist[::-1], choices[::-1]):
         output = where(condition, choice, output)
     return output

@@ -31,7 +31,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """Indexes a tensor: by a mask, or by basic indices first and arrays afterwards."""
     if _is_mask(key):
         return tf.boolean_mask(x, key)
-    entries = [_entry(each) for each in _as_tuple(key)]
+    entries = [_converted_index(each) for each in _as_tuple(key)]
     basic = tuple(builtins.slice(None) if _is_array(each) else each for each in entries)
     rest = basic_getitem(x, basic)
     picks = _array_indices(entries, rest.ndim)
@@ -55,7 +55,7 @@ def _has_parts(each: Any) -> bool:
     return isinstance(each, list | tuple | builtins.slice) or is_array
 
 
-def _entry(each: Any) -> Any:
+def _converted_index(each: Any) -> Any:
     """Converts one index; a mask becomes the positions of its true elements."""
     if each is None or each is ... or isinstance(each, builtins.slice | numbers.Integral):
         return each

@@ -32,6 +32,7 @@ numpy_like("inner", shows=MATRICES)(_contracted(lambda rank: -1))
 
 @numpy_like("matmul", shows=MATRICES)
 def matmul(x1: Any, x2: Any) -> Tensor:
+    """Returns the product of matrices; a vector is a row on the left and a column on the right."""
     x1, x2 = together(x1, x2)
     try:
         if x2.ndim == 1:
@@ -60,6 +61,7 @@ def vdot(a: Any, b: Any) -> Tensor:
 
 @numpy_like("kron", shows=MATRICES)
 def kron(a: Any, b: Any) -> Tensor:
+    """Returns the Kronecker product: a block ``a[i, j] * b`` for each element of ``a``."""
     a, b = together(a, b)
     rank = max(a.ndim, b.ndim)
     first_dims, second_dims = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
@@ -97,6 +99,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @numpy_like("einsum", shows="'ij,jk->ik', [[1, 2], [3, 4]], [[5, 6], [7, 8]]")
 def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
+    """Returns the sum of products that Einstein's notation describes."""
     casting, optimize = kwargs.get("casting", "safe"), kwargs.get("optimize", False)
     if casting not in ("safe", "no"):
         raise ValueError(

@@ -89,6 +89,7 @@ def poisson(lam: Any = 1.0, size: Any = None) -> Tensor:
 
 @_random_function("randint", "randint(1, 7, [2, 3])", "Draws integers between two bounds, including the lower one.")
 def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> Tensor:
+    """Returns random integers from ``low`` up to, but without, ``high``; from zero if only one bound is given."""
     low, high = (0, int(low)) if high is None else (int(low), high)
     target = result_dtype(dtype)
     if target not in (tf.int32, tf.int64):

@@ -24,7 +24,7 @@ Reduction = Callable[..., Tensor]
 A_MATRIX = "[[1, 2], [3, 4]]"
 
 
-def _wide(x: Tensor) -> Tensor:
+def _widened_integers(x: Tensor) -> Tensor:
     """Casts bools, and integers narrower than Python's ``int`` has here, to that width."""
     wide = int_dtype()
     if x.dtype.is_bool:
@@ -34,7 +34,7 @@ def _wide(x: Tensor) -> Tensor:
     return x
 
 
-def _summed(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
+def _make_sum(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
     """Makes a sum or product, which for bools is another reduction."""
 
     def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
@@ -42,12 +42,12 @@ def _summed(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
         a = to_tensor(a, dtype)
         if dtype is tf.bool:
             return of_bools(a, axis=axis, keepdims=bool(keepdims))
-        return reduce(_wide(a) if dtype is None else a, axis=axis, keepdims=bool(keepdims))
+        return reduce(_widened_integers(a) if dtype is None else a, axis=axis, keepdims=bool(keepdims))
 
     return numpy_like(name, shows=A_MATRIX)(total)
 
 
-def _extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
+def _make_extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
     """Makes a maximum or minimum under two names."""
 
     def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
@@ -72,10 +72,10 @@ def _logical(name: str, reduce: Reduction) -> None:
     numpy_like(name, shows="[[True, False], [True, True]], 1")(reduced)
 
 
-total = _summed("sum", tf.reduce_sum, tf.reduce_any)
-product = _summed("prod", tf.reduce_prod, tf.reduce_all)
-amax = _extreme(("amax", "max"), tf.reduce_max, tf.reduce_any)
-amin = _extreme(("amin", "min"), tf.reduce_min, tf.reduce_all)
+total = _make_sum("sum", tf.reduce_sum, tf.reduce_any)
+product = _make_sum("prod", tf.reduce_prod, tf.reduce_all)
+amax = _make_extreme(("amax", "max"), tf.reduce_max, tf.reduce_any)
+amin = _make_extreme(("amin", "min"), tf.reduce_min, tf.reduce_all)
 _logical("all", tf.reduce_all)
 _logical("any", tf.reduce_any)
 
@@ -97,6 +97,7 @@ def std(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool | None = None
 ) -> Tensor:
+    """Returns the variance along axes; ``ddof`` is subtracted from the number of elements in the divisor."""
     if out is not None:
         raise ValueError("Setting out is not supported.")
     x = to_tensor(a, result_dtype(a, dtype)) if dtype else in_floats(a)
@@ -112,7 +113,7 @@ def ptp(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
     return amax(a, axis, keepdims=keepdims) - amin(a, axis, keepdims=keepdims)
 
 
-def _running(name: str, accumulate: Reduction) -> None:
+def _make_cumulative(name: str, accumulate: Reduction) -> None:
     """Makes a cumulative sum or product."""
 
     def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
@@ -123,11 +124,11 @@ def _running(name: str, accumulate: Reduction) -> None:
     numpy_like(name, shows="[1, 2, 3]")(totals)
 
 
-_running("cumsum", tf.cumsum)
-_running("cumprod", tf.math.cumprod)
+_make_cumulative("cumsum", tf.cumsum)
+_make_cumulative("cumprod", tf.math.cumprod)
 
 
-def _without_nan(name: str, reduce: Reduction, instead: int) -> Reduction:
+def _make_nan_reduction(name: str, reduce: Reduction, instead: int) -> Reduction:
     """Makes a reduction that replaces NaN by ``instead``."""
 
     def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
@@ -138,8 +139,8 @@ def _without_nan(name: str, reduce: Reduction, instead: int) -> Reduction:
     return numpy_like(name, shows="[1., np.nan, 3.]")(reduced)
 
 
-nansum = _without_nan("nansum", total, 0)
-_without_nan("nanprod", product, 1)
+nansum = _make_nan_reduction("nansum", total, 0)
+_make_nan_reduction("nanprod", product, 1)
 
 
 @numpy_like("nanmean", shows="[1., np.nan, 3.]")
@@ -158,6 +159,7 @@ def count_nonzero(a: Any, axis: Any = None) -> Tensor:
 
 @numpy_like("average", shows="[1., 2., 3.], weights=[3., 1., 0.]")
 def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool = False) -> Any:
+    """Returns the mean along an axis, weighted if there are ``weights``; with ``returned`` also their sum."""
     if axis is not None and not isinstance(axis, int):
         raise ValueError(f"Argument `axis` must be an integer. Received axis={axis} (of type {type(axis)})")
     a = to_tensor(a)

@@ -68,6 +68,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 
 @numpy_like("moveaxis", shows="np.ones([2, 3, 4]), 0, -1")
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
+    """Returns the tensor with axes moved to other places; the order of the rest is kept."""
     a = to_tensor(a)
     sources, destinations = (
         [axis_of(i, a.ndim) for i in tf.nest.flatten(dims_of(axes))] for axes in (source, destination)
@@ -75,6 +76,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     if len(sources) != len(destinations):
         raise ValueError("The lengths of source and destination must equal")
     order = [i for i in range(a.ndim) if i not in sources]
+    # In ascending order, each insertion leaves those before it in their places.
     for to, of in sorted(zip(destinations, sources)):
         order.insert(to, of)
     return tf.transpose(a, order)
@@ -98,6 +100,7 @@ def fliplr(m: Any) -> Tensor:
 
 @numpy_like("rot90", shows=A_MATRIX)
 def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Returns the tensor rotated ``k`` times by 90 degrees in the plane of two axes."""
     m, k = to_tensor(m), k % 4
     first, second = axes
     if k == 1:
@@ -152,7 +155,7 @@ def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
     return broadcast(*map(to_tensor, args))
 
 
-def _at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+def _make_at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
     """Makes a function that adds axes to each of its arguments."""
 
     def arrays(*arys: Any) -> Any:
@@ -167,9 +170,9 @@ def _deep(x: Tensor) -> Tensor:
     return array(x, ndmin=2)[..., None] if x.ndim < 3 else x
 
 
-atleast_1d = _at_least("atleast_1d", lambda x: array(x, ndmin=1))
-atleast_2d = _at_least("atleast_2d", lambda x: array(x, ndmin=2))
-atleast_3d = _at_least("atleast_3d", _deep)
+atleast_1d = _make_at_least("atleast_1d", lambda x: array(x, ndmin=1))
+atleast_2d = _make_at_least("atleast_2d", lambda x: array(x, ndmin=2))
+atleast_3d = _make_at_least("atleast_3d", _deep)
 
 
 @numpy_like("stack", shows="[[1, 2], [3, 4]], 1")
@@ -200,7 +203,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
     return concatenate([ravel(arr), ravel(values)], 0) if axis is None else concatenate([arr, values], axis)
 
 
-def _sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
+def _part_sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
     """Returns the sizes of the parts between boundaries."""
     if axis >= ary.ndim:
         raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
@@ -218,11 +221,11 @@ def _sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     ary = to_tensor(ary)
     if not isinstance(indices_or_sections, int):
-        indices_or_sections = _sizes(ary, indices_or_sections, axis)
+        indices_or_sections = _part_sizes(ary, indices_or_sections, axis)
     return tf.split(ary, indices_or_sections, axis)
 
 
-def _split_along(axis: int) -> Callable[..., list[Tensor]]:
+def _make_split(axis: int) -> Callable[..., list[Tensor]]:
     """Makes a split along one axis."""
 
     def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
@@ -236,11 +239,12 @@ def _split_along(axis: int) -> Callable[..., list[Tensor]]:
 
 
 for _axis, _name in enumerate(("vsplit", "hsplit", "dsplit")):
-    numpy_like(_name, shows="np.ones([2, 2, 2]), 2")(_split_along(_axis))
+    numpy_like(_name, shows="np.ones([2, 2, 2]), 2")(_make_split(_axis))
 
 
 @numpy_like("compress", shows=f"[True, False], {A_MATRIX}, 0")
 def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    """Returns the slices along an axis for which ``condition`` holds."""
     condition, a = to_tensor(condition, tf.bool), to_tensor(a)
     if condition.ndim != 1:
         raise ValueError("condition must be a 1-d array.")
@@ -253,6 +257,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 
 @numpy_like("take", shows="[10, 20, 30], [2, 0]")
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip") -> Tensor:
+    """Returns the elements at indices along an axis; those out of bounds are clipped or wrapped."""
     if out is not None:
         raise ValueError("out argument is not supported in take.")
     if mode not in ("raise", "clip", "wrap"):
@@ -272,6 +277,7 @@ def _with_size(shape: Any, axis: int, size: Any) -> Any:
 
 @numpy_like("take_along_axis", shows="np.array([[10, 20], [30, 40]]), np.array([[1], [0]]), 1")
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
+    """Returns the elements at indices of their own for each position along the other axes."""
     arr, indices = to_tensor(arr), to_tensor(indices)
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
@@ -304,6 +310,7 @@ def sort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = No
 
 @numpy_like("argsort", shows="[3, 1, 2]")
 def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
+    """Returns the indices that sort the tensor along an axis."""
     _quicksort_only(("quicksort", "stable"), kind, order)
     a = to_tensor(a)
     if a.dtype.is_complex:
@@ -314,7 +321,7 @@ def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any =
     return tf.cast(tf.argsort(a, axis, stable=kind == "stable"), int_dtype())
 
 
-def _extreme(name: str, function: Callable[..., Tensor]) -> None:
+def _make_arg_extreme(name: str, function: Callable[..., Tensor]) -> None:
     """Makes ``argmax`` or ``argmin``."""
 
     def position(a: Any, axis: int | None = None) -> Tensor:
@@ -324,8 +331,8 @@ def _extreme(name: str, function: Callable[..., Tensor]) -> None:
     numpy_like(name, shows="[3, 1, 2]")(position)
 
 
-_extreme("argmax", tf.argmax)
-_extreme("argmin", tf.argmin)
+_make_arg_extreme("argmax", tf.argmax)
+_make_arg_extreme("argmin", tf.argmin)
 
 
 @numpy_like("shape", shows=A_MATRIX)

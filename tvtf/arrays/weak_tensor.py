@@ -143,6 +143,7 @@ def _promoting(function: Any, arity: int, is_ever_weak: bool) -> Rule:
     names = [name for name in signature.parameters if name != "scalar"][:arity]  # scalar_mul's takes the dtype of x
 
     def rule(args: Any, kwargs: Any) -> Any:
+        """Calls the function on promoted arguments; returns NotImplemented where nothing is to be promoted."""
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         values = [bound.arguments[name] for name in names]
@@ -181,6 +182,7 @@ def _assigning(assign: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(assign)
     def run(self: Variable, value: Any, *args: Any, **kwargs: Any) -> Any:
+        """Assigns the value, promoted to the Variable's dtype; raises TypeError if it promotes to another one."""
         kind = promoted(self, value)
         if kind is None:
             return assign(self, value, *args, **kwargs)

@@ -94,11 +94,11 @@ def run(
     for key, result in sorted(signatures[name](**arguments).items()):
         click.echo(f"Result for output key {key}:\n{result.numpy()}")
         if outdir is not None:
-            _write(outdir / f"{key}.npy", result.numpy(), overwrite)
+            _write_array(outdir / f"{key}.npy", result.numpy(), overwrite)
 
 
 def _from_files(text: str) -> dict[str, Any]:
-    return {key: _array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
+    return {key: _read_array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
 
 
 def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
     return [(key, value) for key, value in pairs]
 
 
-def _array(file: str) -> Any:
+def _read_array(file: str) -> Any:
     """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``."""
     path, bracket, name = file.removesuffix("]").partition("[")
     loaded = np.load(path, allow_pickle=False)
@@ -143,7 +143,7 @@ def _check_keys(arguments: dict[str, Any], signature: Any) -> None:
             raise ValueError(f'"{key}" is not a valid input key. Please choose from "{choices}", or use --show option.')
 
 
-def _write(path: Path, array: Any, overwrite: bool) -> None:
+def _write_array(path: Path, array: Any, overwrite: bool) -> None:
     """Writes an array as an ``.npy`` file. Raises ValueError if the file exists and may not be overwritten."""
     if path.exists() and not overwrite:
         raise ValueError(

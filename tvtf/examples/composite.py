@@ -35,16 +35,16 @@ def build_composites(features: Mapping[str, Any], columns: Tensors) -> Tensors:
     for key in sorted(features):
         feature = features[key]
         if isinstance(feature, SparseFeature):
-            composite[key] = _sparse(feature, columns)
+            composite[key] = _build_sparse(feature, columns)
         elif isinstance(feature, RaggedFeature):
-            composite[key] = _ragged(key, feature, columns)
+            composite[key] = _build_ragged(key, feature, columns)
     return {k: v for k, v in (columns | composite).items() if k in features}
 
 
 # -- sparse
 
 
-def _sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
+def _build_sparse(feature: SparseFeature, columns: Tensors) -> SparseTensor:
     """Builds a sparse tensor from columns of indices and a column of values."""
     single = isinstance(feature.index_key, str)
     keys = [feature.index_key] if single else feature.index_key
@@ -71,12 +71,12 @@ def _order(indices: Tensor, shape: Tensor) -> Tensor:
 # -- ragged
 
 
-def _ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
+def _build_ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
     """Builds a ragged tensor by splitting the values by each partition, from the innermost to the outermost."""
     rows = columns[feature.value_key or key]
     if not isinstance(rows, RaggedTensor):
         for partition in reversed(feature.partitions):
-            rows = _split(rows, partition, columns, feature)
+            rows = _split_rows(rows, partition, columns, feature)
         return rows
     outer = rows.row_splits if rows.ragged_rank > 1 else None
     rows = rows if outer is None else rows.values
@@ -85,7 +85,7 @@ def _ragged(key: str, feature: RaggedFeature, columns: Tensors) -> Any:
     return rows if outer is None else RaggedTensor.from_row_splits(rows, outer, validate=feature.validate)
 
 
-def _split(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
+def _split_rows(values: Any, partition: Any, columns: Tensors, feature: RaggedFeature) -> Any:
     """Splits the values of a single example into rows."""
     check = feature.validate
     if isinstance(partition, UniformRowLength):

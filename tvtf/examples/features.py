@@ -209,12 +209,12 @@ def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows
         if not isinstance(feature, tuple(allowed)):
             raise ValueError(f"Unsupported {type(feature).__name__} {feature} for key '{key}'")
         for column in _columns(key, feature, rows):
-            _add(by_key, column)
+            _add_column(by_key, column)
     order = ("sparse", "dense", "stacked", "ragged")
     return sorted(by_key.values(), key=lambda c: min(order.index(c.kind), 1) if c.kind != "ragged" else 2)
 
 
-def _add(by_key: dict[str, Column], column: Column) -> None:
+def _add_column(by_key: dict[str, Column], column: Column) -> None:
     """Adds a column, after checking that it does not contradict a column of the same key."""
     other = by_key.setdefault(column.key, column)
     if other.kind != column.kind:
@@ -241,7 +241,9 @@ def _columns(key: str, feature: Any, rows: bool) -> list[Column]:
     if feature.shape is None:
         raise ValueError(f"Missing shape for feature {key}. Received feature={feature}.")
     return [
-        _sequence_column(key, feature, rows) if isinstance(feature, FixedLenSequenceFeature) else _fixed(key, feature)
+        _sequence_column(key, feature, rows)
+        if isinstance(feature, FixedLenSequenceFeature)
+        else _fixed_column(key, feature)
     ]
 
 
@@ -264,7 +266,7 @@ def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
     return [*index_columns, Column(feature.value_key, "sparse", as_dtype(feature.dtype))]
 
 
-def _fixed(key: str, feature: FixedLenFeature) -> Column:
+def _fixed_column(key: str, feature: FixedLenFeature) -> Column:
     """Returns the column of a FixedLenFeature, with its default in the feature's shape."""
     shape = as_shape(feature.shape)
     if shape.rank and shape[0] is None:

@@ -56,7 +56,10 @@ def _types_without_batch(kind: str, types: list[TensorType]) -> list[TensorType]
 
 
 def _without_batch(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Removes the batch dim from a column of a batch of one example."""
+    """Removes the batch dim from a column of a batch of one example.
+
+    A ragged column's last array has the row splits, which one example doesn't need.
+    """
     if kind == "ragged":
         return arrays[:-1]
     if kind == "sparse":
@@ -109,9 +112,9 @@ def _parsed(
             results += _without_batch(kind, column) if single else column
             continue
         place = partial(_error_prefix, key, single)
-        values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
+        values = [_feature_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(remaining_defaults) if kind in ("dense", "stacked") else None
-        if single and (one := _single(kind, values[0], dtype.np, shape)):
+        if single and (one := _column_of_one(kind, values[0], dtype.np, shape)):
             results += one
             continue
         column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
@@ -130,7 +133,7 @@ def _error_prefix(key: str, single: bool, row: int) -> str:
     return f"Key: {key}.  " if single else f"Name: <unknown>, Key: {key}, Index: {row}.  "
 
 
-def _values(features: Any, key: str, kind: str, dtype: DType, where: ErrorPrefix, row: int) -> Any:
+def _feature_values(features: Any, key: str, kind: str, dtype: DType, where: ErrorPrefix, row: int) -> Any:
     """Returns the values of a feature, or None if it has none."""
     feature = features.get(key)
     actual, expected = feature and feature.WhichOneof("kind"), FIELDS[dtype.name]
@@ -162,7 +165,9 @@ def _rows(lists: Any, key: str, dtype: DType) -> Any:
     if key not in lists:
         return None
     where = partial(_error_prefix, key, False)
-    by_feature = [_values({key: each}, key, "", dtype, where, row) for row, each in enumerate(lists[key].feature)]
+    by_feature = [
+        _feature_values({key: each}, key, "", dtype, where, row) for row, each in enumerate(lists[key].feature)
+    ]
     return [[] if values is None else values for values in by_feature]
 
 
@@ -179,7 +184,7 @@ def _present(values: Any) -> tuple[list[Any], list[int]]:
     return rows, [*map(len, rows)]
 
 
-def _flat(rows: Sequence[Any], dtype: Any) -> np.ndarray:
+def _concatenated(rows: Sequence[Any], dtype: Any) -> np.ndarray:
     """Returns all values of all rows as one array."""
     nonempty = [row for row in rows if len(row)]
     return (
@@ -194,25 +199,25 @@ def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
     return np.cumsum([0, *lengths]).astype(dtype.np)
 
 
-def _sparse(values: Any, where: ErrorPrefix, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+def _sparse_column(values: Any, where: ErrorPrefix, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
     """Returns a column's indices, values and shape."""
     rows, lengths = _present(values)
     indices = np.empty((sum(lengths), 2), np.int64)
     indices[:, 0] = np.repeat(np.arange(len(rows)), lengths)
     indices[:, 1] = [*chain(*map(range, lengths))]
     shape = np.array([len(rows), max(lengths, default=0)], np.int64)
-    return [indices, _flat(rows, dtype), shape]
+    return [indices, _concatenated(rows, dtype), shape]
 
 
-def _ragged(
+def _ragged_column(
     values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: Any, missing: Any, splits: DType, _: Any
 ) -> list[np.ndarray]:
     """Returns a column's values and row splits."""
     rows, lengths = _present(values)
-    return [_flat(rows, dtype), _splits(lengths, splits)]
+    return [_concatenated(rows, dtype), _splits(lengths, splits)]
 
 
-def _dense(
+def _dense_column(
     values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
     """Returns a column as a dense array; missing rows get the default."""
@@ -234,7 +239,7 @@ def _dense(
     return [batch.reshape((len(values), *shape))]
 
 
-def _stacked(
+def _stacked_column(
     values: Any, where: ErrorPrefix, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
     """Returns a column as a dense array, padded with the default."""
@@ -253,7 +258,7 @@ def _stacked(
     return [padded]
 
 
-def _single(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
+def _column_of_one(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
     """Returns the column of a single example directly; an empty list if the general function must handle it."""
     if kind == "dense":
         fits = row is not None and len(row) == math.prod(shape)
@@ -303,7 +308,12 @@ def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missi
     return [padded, np.array(lengths, np.int64)]
 
 
-_CONTEXT: dict[str, Any] = {"sparse": _sparse, "ragged": _ragged, "dense": _dense, "stacked": _stacked}
+_CONTEXT: dict[str, Any] = {
+    "sparse": _sparse_column,
+    "ragged": _ragged_column,
+    "dense": _dense_column,
+    "stacked": _stacked_column,
+}
 _ROWS: dict[str, Any] = {"sparse": _sparse_rows, "ragged": _ragged_rows, "dense": _dense_rows}
 
 

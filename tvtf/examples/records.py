@@ -38,7 +38,7 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
     fields, place = [], 0
     while True:
         field, place = (
-            _quoted(line, place, delimiter) if line[place : place + 1] == b'"' else _plain(line, place, delimiter)
+            _quoted_field(line, place, delimiter) if line[place : place + 1] == b'"' else _plain(line, place, delimiter)
         )
         fields.append(field)
         if place >= len(line):
@@ -48,7 +48,7 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
             return [*fields, b""]
 
 
-def _quoted(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+def _quoted_field(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
     """Returns the quoted field that starts at a place, and its end."""
     parts, start = [], place + 1
     while True:
@@ -73,7 +73,7 @@ def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
     return line[place:end], end
 
 
-def _csv(
+def _parse_csv(
     records: np.ndarray, *defaults: np.ndarray, delimiter: str, quoted: bool, na: str, columns: Any
 ) -> tuple[np.ndarray, ...]:
     """Parses lines into the columns' arrays."""
@@ -88,11 +88,11 @@ def _csv(
         if len(fields) != count:
             raise ArgumentError(f"Expect {count} fields but have {len(fields)} in record {row}")
         for place, (field, default) in enumerate(zip(fields, defaults)):
-            columns_found[place][row] = _number(field, default, na.encode(), place, row)
+            columns_found[place][row] = _field_value(field, default, na.encode(), place, row)
     return tuple(each.reshape(records.shape) for each in columns_found)
 
 
-def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
+def _field_value(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
     """Returns a field's value in the dtype of the default; an empty field has the default."""
     if not field or field == na:
         if not default.size:
@@ -112,7 +112,7 @@ def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) 
 @text_op(
     tf_name="DecodeCSV",
     type=lambda records, *defaults, **_: tuple(TensorType(records.shape, d.dtype) for d in defaults),
-    numpy=_csv,
+    numpy=_parse_csv,
 )
 def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool, na: str, columns: Any) -> Any:
     """Parses lines of CSV into columns."""
@@ -282,7 +282,7 @@ def _require_strings(out_type: Any) -> None:
         raise TypeError(f"out_type must be tf.string: tvtf has no tensors of {out_type!r}")
 
 
-def _each_row(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _serialized_rows(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
     """Serializes each row of a sparse tensor."""
     from tvtf.ops.strings.tensor_proto import written
 
@@ -296,7 +296,7 @@ def _each_row(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.
 @text_op(
     tf_name="SerializeManySparse",
     type=lambda indices, values, shape, rows: TensorType((rows, 3), string),
-    numpy=lambda indices, values, shape, rows: _each_row(indices, values, shape),
+    numpy=lambda indices, values, shape, rows: _serialized_rows(indices, values, shape),
 )
 def rows_of_sparse(indices: Tensor, values: Tensor, shape: Tensor, rows: Any) -> Any:
     """Serializes each row of a sparse tensor as three strings."""

@@ -75,6 +75,7 @@ class Replacement:
         """Writes ``chunks`` (buffers) to a temporary file next to ``path``."""
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f".{name}.tmp")
+        # Noted before it is written, so that a failed write is cleaned up, too.
         self._pending.append((temporary, path))
         with named_failures(path, "write"):
             os.makedirs(folder or ".", exist_ok=True)

@@ -61,6 +61,7 @@ def _acquired(descriptor: int, seconds: float) -> bool | None:
     """Takes an exclusive lock; returns False at the timeout."""
     if seconds == math.inf:
         return _flock(descriptor, fcntl.LOCK_EX)
+    # `flock` has no timeout, so that it is tried again and again.
     end = time.monotonic() + seconds
     while True:
         try:

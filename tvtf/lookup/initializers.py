@@ -159,7 +159,7 @@ class TextFileInitializer(Initializer):
         cells = [line if whole else self._cell(i, line, index) for i, line in enumerate(lines)]
         if dtype is string:
             return convert_to_tensor(cells, string).eager_array() if cells else np.empty(0, object)
-        return np.array([_read(cell, i, dtype, self.filename) for i, cell in enumerate(cells)], dtype.np)
+        return np.array([_parsed_number(cell, i, dtype, self.filename) for i, cell in enumerate(cells)], dtype.np)
 
     def _cell(self, place: int, line: bytes, index: int) -> bytes:
         """Returns one column of a line. Raises InvalidArgumentError if there are fewer columns."""
@@ -174,7 +174,7 @@ class TextFileInitializer(Initializer):
         return cells[index]
 
 
-def _read(cell: bytes, line: int, dtype: DType, path: Any) -> float:
+def _parsed_number(cell: bytes, line: int, dtype: DType, path: Any) -> float:
     """Returns a number in a cell."""
     try:
         return number_of(cell, dtype)

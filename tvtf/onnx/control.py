@@ -14,7 +14,7 @@ from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.program import CONTROL, Program
 
 
-def _cond(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_if(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Emits an If node."""
     predicate, *captured = inputs
     branches = {
@@ -43,15 +43,15 @@ def _finished(
     return inner.graph(name, inputs, [inner.info(n, t) for n, t in zip(output_names, types)])
 
 
-def _while(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+def _emit_loop(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
     """Emits a Loop; the condition is emitted before the loop, and at the end of its body on the new values."""
     carried, invariants = inputs[: len(types)], inputs[len(types) :]
     (start,) = program.within(bound.attrs["condition"], inputs, program.emitter)
-    body = _body(program, bound, invariants, types, f"{outputs[0]}_body")
+    body = _loop_body(program, bound, invariants, types, f"{outputs[0]}_loop_body")
     program.emitter.node("Loop", ["", start, *carried], outputs, body=body)
 
 
-def _body(
+def _loop_body(
     program: Program, bound: Bound, invariants: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
     """Emits the loop body: an iteration number, a condition and carried values in; a condition and new values out."""
@@ -68,5 +68,5 @@ def _roles(carried: int) -> list[str]:
     return ["iteration", "condition", *(f"carried_{i}" for i in range(carried))]
 
 
-CONTROL.update({"cond": _cond, "while": _while, "effect_cond": _cond, "effect_while": _while})
+CONTROL.update({"cond": _emit_if, "while": _emit_loop, "effect_cond": _emit_if, "effect_while": _emit_loop})
 """An op with effects inside a branch or body raises its own error when that graph is emitted."""

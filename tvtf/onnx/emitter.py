@@ -88,6 +88,7 @@ class Emitter:
 
     def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
         """Adds a node; inputs are cast to a dtype that has a kernel, and results to the declared dtypes."""
+        # These take every dtype.
         if op in ("If", "Loop", "Cast"):
             self._append(op, inputs, outputs, attrs)
             return

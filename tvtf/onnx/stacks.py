@@ -56,6 +56,7 @@ def _add_rows(program: Program, bound: Bound, inputs: list[str], outputs: list[s
     e, (buffer, places, values) = program.emitter, inputs
     zero = e.const(np.array(0, np.int64))
     indices = e.cast(places, as_dtype("int64"))
+    # ScatterND can't leave rows out.
     dropped = e.computed("Less", [indices, zero])
     rank = len(types[0].shape)
     column = e.computed("Reshape", [dropped, e.const(np.array([-1, *[1] * (rank - 1)], np.int64))])

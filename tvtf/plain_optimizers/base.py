@@ -389,7 +389,10 @@ def _require_fitting(grad: Any, variable: Variable) -> None:
 
 
 def _require_rows(indices: Tensor, variable: Variable) -> None:
-    """Checks that the indices of an eager gradient are rows of the variable."""
+    """Checks that the indices of an eager gradient are rows of the variable.
+
+    In a traced step the scatter itself checks its indices, when it runs.
+    """
     rows = variable.shape[0]
     if not isinstance(indices, EagerTensor) or rows is None:
         return

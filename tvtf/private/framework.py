@@ -104,6 +104,7 @@ def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
         )
 
     def decorate(cls: type[TypeSpec]) -> type[TypeSpec]:
+        """Registers the class under the name; raises ValueError if either is registered already."""
         if not (isinstance(cls, type) and issubclass(cls, TypeSpec)):
             raise TypeError(f"Expected `cls` to be a TypeSpec; got {cls!r}")
         if cls in _names_by_type:

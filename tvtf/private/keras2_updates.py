@@ -70,6 +70,7 @@ def _rms_prop(
 def _ftrl(
     *, var: Any, accum: Any, linear: Any, grad: Any, lr: Any, l1: Any, l2: Any, lr_power: Any, l2_shrinkage: Any = 0.0
 ) -> dict[str, Any]:
+    """Computes the update of FTRL-Proximal (McMahan et al., Ad Click Prediction, 2013)."""
     total = accum + tvtf.square(grad)
     power, total_power = tvtf.pow(accum, -lr_power), tvtf.pow(total, -lr_power)
     sums = linear + grad + 2 * l2_shrinkage * var - (total_power - power) / lr * var
@@ -77,7 +78,7 @@ def _ftrl(
     return {"accum": total, "linear": sums, "var": tvtf.where(tvtf.abs(sums) > l1, shrunk, tvtf.zeros_like(shrunk))}
 
 
-def _dense(update: Update) -> Callable[..., None]:
+def _assigning_op(update: Update) -> Callable[..., None]:
     """Returns the raw op that assigns new values to Variables. A Variable is its own handle."""
 
     def run(use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
@@ -88,7 +89,7 @@ def _dense(update: Update) -> Callable[..., None]:
     return run
 
 
-def _sparse(update: Update) -> Callable[..., None]:
+def _row_assigning_op(update: Update) -> Callable[..., None]:
     """Returns the raw op that assigns new values to the rows at ``indices``, which must be unique."""
 
     def run(*, indices: Any, use_locking: bool = False, name: str | None = None, **arguments: Any) -> None:
@@ -126,8 +127,8 @@ _UPDATES: dict[str, Update] = {
 }
 _OF_ROWS = ("Adadelta", "AdagradV2", "CenteredRMSProp", "Ftrl", "FtrlV2", "KerasMomentum", "RMSProp")
 RAW_OPS: dict[str, Any] = {
-    **{f"ResourceApply{name}": _dense(update) for name, update in _UPDATES.items()},
-    **{f"ResourceSparseApply{name}": _sparse(_UPDATES[name]) for name in _OF_ROWS},
+    **{f"ResourceApply{name}": _assigning_op(update) for name, update in _UPDATES.items()},
+    **{f"ResourceSparseApply{name}": _row_assigning_op(_UPDATES[name]) for name in _OF_ROWS},
     "ResourceScatterAdd": _scatter_add,
     "ResourceScatterUpdate": _scatter_update,
 }

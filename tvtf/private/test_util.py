@@ -22,6 +22,7 @@ def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
     """Decorates a test, which runs in a graph with a session first, and then eagerly."""
 
     def decorate(test: Test) -> Test:
+        """Wraps one test; raises ValueError for a class."""
         if isclass(test):
             raise ValueError(
                 "`run_in_graph_and_eager_modes` only supports test methods. "

@@ -106,6 +106,7 @@ def deprecated_args(
     names = {each if isinstance(each, str) else each[0]: each for each in deprecated_arg_names_or_tuples}
 
     def decorate(function: Callee) -> Callee:
+        """Wraps a function to check its arguments; raises ValueError for names that it doesn't take."""
         signature = inspect.signature(function)
         missing = [name for name in names if name not in signature.parameters and not _takes_more(signature)]
         if missing:
@@ -115,6 +116,7 @@ def deprecated_args(
             )
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
+            """Logs a warning for each deprecated argument that a call passes."""
             passed = {**signature.bind_partial(*args, **kwargs).arguments, **kwargs}
             for name in names:
                 if name in passed and not _is_exempt(names[name], passed[name]):
@@ -149,9 +151,11 @@ def deprecated_arg_values(
         raise ValueError("Specify which argument values are deprecated.")
 
     def decorate(function: Callee) -> Callee:
+        """Wraps a function to check its arguments for deprecated values."""
         signature = inspect.signature(function)
 
         def check(called: Any, args: Any, kwargs: Any) -> None:
+            """Logs a warning for each argument that has its deprecated value."""
             passed = signature.bind_partial(*args, **kwargs).arguments
             for name, value in deprecated_kwargs.items():
                 if name in passed and passed[name] is value:

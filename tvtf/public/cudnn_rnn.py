@@ -93,8 +93,8 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
     x, start, cells, flat = (convert_to_tensor(t) for t in (input, input_h, input_c, params))
     directions = DIRECTIONS[direction]
     layers, features, units = start.shape[0] // directions, x.shape[-1], start.shape[-1]
-    step = _steps(tf)[rnn_mode]
-    parameters = _cells(
+    step = _cell_functions(tf)[rnn_mode]
+    parameters = _split_parameters(
         tf,
         flat,
         GATES[rnn_mode] * units,
@@ -131,7 +131,7 @@ def _scan_step(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., 
     return run
 
 
-def _steps(tf: Any) -> dict[str, Callable[..., Any]]:
+def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
     """Returns the functions that compute the next state from the input's and the state's contributions and the state."""
     sigmoid, tanh = tf["sigmoid"], tf["tanh"]
 
@@ -156,7 +156,7 @@ def _steps(tf: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _cells(tf: Any, flat: Tensor, rows: int, units: int, inputs: list[int]) -> list[_Cell]:
+def _split_parameters(tf: Any, flat: Tensor, rows: int, units: int, inputs: list[int]) -> list[_Cell]:
     """Splits the vector of parameters into those of each layer and direction, whose input sizes are ``inputs``."""
     at = 0
 

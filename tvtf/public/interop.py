@@ -69,11 +69,11 @@ def make_tensor_proto(
 
     array = convert_to_tensor(values, dtype).numpy()
     if shape is not None:
-        array = _in_shape(np.asarray(array), tuple(int(d) for d in shape), verify_shape, allow_broadcast)
+        array = _with_shape(np.asarray(array), tuple(int(d) for d in shape), verify_shape, allow_broadcast)
     return TensorProto.FromString(written(np.asarray(array)))
 
 
-def _in_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast: bool) -> np.ndarray:
+def _with_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast: bool) -> np.ndarray:
     """Reshapes or broadcasts an array to a shape."""
     if array.shape == shape:
         return array

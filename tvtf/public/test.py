@@ -412,7 +412,7 @@ def compute_gradient(
             f"`x` must be a list or tuple of values convertible to a Tensor (arguments to `f`), not a {type(x)}"
         )
     values = [convert_to_tensor(value) for value in x]
-    numerical = tuple(_numerical(f, values, i, delta or 1 / 1024) for i in range(len(values)))
+    numerical = tuple(_numerical_jacobian(f, values, i, delta or 1 / 1024) for i in range(len(values)))
     return _theoretical(f, values), numerical
 
 
@@ -425,7 +425,7 @@ def _theoretical(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, 
     return tuple(j.numpy().reshape(y.numpy().size, value.numpy().size) for j, value in zip(jacobians, values))
 
 
-def _numerical(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
+def _numerical_jacobian(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
     """Returns the Jacobian of one argument computed by central differences."""
     base = values[index].numpy()
 

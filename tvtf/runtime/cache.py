@@ -28,6 +28,7 @@ def cached(
     """Returns the executable of ``key``: one in use, one loaded from disk by ``load``, or one compiled by ``build``."""
 
     def loaded(path: Path) -> Executable:
+        # Other keys may lead to the same file, as the store is addressed by content.
         executable = _files.get((path, device))
         if executable is None:
             executable = _files[path, device] = load(path)
@@ -78,6 +79,7 @@ def sources_digest() -> str:
     if not _digest:
         roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]
         files = sorted(f for root in roots for f in root.rglob("*.py"))
+        # Sizes and times of change tell versions from one another, and take less time than reading the files.
         stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]
         _digest.append(hashlib.sha256("\n".join(stamps).encode()).hexdigest())
     return _digest[0]

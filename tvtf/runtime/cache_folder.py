@@ -59,6 +59,7 @@ def _unsafe_reasons(folder: Path) -> Iterator[str]:
         status = each.stat()
         if status.st_uid not in (os.geteuid(), _ROOT):
             yield f"is not trusted: {each} belongs to another user (uid {status.st_uid})"
+        # Where the sticky bit is set, as in /tmp, users can't replace each other's folders.
         is_shared = status.st_mode & _OTHERS and (each == folder or not status.st_mode & stat.S_ISVTX)
         if is_shared:
             yield f"is not trusted: other users may write to {each} (mode {stat.S_IMODE(status.st_mode):o}); chmod go-w it"

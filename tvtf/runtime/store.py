@@ -120,6 +120,7 @@ def _built_in_store(home: Path, key: str, build: Build, load: Load[Library], suf
         entry.write_text(digest, "ascii")
         _reserve(home, len(content))
         with shared(home):
+            # The code first, so that an index entry never names a file that isn't there.
             os.replace(file, _code(home, digest, suffix))
             os.replace(entry, home / "index" / key)
             return load(_code(home, digest, suffix))

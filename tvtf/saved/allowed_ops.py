@@ -103,8 +103,8 @@ def _only_computes(public: Any) -> bool:
     if undecorated is None or undecorated.__name__ in EXCLUDED_FUNCTIONS or undecorated.__module__ in EXCLUDED_MODULES:
         return False
     return any(
-        undecorated.__module__ == room or (room.endswith(".") and undecorated.__module__.startswith(room))
-        for room in COMPUTING_MODULES
+        undecorated.__module__ == allowed or (allowed.endswith(".") and undecorated.__module__.startswith(allowed))
+        for allowed in COMPUTING_MODULES
     )
 
 

@@ -56,7 +56,7 @@ def fixed_rows(description: Description) -> int | None:
 
 
 def _divisible(description: Description, arrays: Sequence[np.ndarray], rows: int) -> bool:
-    """Returns whether the arrays are whole batches of a fixed size."""
+    """Returns whether the arrays have one positive number of rows; raises if these aren't whole batches of ``rows``."""
     counts = {len(array) if array.ndim else 0 for array in arrays}
     if len(counts) != 1 or 0 in counts:
         return False

@@ -103,9 +103,11 @@ def _are_same_leaves(one: Any, other: Any) -> bool:
 
 def _describe(call: Call) -> dict[str, Any]:
     """Encodes a call: its function, the structure of its arguments, and the leaves."""
-    leaves = [{"tensor": None} if i in call.places else encode(leaf, _leaf) for i, leaf in enumerate(call.leaves)]
+    leaves = [
+        {"tensor": None} if i in call.places else encode(leaf, _encoded_leaf) for i, leaf in enumerate(call.leaves)
+    ]
     form = nest.map_structure(lambda each: each if nest.is_composite(each) else None, call.structure)
-    return {"function": _path(call.function), "structure": encode(form), "leaves": leaves}
+    return {"function": _encoded_function(call.function), "structure": encode(form), "leaves": leaves}
 
 
 def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call:
@@ -116,13 +118,13 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
         return Subfunction(module(content), "main") if kind == "graph" else _READERS[kind](content)
 
     leaves = [decode(each, leaf) for each in data["leaves"]]
-    return Call(_function(*data["function"]), decode(data["structure"]), leaves, places)
+    return Call(_decoded_function(*data["function"]), decode(data["structure"]), leaves, places)
 
 
 # -- functions
 
 
-def _path(function: Any) -> list[str]:
+def _encoded_function(function: Any) -> list[str]:
     """Encodes a function by its kind and name."""
     if isinstance(function, Primitive):
         return ["primitive", function.name]
@@ -134,7 +136,7 @@ def _path(function: Any) -> list[str]:
     raise NotPlain(f"a call of {getattr(function, '__name__', function)}")
 
 
-def _function(kind: str, name: str) -> Callable[..., Any]:
+def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
     """Returns the function of a kind and name, if a saved model may call it."""
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")
@@ -153,12 +155,12 @@ def _undecorated(public: Any) -> Any:
 # -- arguments that signatures can't have
 
 
-def _leaf(value: Any) -> Any:
+def _encoded_leaf(value: Any) -> Any:
     """Encodes an argument that is a program, a slice, an array or an ellipsis."""
     if isinstance(value, Subfunction):
         return {"graph": json.loads(tvm.ir.save_json(value.mod))}
     if isinstance(value, slice):
-        return {"slice": [encode(each, _leaf) for each in (value.start, value.stop, value.step)]}
+        return {"slice": [encode(each, _encoded_leaf) for each in (value.start, value.stop, value.step)]}
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.ascontiguousarray(value)
         return {"array": [array.dtype.name, list(value.shape), base64.b64encode(array.tobytes()).decode()]}

@@ -57,7 +57,7 @@ def locate(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
     files = entry(data, "files", str(place))
     if not isinstance(files, dict):
         raise SavedModuleError(f"{place} is damaged: its list of files is not a dict; save the model again")
-    base = _base(place, data.pop("generation", None))
+    base = _files_folder(place, data.pop("generation", None))
     for name, digest in files.items():
         _check_file(place, base, name, digest)
     return data, base
@@ -104,7 +104,7 @@ def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
         raise SavedModuleError(f"{Path(folder) / FILE} is damaged: {reason}; save the model again") from cause
 
 
-def _base(place: Path, generation: Any) -> Path:
+def _files_folder(place: Path, generation: Any) -> Path:
     """Returns the folder with the model's files: that of the save, until the save has moved them."""
     if generation is None:
         return place.parent

@@ -221,6 +221,7 @@ def _set_attribute(parent: Any, name: str, child: Any) -> None:
         type(parent).__call__ = lambda self, *args, **kwargs: child(*args, **kwargs)
         vars(parent)[name] = child
     elif name in ("variables", "trainable_variables"):
+        # It takes the place of the class's property, which can't be set on an object.
         setattr(type(parent), name, None)
         setattr(parent, name, child)
     elif name.startswith("__") or hasattr(_UserObject, name):

@@ -207,6 +207,7 @@ class _Model:
             maker = _MAKERS.get(str(node.get("kind")))
             if maker is None and node.get("kind") != "tuple":
                 raise self._damaged(f"object {number} is of the unknown kind {node.get('kind')!r}")
+            # Other kinds refer to these, and are created when something needs them.
             if maker is not None and node["kind"] in FIRST:
                 self.objects_by_node[number] = maker(self, number, node)
         self._bind_programs()

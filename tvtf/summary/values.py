@@ -116,7 +116,7 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
 
     def build(tag: str, values: np.ndarray) -> Any:
         size = [str(values.shape[axis]).encode() for axis in (2, 1)]
-        return _of_bytes(tag, metadata, [*size, *map(_png, _as_uint8(values[:max_outputs]))])
+        return _of_bytes(tag, metadata, [*size, *map(_encoded_png, _as_uint8(values[:max_outputs]))])
 
     return _written(name, step, pixels, build)
 
@@ -161,7 +161,7 @@ def audio(
         rate = scalar_int(sample_rate, "sample_rate")
         if rate <= 0:
             raise ArgumentValueError(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
-        clips = [_wav(clip, rate) for clip in values[:max_outputs]]
+        clips = [_encoded_wav(clip, rate) for clip in values[:max_outputs]]
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
 
@@ -190,7 +190,7 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
     if writer is None:
         return constant(False)
     value = tensor() if callable(tensor) else tensor
-    return _event(writer, step, value, lambda a: _summary(tag, metadata, a))
+    return _write_event(writer, step, value, lambda a: _summary(tag, metadata, a))
 
 
 @export("summary.graph")
@@ -232,12 +232,12 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
     """
-    number = None if step is None else _step(step)
+    number = None if step is None else _step_tensor(step)
     writer = writing()
     if writer is None:
         return constant(False)
     parse = proto("compat.proto.summary_pb2").Summary.FromString
-    return _event(writer, number, tensor, lambda a: parse(a.item()))
+    return _write_event(writer, number, tensor, lambda a: parse(a.item()))
 
 
 @export("summary.experimental.summary_scope")
@@ -267,10 +267,10 @@ def _plugin(name: str) -> Any:
 def _written(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
     """Writes ``build(tag, values)`` to the default writer; returns False if there is none."""
     writer, tag = writing(), current_scope() + name
-    return constant(False) if writer is None else _event(writer, step, data, lambda a: build(tag, a))
+    return constant(False) if writer is None else _write_event(writer, step, data, lambda a: build(tag, a))
 
 
-def _step(step: Any) -> Tensor:
+def _step_tensor(step: Any) -> Tensor:
     """Returns the step as an integer scalar: the argument, or the default step."""
     given = active.step if step is None else step
     if given is None:
@@ -281,9 +281,9 @@ def _step(step: Any) -> Tensor:
     return number
 
 
-def _event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
+def _write_event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
     """Writes an event now, or in each run of the traced program; returns the condition for recording."""
-    tensors = [convert_to_tensor(x) for x in (data, _step(step), recording())]
+    tensors = [convert_to_tensor(x) for x in (data, _step_tensor(step), recording())]
     constants = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:
@@ -317,7 +317,7 @@ def _as_uint8(values: np.ndarray) -> np.ndarray:
     return np.clip(scaled, 0, 255).astype(np.uint8)
 
 
-def _png(pixels: np.ndarray) -> bytes:
+def _encoded_png(pixels: np.ndarray) -> bytes:
     from PIL import Image
 
     file = io.BytesIO()
@@ -325,7 +325,7 @@ def _png(pixels: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def _wav(frames: np.ndarray, rate: int) -> bytes:
+def _encoded_wav(frames: np.ndarray, rate: int) -> bytes:
     """Encodes sound as a WAV file of 16 bits per sample."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:

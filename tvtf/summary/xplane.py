@@ -27,14 +27,14 @@ def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
         threads.setdefault(event["tid"], []).append(event)
     plane = _field(PLANE_NAME, PLANE)
     for number, (thread, thread_events) in enumerate(threads.items(), start=1):
-        plane += _field(PLANE_LINES, _line(number, f"thread {thread}", thread_events, names))
+        plane += _field(PLANE_LINES, _encoded_line(number, f"thread {thread}", thread_events, names))
     for name, number in names.items():
         metadata = _field(METADATA_ID, number) + _field(METADATA_NAME, name)
         plane += _field(PLANE_EVENT_METADATA, _field(ENTRY_KEY, number) + _field(ENTRY_VALUE, metadata))
     return _field(SPACE_PLANES, plane) + _field(SPACE_HOSTNAMES, host)
 
 
-def _line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
+def _encoded_line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
     """Encodes one thread's events, whose offsets count from the first event."""
     begin = min(int(event["ts"] * 1_000) for event in events)
     line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)

@@ -119,6 +119,7 @@ def serialize(view: View) -> dict[str, Any]:
     nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     owned_count = len(view.paths())
+    # Locked together, so that all values are of one moment.
     with locked(node.trackable for node in nodes):
         values = [node.trackable._serialize_to_tensors() for node in nodes]
     for number, node in enumerate(nodes):

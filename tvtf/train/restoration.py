@@ -162,7 +162,10 @@ class Restoration:
         return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
 
     def _carry_out(self, plan: Plan) -> None:
-        """Assigns all values, marks the objects as restored, and stores the deferred edges."""
+        """Assigns all values, marks the objects as restored, and stores the deferred edges.
+
+        All values have been read and checked by now, so that a restore that fails changes nothing.
+        """
         with outside_trace(), locked(trackable for trackable, _ in plan.values):
             for trackable, values in plan.values:
                 trackable._restore_from_tensors(values)

@@ -81,10 +81,10 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
     entries = (
         e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")
     )
-    return dict(_in_order(entries, source))
+    return dict(_checked_order(entries, source))
 
 
-def _in_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
+def _checked_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
     """Yields the entries after checking that their keys ascend."""
     previous = None
     for key, value in entries:

@@ -34,7 +34,7 @@ def checkpoints_iterator(
     """
     last = None
     while True:
-        newest = _awaited(checkpoint_dir, last, timeout)
+        newest = _wait_for_newer(checkpoint_dir, last, timeout)
         if newest is not None:
             last, start = newest, time.monotonic()
             yield newest
@@ -47,7 +47,7 @@ def checkpoints_iterator(
             return
 
 
-def _awaited(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
+def _wait_for_newer(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
     """Waits for a checkpoint other than ``last``; returns None after the timeout."""
     end = None if timeout is None else time.monotonic() + timeout
     while True:
