@@ -175,6 +175,7 @@ def _checked_pairs(pairs: Any) -> list[tuple[Any, Any]]:
 
 def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool) -> Any:
     """Runs the function of the first predicate that holds, with TensorFlow's errors."""
+    # All predicates are evaluated: with `exclusive`, a second one that holds is an error.
     holding = [fn for pred, fn in pairs if pred]
     if exclusive and len(holding) > 1:
         raise InvalidArgumentError(None, "Assert", MSG_MANY_TRUE)

@@ -84,7 +84,10 @@ def lift(inners: Sequence[Inner]) -> list[Tensor]:
 
 
 def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
-    """Gives traces the same captures in the same order; returns the captures as tensors of the active trace."""
+    """Gives traces the same captures in the same order; returns the captures as tensors of the active trace.
+
+    Both branches, or a loop's condition and body, take the same arguments.
+    """
     if any(trace.is_after_python for trace in traces):
         state.trace.settle()
         state.trace.root.python.barriers += 1
@@ -117,7 +120,10 @@ def _recorded_read(variable: Any, tensor: Tensor) -> Tensor:
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
-    """Removes dead code from a function, and captures that only dead code used."""
+    """Removes dead code from a function, and captures that only dead code used.
+
+    A capture is an argument of the control flow, so that one without a use would keep a tensor alive for nothing.
+    """
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     trace.bindings = needed_bindings(params, trace.bindings, [r._var for r in results])
     used = {r._var for r in results}
@@ -230,7 +236,10 @@ def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> b
 
 
 def _needed_bindings_and_vars(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
-    """Returns the bindings that tensors depend on, in order, and the variables in them."""
+    """Returns the bindings that tensors depend on, in order, and the variables in them.
+
+    Bindings are visited last to first, so that whatever reads a variable comes before its binding.
+    """
     used = {t._var for t in tensors}
     bindings = []
     for binding in reversed(trace.bindings):

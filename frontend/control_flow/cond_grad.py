@@ -28,6 +28,7 @@ def cond_vjp(
 ) -> Any:
     """Returns the cotangents of a cond's operands."""
     attrs = {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
+    # Eagerly it is known which branch was taken.
     if state.trace is None:
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
         return (None, *chosen.sweep(cts, chosen.inputs))

@@ -212,6 +212,7 @@ def _blank(leaf: Tensor | None) -> Tensor | None:
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
     """Binds the primitive; defers it if ranks of results are unknown."""
+    # The primitive's type rule needs ranks.
     types = [graph.output_types for graph in graphs]
     if any(isinstance(t.shape, AnyShape) for t in (*types[0], *types[1])):
         return hooks.defer_call(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
@@ -548,7 +549,10 @@ def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: S
 
 
 def _leaves_like(declared: Any, loop_vars: Any) -> list[list[Any]]:
-    """Returns the shape invariants per leaf of the loop variables; a shape given as a list is a leaf."""
+    """Returns the shape invariants per leaf of the loop variables; a shape given as a list is a leaf.
+
+    The list ``[None, 3]`` is one shape, where the loop variables have a tensor.
+    """
     if nest.is_nested(loop_vars):
         parts = [declared[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(declared)
         children = (
@@ -584,7 +588,10 @@ def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[A
 
 
 def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
-    """Turns the Variables' incoming values from captures into loop parameters; returns their values before the loop."""
+    """Turns the Variables' incoming values from captures into loop parameters; returns their values before the loop.
+
+    An iteration may assign them, so that the next one must read what the one before assigned.
+    """
     from tvtf.frontend.control_flow.closure_conversion import as_read
 
     values = []

@@ -28,7 +28,10 @@ class Rows:
     values: Tensor
 
     def deeper(self, shape: Sequence[Dim], depth: int) -> Rows:
-        """Returns the same values for the smaller rows behind ``depth`` axes."""
+        """Returns the same values for the smaller rows behind ``depth`` axes.
+
+        Reads of one tensor at different depths can then be added to one buffer of rows.
+        """
         if depth == self.depth:
             return self
         count = size_of(shape[self.depth : depth])
@@ -150,7 +153,10 @@ def _named(x: Tensor, indices: Tensor) -> Tensor:
 
 
 def _window_places(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Tensor:
-    """Returns the positions of a window's elements, whose gradients are added there."""
+    """Returns the positions of a window's elements, whose gradients are added there.
+
+    Negative starts count from the end where ``wrap`` says so, as the read itself does.
+    """
     along = list(map(_range, x._type.shape[: max(axes) + 1]))
     for start, axis, size in zip(map(_wide, starts), axes, sizes):
         if wrap:

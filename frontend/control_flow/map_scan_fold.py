@@ -68,7 +68,10 @@ def _packed(results: Sequence[Any]) -> Any:
 def _structure_and_types(
     function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]
 ) -> tuple[Any, list[TensorType]]:
-    """Returns the structure and the types of a function's results; sizes that it computes are the first row's."""
+    """Returns the structure and the types of a function's results; sizes that it computes are the first row's.
+
+    The results of a map without rows have the same types.
+    """
     from tvtf.frontend.control_flow.abstract_trace import types_at_first
 
     structures: list[Any] = []
@@ -101,7 +104,10 @@ def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
 
 
 def _mapped_by_index(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
-    """Returns a function of row indices, and the indices to map it over, in place of rows of composite tensors."""
+    """Returns a function of row indices, and the indices to map it over, in place of rows of composite tensors.
+
+    A row of a composite tensor isn't a row of its components, so that the body takes it by its index.
+    """
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
     specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
 

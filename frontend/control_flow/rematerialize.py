@@ -215,7 +215,10 @@ def has_effects(*functions: Any) -> bool:
 
 
 def position_of(bindings: Sequence[Any], outputs: Sequence[Any], effects: bool) -> int | None:
-    """Returns the index of the binding of the loop with these outputs; None if it is not in the active trace."""
+    """Returns the index of the binding of the loop with these outputs; None if it is not in the active trace.
+
+    In an outer trace, or after a rewrite, the loop can't be given stacks, and is run again instead.
+    """
     places = {b.var: i for i, b in enumerate(bindings)}
     item = places.get(getattr(outputs[0], "_var", None))
     projection = None if item is None else bindings[item].value

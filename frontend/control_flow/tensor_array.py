@@ -231,7 +231,10 @@ def settled(values: Any, iteration: Callable[[AbstractTrace], Any], room: Any = 
 
 
 def _inferred_element_dims(iteration: Callable[[AbstractTrace], Any]) -> list[Any]:
-    """Returns the dims of the elements that an iteration writes to each loop variable; None for non-arrays."""
+    """Returns the dims of the elements that an iteration writes to each loop variable; None for non-arrays.
+
+    A buffer must have its shape before the loop, although only an iteration shows what is written.
+    """
     from tvtf.frontend.control_flow.abstract_trace import AbstractTrace
     from tvtf.ir.trace import tracing
 
@@ -313,7 +316,10 @@ def grows(before: Any, after: Any) -> bool:
 
 
 def loose_shapes(values: Any) -> list[TensorShape | None]:
-    """Returns, for each tensor in values, its shape with free rows if it is a growing array's buffer; else None."""
+    """Returns, for each tensor in values, its shape with free rows if it is a growing array's buffer; else None.
+
+    Such a loop variable changes its shape from iteration to iteration.
+    """
     shapes: list[TensorShape | None] = []
     for value in nest.flatten(values):
         parts = nest.flatten(value, expand_composites=True)

@@ -65,7 +65,10 @@ class TracedArray:
         return array
 
     def settled_as(self, dims: Sequence[Dim] | None, room: Any) -> TracedArray:
-        """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic."""
+        """Returns the array with a buffer of elements of these dims; with ``room`` more rows if its size is dynamic.
+
+        Control flow carries tensors, so that an array needs its buffer before it begins.
+        """
         array = self
         if self.dynamic and room is not None:
             array = self._with_more_rows(room)
@@ -166,7 +169,10 @@ class TracedArray:
         return in_bounds
 
     def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
-        """Returns whether a row was reserved for the loop's counter or, instead, for one more element per iteration."""
+        """Returns whether a row was reserved for the loop's counter or, instead, for one more element per iteration.
+
+        Each reserved row is good for one write, and is used up by it.
+        """
         if var in room_for:
             room_for.discard(COUNT)
             return True

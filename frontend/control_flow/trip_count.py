@@ -73,7 +73,10 @@ def _count(comparison: Comparison | None, entry: Sequence[Tensor], test: Inner, 
 
 
 def _step_size(step: Inner, place: int) -> int | None:
-    """Returns the positive constant that an iteration adds to a carried integer; None if it does anything else."""
+    """Returns the positive constant that an iteration adds to a carried integer; None if it does anything else.
+
+    Only a counter that grows by a constant reaches its limit after a number of steps that is known before.
+    """
     call = _call_of(step, step.leaves[place]._var)
     if call is None or call.primitive.name != "add":
         return None

@@ -103,7 +103,10 @@ def loop_over_elements(
 
 
 def _empty_results(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
-    """Returns the results for no elements: empty, of the types that an element's would have."""
+    """Returns the results for no elements: empty, of the types that an element's would have.
+
+    Only tracing the function tells their types, as there is no row to call it with.
+    """
     from tvtf.ir.trace import Trace, tracing
 
     with tracing(Trace("aside", state.trace)) as abstract:
@@ -189,7 +192,10 @@ class _OfPython(NotImplementedError):
 
 
 def _map_by_loop(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
-    """Maps a function that calls Python, element by element."""
+    """Maps a function that calls Python, element by element.
+
+    Python can't be called on whole batches.
+    """
     _require_loop("EagerPyFunc", tensors)
     size = _common_size(tensors)
     several = [x for x in tensors if same_dim(x._type.shape[0], size)]

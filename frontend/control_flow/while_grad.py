@@ -185,7 +185,10 @@ class _Loop:
         return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
 
     def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        """Returns the number of iterations and the stacks: of the loop itself if this trace has it, else of a rerun."""
+        """Returns the number of iterations and the stacks: of the loop itself if this trace has it, else of a rerun.
+
+        A loop that this trace has isn't run twice: it is replaced by itself with stacks.
+        """
         bindings = state.trace.bindings
         position, first = position_of(bindings, outputs, self.effects), len(bindings)
         count, values, stacks = self.stacked(plan, position is not None)

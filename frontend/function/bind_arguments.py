@@ -102,7 +102,10 @@ def _flattened(traced: Arguments, arguments: Any) -> list[Any]:
 
 
 def _fitted(leaf: Leaf, value: Any) -> Any:
-    """Returns the value to pass for a leaf, checked against what was traced."""
+    """Returns the value to pass for a leaf, checked against what was traced.
+
+    Python values were constants of the trace, so that a call must pass equal ones.
+    """
     if leaf.is_dataset:
         return _dataset_number(leaf, value)
     if leaf.spec is not None:

@@ -266,7 +266,10 @@ class ConcreteFunction(function_types.ConcreteFunction):
         return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
 
     def inline(self, tensors: Sequence[Tensor], variables: Sequence[Variable]) -> Any:
-        """Binds its primitives again in the active trace."""
+        """Binds its primitives again in the active trace.
+
+        So the enclosing program is optimized as a whole, and gradients go through it.
+        """
         trace, python = state.trace, self.graph.root.python
         if trace is not None:
             trace.root.embedded |= self.graph.root.embedded

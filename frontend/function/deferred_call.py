@@ -293,7 +293,10 @@ class Call:
         return tuple(self._run(inputs, kind)[0])
 
     def checked(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-        """Runs the call and checks that its results have the inferred types."""
+        """Runs the call and checks that its results have the inferred types.
+
+        Types of several sample sizes don't prove those of all sizes.
+        """
         outputs = self(inputs)
         for expected, output in zip(self.types, outputs) if self.needs_sizes else ():
             if not _may_be(expected.shape, output._type.shape):

@@ -188,7 +188,10 @@ class ForwardBackward:
         self.pure = function if self.graph.pure else self._pure(replay, [x._type for x in effect_results])
 
     def _pure(self, replay: EffectReplay, effect_types: Sequence[TensorType]) -> GraphFunction:
-        """Returns the function without its effects; their results are further inputs."""
+        """Returns the function without its effects; their results are further inputs.
+
+        Tapes may take gradients of it any number of times, while effects happen once.
+        """
         types = [p._type for p in self.graph.all_params]
         count = len(types)
         graph = trace_graph(
@@ -460,7 +463,10 @@ class Compiled:
     def _call_bound(
         self, leading_results: Sequence[Any], tensors: Sequence[EagerTensor], variables: Sequence[Variable]
     ) -> Any:
-        """Calls the code with Variables among the arguments."""
+        """Calls the code with Variables among the arguments.
+
+        They are other Variables in each call, so that locks and updates can't be prepared.
+        """
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
         with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:

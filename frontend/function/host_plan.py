@@ -46,7 +46,10 @@ class NeedsCode(Exception):
 
 
 def planned(concrete: ConcreteFunction) -> Plan | None:
-    """Returns the plan of a traced function; None if it has to be compiled."""
+    """Returns the plan of a traced function; None if it has to be compiled.
+
+    Ops on strings are computed by NumPy in compiled code, too.
+    """
     graph = concrete.graph
     if not graph.holds_texts or concrete.variables or graph.inferred_sizes or dials.verify or dials.dump:
         return None
@@ -140,7 +143,10 @@ class Plan:
         return len(self.blank) - 1
 
     def _slots(self, expr: Any) -> Slots:
-        """Returns the slots of an expression's value."""
+        """Returns the slots of an expression's value.
+
+        Anything else needs compiled code.
+        """
         if isinstance(expr, relax.Var):
             return self.slots[expr]
         if isinstance(expr, ir.Constant):

@@ -105,7 +105,10 @@ def _parts(structure: Any) -> list[Tensor]:
 
 
 def _replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-    """Returns the values with their differentiable tensors replaced, in order."""
+    """Returns the values with their differentiable tensors replaced, in order.
+
+    A composite tensor is differentiated by some of its components.
+    """
     remaining = iter(tensors)
 
     def one(x: Any) -> Any:

@@ -239,7 +239,10 @@ def hessians(
 
 
 def _hessian(first: Tensor, x: Any) -> Tensor:
-    """Returns the derivative of a gradient by its source: one sweep, mapped over the gradient's elements."""
+    """Returns the derivative of a gradient by its source: one sweep, mapped over the gradient's elements.
+
+    A loop over the elements would sweep the program once for each.
+    """
     program = _Program(state.trace)
     source = program.of(x)
     shape = source._type.shape

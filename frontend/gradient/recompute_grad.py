@@ -100,7 +100,10 @@ def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: 
 
 
 def _recorded(name: str, f: Callable[..., Any], structure: Any) -> Any:
-    """Calls ``f`` eagerly; the tapes record the call as one op on the tensors that it uses."""
+    """Calls ``f`` eagerly; the tapes record the call as one op on the tensors that it uses.
+
+    Other ops on the tape would keep the intermediates that are to be recomputed.
+    """
     flat = nest.flatten(structure, expand_composites=True)
     places = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
     tensor_args = [flat[i] for i in places]

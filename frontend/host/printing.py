@@ -73,7 +73,10 @@ def _checked(summarize: Any) -> int:
 def _known_as_text(
     template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
 ) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
-    """Returns the text around the tensors without a value yet; the values of others become part of the text."""
+    """Returns the text around the tensors without a value yet; the values of others become part of the text.
+
+    Only values that the program computes have to be passed to the call that prints.
+    """
     pieces, symbolic = [template[0]], []
     for tensor, is_bare, after in zip(tensors, bare, template[1:]):
         if isinstance(tensor, EagerTensor):

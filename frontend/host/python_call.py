@@ -120,7 +120,10 @@ def _call_or_bind(func: Any, inp: Any, out_types: Any, run: Any, op: str, record
 
 
 def _call_on_components(func: Any, inp: list[Any], out_types: Any, run: Any, op: str, record: Any) -> Any:
-    """Calls the function with composite tensors passed and returned as their components."""
+    """Calls the function with composite tensors passed and returned as their components.
+
+    A traced call passes tensors only.
+    """
 
     def on_components(*flat: Any) -> list[Any]:
         results = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
@@ -203,7 +206,10 @@ def _on_arrays(func: Any) -> Callable[..., Any]:
 
 
 def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
-    """Returns ``run`` with a check that its arrays have the declared types."""
+    """Returns ``run`` with a check that its arrays have the declared types.
+
+    Compiled code reads the arrays by the declared types, without looking at them.
+    """
 
     def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
         with raises_op_errors(op):

@@ -86,7 +86,10 @@ class QueueBase:
     # -- in Python
 
     def _put(self, row: tuple[np.ndarray, ...]) -> None:
-        """Adds a row, waiting for room."""
+        """Adds a row, waiting for room.
+
+        A closed queue wakes all who wait, and rejects their rows.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
             if self._closed:

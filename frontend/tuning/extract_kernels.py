@@ -72,7 +72,10 @@ def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
 
 
 def _is_separable(func: tirx.PrimFunc, call: relax.Call) -> bool:
-    """Returns whether schedule rules can read the kernel, and its operands' dims determine all sizes."""
+    """Returns whether schedule rules can read the kernel, and its operands' dims determine all sizes.
+
+    Sizes that only other kernels' operands have are unknown in a module of its own.
+    """
     operands = list(call.args[1].fields)
     if not all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in operands):
         return False

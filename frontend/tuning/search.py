@@ -83,7 +83,10 @@ class Search:
         return self._compared(default, self.best)
 
     def _try_each_choice(self) -> None:
-        """Tries all values of each choice in turn, from the best candidate so far."""
+        """Tries all values of each choice in turn, from the best candidate so far.
+
+        A better candidate may offer further choices, which are tried in the same round.
+        """
         done: set[str] = set()
         while (name := next((name for name in self.best.questions if name not in done), None)) is not None:
             done.add(name)

@@ -259,7 +259,10 @@ class Bench:
             return [None if job is None else self._finished(*job) for job in jobs]
 
     def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
-        """Schedules and lowers a candidate, and starts its compilation."""
+        """Schedules and lowers a candidate, and starts its compilation.
+
+        Different choices may lead to the same schedule, which is compiled and timed once.
+        """
         decisions = Decisions(choices, ignore_unknown=True)
         try:
             scheduled = schedule(self.isolated.func, self.target, decisions)

@@ -48,7 +48,10 @@ class Recorder:
         """Called when a Variable is read; only tapes that watch Variables do something."""
 
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
-        """Records a primitive if it reads an active tensor; its differentiable outputs become active."""
+        """Records a primitive if it reads an active tensor; its differentiable outputs become active.
+
+        What doesn't depend on a watched tensor needs no record, which would keep its inputs alive.
+        """
         active = self.active
         for x in inputs:
             if id(x) in active:

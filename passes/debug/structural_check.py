@@ -156,7 +156,10 @@ class _Function:
         return known
 
     def value(self, value: Any, known: set[Any]) -> None:
-        """Checks one bound value, with the branches of an If."""
+        """Checks one bound value, with the branches of an If.
+
+        A branch sees what was bound before the If; what it binds ends with it.
+        """
         if isinstance(value, relax.If):
             self.allowed(BRANCH)
             self.uses(value.cond, known)

@@ -59,7 +59,10 @@ class _Growing:
         return self._loop(start, within, iteration, ends[: 1 + self.count])
 
     def has_room(self, going: Tensor, *carried: Tensor) -> Tensor:
-        """Returns whether the loop goes on and every array has rows for the next iteration's writes."""
+        """Returns whether the loop goes on and every array has rows for the next iteration's writes.
+
+        The inner loop ends before an array overflows; the outer one enlarges it, and enters the inner one again.
+        """
         for index, step, counters in self.arrays:
             for counter in counters if step else ():
                 kind = carried[counter].dtype

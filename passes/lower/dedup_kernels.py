@@ -27,7 +27,10 @@ def _calling(func: Any, replacements: dict[ir.GlobalVar, ir.GlobalVar]) -> Any:
 
 
 def _duplicates(mod: tvm.IRModule) -> dict[ir.GlobalVar, ir.GlobalVar]:
-    """Returns the first kernel of the same structure, by the name of each duplicate."""
+    """Returns the first kernel of the same structure, by the name of each duplicate.
+
+    Each kernel is scheduled and compiled once.
+    """
     known: dict[int, list[tuple[ir.GlobalVar, tirx.PrimFunc]]] = {}
     replacements: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for name, func in mod.functions_items():

@@ -108,6 +108,7 @@ def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.Prim
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
     loop = tirx.IfThenElse(tirx.GE(place, tirx.IntImm("int64", 0)), loop, None)
+    # Rows are added one after another, since several may have the same place.
     loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
     return _scheduled([target, at, values], loop)
 

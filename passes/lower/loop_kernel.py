@@ -129,7 +129,10 @@ class LoopKernel:
             self.statements = outer
 
     def place(self, shape: Sequence[ir.Expr], dtype: str, name: str) -> Var:
-        """Returns a new buffer of the kernel: on the stack if it is small, else a workspace argument."""
+        """Returns a new buffer of the kernel: on the stack if it is small, else a workspace argument.
+
+        LLVM keeps small buffers in registers.
+        """
         buffer = emit.scratch(list(shape), dtype, name, "local")
         if not is_large(buffer):
             self.emit(emit.allocate(buffer))
@@ -331,7 +334,10 @@ class _SignalPoll:
         kernel.emit(emit.store(self.last, seconds(), []))
 
     def poll(self, iterations: int) -> Stmt:
-        """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations."""
+        """Returns the statement that an iteration ends with; the clock is read every ``iterations`` iterations.
+
+        Signals are handled only now and then, because even a look at the clock is slow beside a short iteration.
+        """
         now = Var("now", "int64")
         check = emit.sequence([emit.store(self.last, now, []), signal_check()])
         later = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(self.last, [])), check, None)

@@ -62,7 +62,10 @@ def with_fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
-    """Replaces a guard that shows tensors by one with a fixed message."""
+    """Replaces a guard that shows tensors by one with a fixed message.
+
+    Without Python, nothing formats the tensors' values.
+    """
     value = binding.value
     bound = dialect.read(value) if dialect.is_dialect(value) else None
     if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):

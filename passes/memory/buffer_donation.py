@@ -79,7 +79,10 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 
 
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
-    """Returns the ``[output, input]`` positions of parameters where the input is read only at the element written."""
+    """Returns the ``[output, input]`` positions of parameters where the input is read only at the element written.
+
+    Then the result may take the input's memory: each element is read before it is overwritten.
+    """
     results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
     written = {i for i, p in enumerate(func.params) if p in results}
     steps = [_step_of(member) for member in kernel.stages] if written else []
@@ -339,6 +342,7 @@ class _Plan:
         source, out = call.args[copied], call.args[-1]
         root = self.values.get(source)
         is_alias = isinstance(root, relax.Var) and is_allocation(self.values.get(root)) and uses[root] == 2
+        # What is copied has no other reader, so that its kernel can write to the destination at once.
         if is_alias and uses[source] == 1 and is_allocation(self.values.get(out)) and self.writes[out] == [position]:
             yield out, source
 

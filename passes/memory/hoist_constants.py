@@ -153,7 +153,10 @@ class _Hoist:
         return self.mod
 
     def _binding(self, binding: relax.VarBinding) -> None:
-        """Moves a kernel on constants in front of all calls; packs the constants of others there."""
+        """Moves a kernel on constants in front of all calls; packs the constants of others there.
+
+        What is moved runs in `prepare`, once.
+        """
         call = binding.value
         if not is_kernel_call(call):
             self.after.again(binding, call)

@@ -94,7 +94,10 @@ class Lives:
                 self.places.pop(root, None)
 
     def _escaping_variables(self, func: relax.Function) -> set[Any]:
-        """Returns variables whose memory escapes: into tuples, branches, loops, calls that may write, or the result."""
+        """Returns variables whose memory escapes: into tuples, branches, loops, calls that may write, or the result.
+
+        Such memory can't be in the arena, which the next call overwrites.
+        """
         escaping = set(variables(func.body.body))
         for binding in reversed(self.bindings):
             value = binding.value

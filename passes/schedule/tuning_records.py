@@ -129,7 +129,10 @@ _known: dict[tuple[Stamp, ...], Known] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """Returns the record files with their modification times and sizes; none if they can't be read."""
+    """Returns the record files with their modification times and sizes; none if they can't be read.
+
+    They change whenever records do, without reading the files.
+    """
     try:
         files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
         stats = [(path, path.stat()) for path in files]

@@ -15,7 +15,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def report_failures(command: Command) -> Command:
-    """Decorates a command to report bad input, full disks, missing files and missing extras without a traceback."""
+    """Decorates a command to report bad input, full disks, missing files and missing extras without a traceback.
+
+    Other errors are tvtf's own, and keep their traceback.
+    """
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:

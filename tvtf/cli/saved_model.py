@@ -49,7 +49,10 @@ def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str
 
 
 def _check_tags(tag_set: str) -> None:
-    """Raises ValueError unless the tag set is the one that tvtf writes."""
+    """Raises ValueError unless the tag set is the one that tvtf writes.
+
+    tvtf saves one graph, so that there is one tag set.
+    """
     from tvtf.saved.layout import TAGS
 
     if {tag.strip() for tag in tag_set.split(",")} != set(TAGS):
@@ -110,7 +113,10 @@ def _pairs(text: str, option: str, value_form: str) -> list[tuple[str, str]]:
 
 
 def _read_array(file: str) -> Any:
-    """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``."""
+    """Reads a ``.npy`` file, or an array of a ``.npz`` file given as ``FILE[NAME]``.
+
+    Files with pickled objects are rejected, because loading them runs code.
+    """
     path, bracket, name = file.removesuffix("]").partition("[")
     loaded = np.load(path, allow_pickle=False)
     if not hasattr(loaded, "files"):

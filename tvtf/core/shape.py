@@ -106,7 +106,10 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 
 def simplify_dim(dim: Dim) -> Dim:
-    """Returns a dim as an ``int`` where it is constant, else simplified by TVM."""
+    """Returns a dim as an ``int`` where it is constant, else simplified by TVM.
+
+    TVM is imported only for symbolic dims.
+    """
     if isinstance(dim, int) or dim is None:
         return dim
     from tvm import sym, tirx

@@ -99,7 +99,10 @@ def _no_division(left: str, right: str) -> str:
 def _propagating_none(
     compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool
 ) -> Callable[..., Any]:
-    """Returns an operator whose result is unknown if an operand is."""
+    """Returns an operator whose result is unknown if an operand is.
+
+    TensorFlow 1's sizes that aren't known yet are None, and so is what is computed of them.
+    """
 
     def apply(self: Dimension, other: Any) -> Any:
         try:

@@ -215,7 +215,10 @@ def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows
 
 
 def _add_column(by_key: dict[str, Column], column: Column) -> None:
-    """Adds a column, after checking that it does not contradict a column of the same key."""
+    """Adds a column, after checking that it does not contradict a column of the same key.
+
+    Features that read the same key share its column.
+    """
     other = by_key.setdefault(column.key, column)
     if other.kind != column.kind:
         kinds = "Dense" if "dense" in (other.kind, column.kind) else "Ragged"

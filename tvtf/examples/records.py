@@ -49,7 +49,10 @@ def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
 
 
 def _quoted_field(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
-    """Returns the quoted field that starts at a place, and its end."""
+    """Returns the quoted field that starts at a place, and its end.
+
+    Two quotes within it stand for one.
+    """
     parts, start = [], place + 1
     while True:
         end = line.find(b'"', start)

@@ -72,7 +72,10 @@ class Replacement:
             remove(temporary)
 
     def add(self, path: str, chunks: Chunks) -> None:
-        """Writes ``chunks`` (buffers) to a temporary file next to ``path``."""
+        """Writes ``chunks`` (buffers) to a temporary file next to ``path``.
+
+        On the same file system, the later rename is atomic.
+        """
         folder, name = os.path.split(path)
         temporary = os.path.join(folder, f".{name}.tmp")
         # Noted before it is written, so that a failed write is cleaned up, too.

@@ -58,7 +58,10 @@ class Inflated(io.RawIOBase):
         return data
 
     def _decompress(self, size: int) -> bytes:
-        """Decompresses the next piece of input to at most ``size`` bytes, possibly none."""
+        """Decompresses the next piece of input to at most ``size`` bytes, possibly none.
+
+        The size is bounded, because a small stream may expand a thousandfold.
+        """
         at_end = not self._input
         try:
             data = self._engine.decompress(self._input, size)

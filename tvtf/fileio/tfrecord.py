@@ -91,7 +91,10 @@ def unframed(file: Any, source: str = "") -> Iterator[bytes]:
 
 
 def _missing(data: bytes, offset: int, place: str, bounded: bool) -> int:
-    """Returns the number of bytes to read next, when ``data`` is the beginning of a record."""
+    """Returns the number of bytes to read next, when ``data`` is the beginning of a record.
+
+    The length is checked before so much is read: a damaged one could exhaust memory.
+    """
     if len(data) < _HEAD.size:
         return CHUNK
     length, stored = _HEAD.unpack_from(data)

@@ -51,7 +51,10 @@ class Evaluation:
         return result if isinstance(result, tuple) else (result,)
 
     def _run_bindings(self, trace: Any) -> None:
-        """Evaluates each binding; values that a trace binds get the binding's span."""
+        """Evaluates each binding; values that a trace binds get the binding's span.
+
+        Errors and times are reported for the user's line, whatever a rewrite binds in its place.
+        """
         for block in self.function.body.blocks:
             for binding in block.bindings:
                 if trace is not None and binding.value.span is not None:

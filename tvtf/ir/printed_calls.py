@@ -90,7 +90,10 @@ class ValuePrinter:
 
 
 def _callee(call: relax.Call) -> tuple[Any, list[Any]]:
-    """Returns the callee and the operands of a call: ``call_tir(kernel, (a, b))`` calls the kernel on a and b."""
+    """Returns the callee and the operands of a call: ``call_tir(kernel, (a, b))`` calls the kernel on a and b.
+
+    How a kernel is called matters to TVM alone.
+    """
     args = list(call.args)
     if not (isinstance(call.op, ir.Op) and args and isinstance(args[0], (ir.GlobalVar, relax.ExternFunc))):
         return call.op, args

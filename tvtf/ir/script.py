@@ -38,7 +38,10 @@ def script(mod: ir.IRModule) -> str:
 
 
 def _printable(func: Any, renamed: dict[Any, Any]) -> Any:
-    """Returns a function that TVM can print and parse: ops with printable names, variables without keywords as names."""
+    """Returns a function that TVM can print and parse: ops with printable names, variables without keywords as names.
+
+    TVMScript is parsed as Python, where such names are syntax errors.
+    """
     if not isinstance(func, relax.Function):
         return func
 

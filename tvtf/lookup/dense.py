@@ -90,7 +90,10 @@ class DenseHashTable(MutableHashTable):
                 raise InvalidArgumentError(None, op, f"Using the {what} as a table key is not allowed [Op:{op}] name: ")
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the keys and values of all buckets, in TensorFlow's layout."""
+        """Returns the keys and values of all buckets, in TensorFlow's layout.
+
+        Checkpoints of TensorFlow hold the buckets as they lie in memory.
+        """
         keys, values = super()._arrays()
         if keys.dtype == object:
             raise UnimplementedError(

@@ -54,7 +54,10 @@ def _emit_loop(program: Program, bound: Bound, inputs: list[str], outputs: list[
 def _loop_body(
     program: Program, bound: Bound, invariants: Sequence[str], types: Sequence[TensorType], name: str
 ) -> GraphProto:
-    """Emits the loop body: an iteration number, a condition and carried values in; a condition and new values out."""
+    """Emits the loop body: an iteration number, a condition and carried values in; a condition and new values out.
+
+    ONNX's Loop tests after an iteration, so that the body computes the condition for the next one.
+    """
     inner, flag = program.emitter.within(), TensorType((), as_dtype("bool"))
     signature = [TensorType((), as_dtype("int64")), flag, *types]
     names = [inner.model.value(f"{name}_{role}", t.dtype) for role, t in zip(_roles(len(types)), signature)]

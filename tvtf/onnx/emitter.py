@@ -39,7 +39,10 @@ class Model:
         self._constants: dict[Any, str] = {}
 
     def unique(self, name: str) -> str:
-        """Returns ``name``, with a number if it is in use."""
+        """Returns ``name``, with a number if it is in use.
+
+        ONNX requires that each value has one definition in a graph and those around it.
+        """
         candidate, count = name, 0
         while candidate in self._used:
             count += 1

@@ -52,7 +52,10 @@ class Repeated:
 
 
 def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
-    """Returns whether the step is large enough, eager, and not recorded by a tape or observer."""
+    """Returns whether the step is large enough, eager, and not recorded by a tape or observer.
+
+    A compiled step isn't recorded op by op, and takes longer to begin than a small step takes.
+    """
     return (
         state.trace is None
         and not (state.tapes or state.observers or state.batches)

@@ -131,7 +131,10 @@ def as_tensorflow() -> ModuleType:
 
 
 def _rename(values: Iterable[Any]) -> None:
-    """Moves the ``__module__`` of tvtf's classes and their subclasses below `OWN`."""
+    """Moves the ``__module__`` of tvtf's classes and their subclasses below `OWN`.
+
+    Libraries recognize TensorFlow's tensors by it, and ``pickle`` imports it.
+    """
     for value in values:
         if isclass(value):
             classes: list[Any] = [value, *_subclasses(value)]

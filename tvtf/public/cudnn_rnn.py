@@ -132,7 +132,10 @@ def _scan_step(tf: Any, step: Callable[..., Any], cell: _Cell) -> Callable[..., 
 
 
 def _cell_functions(tf: Any) -> dict[str, Callable[..., Any]]:
-    """Returns the functions that compute the next state from the input's and the state's contributions and the state."""
+    """Returns the functions that compute the next state from the input's and the state's contributions and the state.
+
+    cuDNN adds both biases before the gates; in its GRU the reset gate scales the state's contribution with its bias.
+    """
     sigmoid, tanh = tf["sigmoid"], tf["tanh"]
 
     def lstm(by_input: Tensor, by_state: Tensor, h: Tensor, c: Tensor) -> Any:

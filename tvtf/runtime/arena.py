@@ -69,7 +69,10 @@ _blocks = _Blocks()
 
 
 def with_arena(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """Binds the last parameters of ``run`` to the temporary tensors of its layout, in a block of the calling thread."""
+    """Binds the last parameters of ``run`` to the temporary tensors of its layout, in a block of the calling thread.
+
+    The next call reuses the block, whose memory the system has paged in already.
+    """
 
     def call(*args: Any) -> Any:
         block = _blocks.take(layout.size)

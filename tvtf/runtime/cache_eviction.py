@@ -62,7 +62,10 @@ def files_of(*folders: Path) -> list[File]:
 
 
 def evict(files: list[File], most_bytes: int, most_files: int = MOST_FILES) -> int:
-    """Removes files from the front of the list if they exceed a limit; returns the bytes left."""
+    """Removes files from the front of the list if they exceed a limit; returns the bytes left.
+
+    It goes some way below the limit, so that not every later build has to evict again.
+    """
     left, count = sum(f.size for f in files), len(files)
     if left <= most_bytes and count <= most_files:
         return left

@@ -47,7 +47,10 @@ def settle() -> None:
 
 
 def _closed(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a method so that only the exiting thread, and threads inside compiled code, can call it; others sleep."""
+    """Wraps a method so that only the exiting thread, and threads inside compiled code, can call it; others sleep.
+
+    A daemon thread that compiled or ran code while the interpreter goes would crash it.
+    """
     last = threading.get_ident()
 
     @wraps(method)

@@ -192,7 +192,10 @@ def _drop_stale_index(home: Path) -> None:
 
 
 def clear(home: Path) -> list[File]:
-    """Removes all compiled code in a folder, but not tuning records; returns what was removed."""
+    """Removes all compiled code in a folder, but not tuning records; returns what was removed.
+
+    Code can be compiled again soon, while records of tuning take long to measure.
+    """
     with locked(home) if home.is_dir() else contextlib.nullcontext():
         files = files_of(home / "code", home)
         for file in files:

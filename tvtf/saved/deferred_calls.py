@@ -91,7 +91,10 @@ def _none(_: Any) -> None:
 
 
 def _are_same_leaves(one: Any, other: Any) -> bool:
-    """Returns whether two leaves of calls are equal; functions are compared by structure."""
+    """Returns whether two leaves of calls are equal; functions are compared by structure.
+
+    Two traces of one function have equal programs with variables of their own.
+    """
     if type(one) is not type(other):
         return False
     if isinstance(one, Subfunction):
@@ -125,7 +128,10 @@ def _read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> Call
 
 
 def _encoded_function(function: Any) -> list[str]:
-    """Encodes a function by its kind and name."""
+    """Encodes a function by its kind and name.
+
+    A file holds names only: whoever reads it decides what a name may stand for.
+    """
     if isinstance(function, Primitive):
         return ["primitive", function.name]
     if isinstance(owner := getattr(function, "__self__", None), Primitive):
@@ -137,7 +143,10 @@ def _encoded_function(function: Any) -> list[str]:
 
 
 def _decoded_function(kind: str, name: str) -> Callable[..., Any]:
-    """Returns the function of a kind and name, if a saved model may call it."""
+    """Returns the function of a kind and name, if a saved model may call it.
+
+    A file of a stranger may name anything; only what has no effects outside of the program is called.
+    """
     if kind not in ("function", "primitive", "bind"):
         raise SavedModuleError(f"it calls a {kind!r:.40}, which is not a kind of function")
     try:

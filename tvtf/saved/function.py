@@ -49,7 +49,10 @@ def _traced(fn: Any, args: Sequence[Any]) -> ConcreteFunction:
 
 
 def _named_variables(concrete: ConcreteFunction) -> dict[str, Variable]:
-    """Returns the Variables that a function reads, by unique names."""
+    """Returns the Variables that a function reads, by unique names.
+
+    Names are keys in the file, while any number of Variables may have the same name.
+    """
     named: dict[str, Variable] = {}
     for variable in concrete.variables:
         name = variable.name.partition(":")[0].replace("/", "_")

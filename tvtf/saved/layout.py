@@ -138,7 +138,10 @@ def _missing(place: Path) -> Exception:
 
 
 def _check_file(place: Path, base: Path, name: str, digest: Any) -> None:
-    """Checks that a file is inside the model's folder and has its digest."""
+    """Checks that a file is inside the model's folder and has its digest.
+
+    Files may have been damaged or exchanged since the save.
+    """
     if not is_inside(name):
         raise SavedModuleError(
             f"{place} names the file {name!r}, which is not one of its folder; it may not be trusted"

@@ -88,7 +88,10 @@ def _finish(path: Path, description: Description) -> None:
 
 
 def _digest(file: Any, size: int) -> bytes:
-    """Returns the digest of the first ``size`` bytes of a file, read in pieces."""
+    """Returns the digest of the first ``size`` bytes of a file, read in pieces.
+
+    The whole file may be larger than memory.
+    """
     file.seek(0)
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     while size > 0 and (piece := file.read(min(size, _CHUNK_BYTES))):
@@ -98,7 +101,10 @@ def _digest(file: Any, size: int) -> bytes:
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file ends with the mark that `write` appends."""
+    """Returns whether a file ends with the mark that `write` appends.
+
+    The mark is at the end, because the file begins as a shared library, which the system's loader opens.
+    """
     try:
         with open(path, "rb") as file:
             file.seek(-len(MARK), os.SEEK_END)

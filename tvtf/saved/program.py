@@ -86,7 +86,10 @@ def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
 
 
 def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
-    """Checks that a capture can be stored, and returns it."""
+    """Checks that a capture can be stored, and returns it.
+
+    What it names lives in this process only, or is given by each call.
+    """
     if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(
             f"{concrete.name} calls a Python function (tf.py_function, tf.numpy_function), which a saved module does not "
@@ -231,7 +234,10 @@ _MISMATCH = object()
 
 
 def _matched(leaf: Leaf, value: Any, convert: bool) -> Any:
-    """Returns an argument if it matches a leaf of the traced arguments, otherwise `_MISMATCH`."""
+    """Returns an argument if it matches a leaf of the traced arguments, otherwise `_MISMATCH`.
+
+    Only equal Python values match, as the program was traced for them.
+    """
     if leaf.spec is None:
         same = isinstance(leaf.value, CapturedDefault) or Leaf(leaf.name, value).key == leaf.key
         return leaf.value if same else _MISMATCH
@@ -333,7 +339,10 @@ def _loaded(text: str) -> ir.IRModule:
 
 
 def _check(program: Program) -> None:
-    """Checks that the numbers in a description refer to existing values, and that its types are those of the program."""
+    """Checks that the numbers in a description refer to existing values, and that its types are those of the program.
+
+    TVM runs a program without such checks, and would read outside of its memory.
+    """
     name, main = program.name, program.mod["main"]
     count = len(program.inputs) + len(program.captures)
     if len(main.params) != count:
@@ -370,7 +379,10 @@ def _check_param(name: str, actual: relax.TensorType, described: TensorType) -> 
 
 
 def _check_capture(name: str, actual: relax.TensorType, captured: Any) -> None:
-    """Checks that the program takes every size and rank that a captured Variable may have."""
+    """Checks that the program takes every size and rank that a captured Variable may have.
+
+    The program runs on the Variable's own memory.
+    """
     declared = TensorSpec(captured.shape, captured.dtype)
     sizes = None if actual.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in actual.shape.values]
     if dialect.relax_dtype(captured.dtype) != str(actual.dtype) or not TensorShape(sizes).is_compatible_with(

@@ -77,7 +77,10 @@ def _check_calls_end(graphs: dict[str, set[str]]) -> None:
 
 
 def _check_function(name: str, function: Any, keys: Collection[int]) -> set[str]:
-    """Checks a function's values in order, and returns the names of the functions that it calls."""
+    """Checks a function's values in order, and returns the names of the functions that it calls.
+
+    The file may be hostile, and TVM takes the order and types of values on trust.
+    """
     if len(set(function.params)) != len(function.params):
         raise SchemaError(f"{name} has a parameter twice")
     defined, used = set(function.params), set()
@@ -160,7 +163,10 @@ def _can_be_typed(call: Any, bound: Any) -> bool:
 
 
 def _check_typed(call: Any, bound: Any) -> None:
-    """Checks that a call's declared type is the one that its primitive infers."""
+    """Checks that a call's declared type is the one that its primitive infers.
+
+    A wrong type would make compiled code read outside of its memory.
+    """
     types = [dialect.from_relax_type(x.ty) for x in bound.inputs]
     try:
         inferred = bound.primitive.typed(*types, **bound.attrs)
@@ -183,7 +189,10 @@ def _matches(declared: Any, inferred: TensorType) -> bool:
 
 
 def same_form(a: Any, b: Any) -> bool:
-    """Returns whether two types have the same structure and dtypes, and the same ranks where both are known."""
+    """Returns whether two types have the same structure and dtypes, and the same ranks where both are known.
+
+    Sizes aren't compared: they may be expressions, or known on one side only.
+    """
     if isinstance(a, relax.TupleType):
         if not isinstance(b, relax.TupleType) or len(a.fields) != len(b.fields):
             return False

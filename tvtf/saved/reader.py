@@ -158,7 +158,10 @@ class _Model:
         return {number: self._array(reader, node) for number, node in variables.items()}
 
     def _array(self, reader: Reader, node: dict[str, Any]) -> np.ndarray:
-        """Reads the value of a Variable after checking its dtype and shape against the description."""
+        """Reads the value of a Variable after checking its dtype and shape against the description.
+
+        TensorFlow's checkpoint and tvtf's description are separate files, which may not belong together.
+        """
         key, name = str(entry(node, "key", self.place)), entry(node, "name", self.place)
         stored = reader.entries.get(key)
         shape = entry(node, "shape", self.place)

@@ -181,7 +181,10 @@ class Graph:
         return self.nodes[number]
 
     def check_field(self, user: int, declared: Any, content: Any) -> None:
-        """Checks the content of a field of node ``user`` against its declaration."""
+        """Checks the content of a field of node ``user`` against its declaration.
+
+        Items are checked by their own declaration, as one array may serve several fields.
+        """
         if isinstance(declared, Plain):
             _check_plain(declared, content)
             return
@@ -237,7 +240,10 @@ def check(program: Any) -> set[str]:
 
 
 def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
-    """Checks one node and updates the graph's depths and ops."""
+    """Checks one node and updates the graph's depths and ops.
+
+    Recursive readers of TVM would exhaust the stack on deep nesting.
+    """
     kind, data = node.get("type"), node.get("data")
     if not isinstance(kind, str) or node.keys() - {"type", "data"}:
         raise SchemaError("must have a type and data, and nothing else")
@@ -302,7 +308,10 @@ def _check_op(graph: Graph, number: int, data: Any) -> None:
 
 
 def _leaf(*kinds: type) -> Callable[[Graph, int, Any], None]:
-    """Returns a check that data has one of these types, and that ints fit."""
+    """Returns a check that data has one of these types, and that ints fit.
+
+    TVM reads numbers into 64 bits.
+    """
 
     def checked(_: Graph, __: int, data: Any) -> None:
         if type(data) not in kinds:

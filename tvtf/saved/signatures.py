@@ -154,7 +154,10 @@ def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _unique_names(concrete: ConcreteFunction) -> list[str]:
-    """Returns the arguments' names; repeated names get a number."""
+    """Returns the arguments' names; repeated names get a number.
+
+    Servers pass tensors by these names.
+    """
     names: list[str] = []
     for spec, name in zip(concrete.arguments.specs, concrete.arguments.names):
         base = unique = spec.name or name

@@ -103,7 +103,10 @@ class Swap:
 
 
 def _link(source: str, target: str, unique: str) -> None:
-    """Atomically gives a file a second name, replacing the file of that name; copies it on file systems without links."""
+    """Atomically gives a file a second name, replacing the file of that name; copies it on file systems without links.
+
+    A link takes no time for large files; the rename makes it appear whole or not at all.
+    """
     beside = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
     atomic_file.remove(beside)
     try:

@@ -212,7 +212,10 @@ class _Writer:
         return number
 
     def _describe(self, concrete: ConcreteFunction) -> int | str:
-        """Describes a function, and returns its number or the reason why it is left out."""
+        """Describes a function, and returns its number or the reason why it is left out.
+
+        A signature is what the model is saved for, so that its error is raised.
+        """
         try:
             description = program.describe(concrete, lambda thing: self._capture_number(concrete, thing))
         except program.NotSaveable as reason:
@@ -224,7 +227,11 @@ class _Writer:
         return len(self.functions) - 1
 
     def _capture_number(self, concrete: ConcreteFunction, thing: Any) -> int:
-        """Returns the number of a captured object, adding it if it is new."""
+        """Returns the number of a captured object, adding it if it is new.
+
+        Several functions may capture one Variable, which is stored once. Captures are referred to, so that no ``id`` is
+        used twice.
+        """
         number = self.numbers.get(id(thing))
         if number is None:
             self.things.append(self._describe_capture(concrete, thing))

@@ -288,7 +288,10 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             return self.assign(value, read_value=read_value)
 
     def _increment(self, value: Any, op: str) -> Tensor:
-        """Converts the increment of ``assign_add`` or ``assign_sub``; its shape must be the Variable's."""
+        """Converts the increment of ``assign_add`` or ``assign_sub``; its shape must be the Variable's.
+
+        NumPy and Relax would broadcast, which TensorFlow's op doesn't.
+        """
         tensor = convert_to_tensor(value, dtype=self._dtype)
         if state.trace is not None:
             return self._checked_value(tensor)

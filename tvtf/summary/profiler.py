@@ -76,7 +76,10 @@ class _Session:
             setattr(self.watched, name, method)
 
     def save(self) -> None:
-        """Writes the events in both formats."""
+        """Writes the events in both formats.
+
+        Chrome and Perfetto read the first, TensorBoard's profile page the second.
+        """
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
         host = socket.gethostname()
         path = folder / f"{host}.trace.json.gz"

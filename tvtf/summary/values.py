@@ -282,7 +282,10 @@ def _step_tensor(step: Any) -> Tensor:
 
 
 def _write_event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
-    """Writes an event now, or in each run of the traced program; returns the condition for recording."""
+    """Writes an event now, or in each run of the traced program; returns the condition for recording.
+
+    Values known while tracing are constants of the event, so that only others are passed to Python.
+    """
     tensors = [convert_to_tensor(x) for x in (data, _step_tensor(step), recording())]
     constants = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
 

@@ -330,7 +330,10 @@ def _text(key: bytes, place: str) -> str:
 
 
 def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
-    """Returns the entry of a message after checking that its numbers are possible."""
+    """Returns the entry of a message after checking that its numbers are possible.
+
+    The file may be damaged or hostile; memory is allocated only for what has been checked.
+    """
     shape = tuple(dim.size for dim in proto.shape.dim)
     if proto.shape.unknown_rank or not _is_possible(shape):
         raise _lost(place, f"{_shape_text(shape)} is not a valid shape")

@@ -198,7 +198,10 @@ class CheckpointManager:
         return path
 
     def _restore_first_undamaged(self, paths: dict[str, None]) -> str:
-        """Restores the first checkpoint that is undamaged, and returns its prefix."""
+        """Restores the first checkpoint that is undamaged, and returns its prefix.
+
+        A damaged file should cost the training since the checkpoint before, not all of it.
+        """
         failures: list[Exception] = []
         for path in paths:
             try:

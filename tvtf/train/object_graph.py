@@ -36,7 +36,10 @@ class View:
         return tracked if trackable is not self.root else tracked | self.attached
 
     def paths(self) -> dict[int, tuple[Trackable, tuple[str, ...]]]:
-        """Returns every object with the names on a shortest path to it, breadth first, by ``id``."""
+        """Returns every object with the names on a shortest path to it, breadth first, by ``id``.
+
+        Keys of values are made of these paths, so that they must be the same in each save.
+        """
         paths: dict[int, tuple[Trackable, tuple[str, ...]]] = {id(self.root): (self.root, ())}
         queue = deque([self.root])
         while queue:

@@ -103,7 +103,10 @@ class Restoration:
                 self._follow(plan, queue, trackable, children.get(edge.local_name), edge)
 
     def _follow(self, plan: Plan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any) -> None:
-        """Binds the child at an edge; without a child, defers the edge."""
+        """Binds the child at an edge; without a child, defers the edge.
+
+        Keras and others create objects when they are first called; the deferred edge restores them then.
+        """
         is_bound = edge.node_id in self.objects or edge.node_id in plan.bound
         if child is None:
             if not is_bound and self._has_values(edge.node_id):
@@ -122,7 +125,10 @@ class Restoration:
         return bool(proto.children or proto.attributes or proto.slot_variables)
 
     def _match_slots(self, plan: Plan) -> None:
-        """Binds slot variables whose optimizer and variable are both bound."""
+        """Binds slot variables whose optimizer and variable are both bound.
+
+        Slot variables have no edges of their own.
+        """
         bound, still_open = self.objects | plan.bound, []
         for owner, slot in self.open_slots:
             if owner in bound and slot.original_variable_node_id in bound:

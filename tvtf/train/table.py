@@ -233,7 +233,10 @@ def _inflated(cursor: Cursor) -> bytes:
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
-    """Yields the entries of a block's contents."""
+    """Yields the entries of a block's contents.
+
+    Each key is stored as what it shares with the one before, and the rest.
+    """
     cursor, key, total = Cursor(_without_restarts(contents, source), source), b"", 0
     while cursor.at < len(cursor.data):
         shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()

@@ -66,7 +66,10 @@ def free_variables(value: ir.Expr) -> set[Var]:
 
 
 def operations(value: ir.Expr, enough: int | None = None) -> int:
-    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``enough``."""
+    """Counts the arithmetic operations of one evaluation, a math function as a dozen; stops at ``enough``.
+
+    An expression may have had hundreds of stages inlined into it, so that callers give the limit they compare with.
+    """
     count = 0
 
     def visit(node: ir.Expr) -> Any:

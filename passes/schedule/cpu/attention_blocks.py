@@ -63,7 +63,10 @@ def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
 
 
 def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
-    """Returns a run of stages as blocks, with as many row axes as all of them share, or None."""
+    """Returns a run of stages as blocks, with as many row axes as all of them share, or None.
+
+    Along these axes no stage depends on another row, so that blocks of rows can be computed one by one.
+    """
     plain = [stage for stage in stages if isinstance(stage, Stage)]
     if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
         return None

@@ -143,7 +143,10 @@ def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows
 
 
 def _rows_read(place: ir.Expr, stage: Stage, rows: Rows) -> Rows | None:
-    """Returns the rows that some rows of a stage read: those at `row * step + window + offset`."""
+    """Returns the rows that some rows of a stage read: those at `row * step + window + offset`.
+
+    Only an index of this form reads one range of rows for a range of results.
+    """
     row = stage.spatial[1].var
     window = {axis.var: axis for axis in stage.reduce}
     if not variables(place) <= {row, *window}:

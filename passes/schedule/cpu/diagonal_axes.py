@@ -67,7 +67,10 @@ def _readers(sums: Stage, stages: Sequence[Stage | Opaque], kernel: Kernel) -> l
 
 
 def _joined(sums: Stage, result: Stage, kernel: Kernel) -> Joined | None:
-    """Returns the reader of sums on their axes, if it visits each sum once."""
+    """Returns the reader of sums on their axes, if it visits each sum once.
+
+    Each sum is then finished where it is computed, and needs no memory of its own.
+    """
     if result.reduce or kernel.is_local(result.buffer) or len(sums.spatial) != len(result.spatial) + 1:
         return None
     sum_loads = [load for load in loads(result.value) if load.source.same_as(sums.buffer)]

@@ -72,7 +72,10 @@ def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget)
 
 
 def _fits(sums: Stage, joined: Joined, target: CpuTarget) -> bool:
-    """Returns whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly."""
+    """Returns whether groups have as many inputs as results, at most a quarter vector, and several fill one exactly.
+
+    Larger groups fill vectors by themselves.
+    """
     size, lanes = joined.size, target.lanes(sums.item_bytes)
     is_last = joined.first == len(sums.spatial) - 2 and bool(sums.reduce) and sums.reduce[-1].size == size
     is_sum = isinstance(sums.value, tirx.Add) and isinstance(sums.value.b, tirx.Mul) and is_zero(sums.init)

@@ -78,7 +78,10 @@ def local_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
-    """Cuts the stages into blocks, chains, and reductions or boxes with the stages that can run in their nest."""
+    """Cuts the stages into blocks, chains, and reductions or boxes with the stages that can run in their nest.
+
+    Stages of windows stay single, so that `joined` finds them; elsewhere the longest chain or run of blocks comes first.
+    """
     groups: list[Member] = []
     position = 0
     while position < len(stages):

@@ -11,7 +11,10 @@ CHEAP_OPERATIONS = 8
 
 
 def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
-    """Returns the stages that remain when every worthwhile elementwise stage is inlined."""
+    """Returns the stages that remain when every worthwhile elementwise stage is inlined.
+
+    Stages are in order, so that a stage already contains what was inlined into it.
+    """
     stages = list(kernel.stages)
     position = 0
     while position < len(stages):

@@ -287,7 +287,10 @@ def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
 
 
 def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
-    """Returns the spatial axes in the order of the buffer's dims; constant indices become axes of one point."""
+    """Returns the spatial axes in the order of the buffer's dims; constant indices become axes of one point.
+
+    Rules rely on this order: neighbours along the last axis are neighbours in memory.
+    """
     axes: list[Axis] = []
     unmatched = list(spatial)
     for index in indices:

@@ -35,7 +35,10 @@ def _is_long(loop: For) -> bool:
 
 
 def _in_tasks(loop: For) -> Stmt:
-    """Splits a loop into chunks of a fixed number of iterations."""
+    """Splits a loop into chunks of a fixed number of iterations.
+
+    A task of that size is worth the start of a thread, however long the loop is.
+    """
 
     def task(number: ir.Expr) -> Stmt:
         first = number * STEPS_OF_A_TASK

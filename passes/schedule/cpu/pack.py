@@ -69,6 +69,7 @@ class Panel:
     def is_transposed(self) -> bool:
         """Whether the operand is contiguous along the last axis, not along the panel, and is transposed by packing."""
         last = self.axes[-1] if self.axes else None
+        # The transpose in registers is of squares whose side is a power of two.
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
             return False
         if is_small_box((self.vector, *self.axes)):
@@ -77,7 +78,10 @@ class Panel:
 
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
-    """Returns the stage reading packed operands, and the statements that pack them."""
+    """Returns the stage reading packed operands, and the statements that pack them.
+
+    A tile then reads its panel front to back, in whole vectors.
+    """
     statements: list[Stmt] = []
     for packing in plan.packed:
         panel = _panel(stage, packing, target)

@@ -184,6 +184,7 @@ def _plan(stage: Stage, copy: Var, target: CpuTarget) -> Plan | None:
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_rows and combiner(stage) is None):
         return None
+    # Operands are packed once, in front of the loop over images, where the copy isn't filled yet.
     for packing in plan.packed:
         if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
             return None

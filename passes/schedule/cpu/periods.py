@@ -46,6 +46,7 @@ def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
     ranges = {number: count, place: length}
     values = [_simplified(substitute(s.value, {axis.var: number * length + place}), ranges) for s in stages]
     rewritten = tuple(with_value(stage, value) for stage, value in zip(stages, values, strict=True))
+    # A period within a period would leave divisions in the loop.
     if any(_lengths(value, var, size) for value in values for var, size in ranges.items()):
         return None
     return Periods(rewritten, axis.var, count, length, number, place)

@@ -56,6 +56,7 @@ def emit_reduction(
 
 def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
     """Writes a planned reduction in slices, in panels, or as tasks over tiles."""
+    # A part of another nest isn't cut again, nor is the sum of slices.
     slices = 0 if fixed or not can_be_sliced else slices_of(work, parallel)
     if slices and work.combine is not None:
         sliced, final = run_slices(work, work.combine, slices)
@@ -102,7 +103,10 @@ def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
 
 
 def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
-    """Returns whether an elementwise stage reads a reduction's results only at the point that it writes."""
+    """Returns whether an elementwise stage reads a reduction's results only at the point that it writes.
+
+    Such a stage can use the results while they are in registers.
+    """
     reads = access.reads_of(stage, source.buffer)
     axis_vars = [axis.var for axis in stage.spatial]
     return bool(reads) and all(

@@ -159,7 +159,10 @@ def _needed(strips: Strips, kernel: Kernel) -> set[Var]:
 
 
 def _added(stage: Stage, row: Var, known: dict[Var, Var], start: ir.Expr, rows: int) -> list[Stage]:
-    """Returns the sum over a strip's rows, and the update of the total with it."""
+    """Returns the sum over a strip's rows, and the update of the total with it.
+
+    The update is a stage of its own, so that the strip's sum is planned as any other reduction.
+    """
     axis, part = (
         Axis(Var("row", "int64"), index(rows)),
         emit.scratch([a.extent for a in stage.spatial], stage.dtype, "sum"),

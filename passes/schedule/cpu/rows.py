@@ -52,6 +52,7 @@ def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
     """Returns stages as a chain, with as many row axes as all of them share, or None."""
     plain = [stage for stage in stages if isinstance(stage, Stage)]
+    # Contractions reuse operands in tiles of several rows.
     if len(plain) < len(stages) or any(has_reused_operand(stage) for stage in plain if stage.reduce):
         return None
     depth = min(len(stage.spatial) for stage in plain)
@@ -61,7 +62,10 @@ def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
 
 
 def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
-    """Returns whether a stage has the same rows as the chain, and reads the chain's results in its own row only."""
+    """Returns whether a stage has the same rows as the chain, and reads the chain's results in its own row only.
+
+    Then rows don't depend on each other.
+    """
     first = stages[0]
     same = all(
         _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
@@ -151,6 +155,7 @@ def _stage_of_row(
     if stage.buffer in row_buffers:
         inner = replace(stage, buffer=row_buffers[stage.buffer], spatial=stage.spatial[depth:], value=value)
         return _nest(inner, target, {})
+    # The row's own axes have one point, whose place is in `fixed`.
     single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
     return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)
 

@@ -81,7 +81,10 @@ def _places(stage: Stage, start: ir.Expr, lanes: int) -> list[Stmt]:
 
 
 def _interleaved(buffer: Var, computed_places: Var, start: ir.Expr, length: int, lanes: int) -> list[Stmt]:
-    """Stores vectors of single places interleaved, by shuffles."""
+    """Stores vectors of single places interleaved, by shuffles.
+
+    A vector holds one place of several rows, but in memory the places of a row are neighbours.
+    """
     if lanes == 1:
         return [
             emit.store(buffer, emit.load(computed_places, [index(place)]), [start, index(place)])

@@ -186,7 +186,10 @@ class _Block:
         return self._moved(emit_elementwise([copied], self.target, False, fixed), stage.buffer)
 
     def _moved(self, nest: Stmt, buffer: Var) -> Stmt:
-        """Shifts the nest's stores by the block's first row."""
+        """Shifts the nest's stores by the block's first row.
+
+        The nest is written as if the block began with the first row.
+        """
 
         def moved(store: BufferStore) -> BufferStore:
             if not store.buffer.same_as(buffer):

@@ -65,7 +65,10 @@ def _tile_count(work: Work) -> int:
 
 
 def run_slices(work: Work, combine: Combine, slices: int) -> tuple[Stmt, Work]:
-    """Returns the statement that fills the partial results, and the reduction that combines them."""
+    """Returns the statement that fills the partial results, and the reduction that combines them.
+
+    Few results keep few cores busy; slices of their terms keep all of them busy.
+    """
     split = Axis(Var("slice", "int64"), index(slices))
     partials = _partial_stage(work.stage, split)
     run = emit.loop(

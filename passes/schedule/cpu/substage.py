@@ -44,7 +44,10 @@ def load_part(part: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr])
 def redirected(
     body: Stmt, part: Var, stage: Stage, order: tuple[Axis, ...], depth: int, places: list[ir.Expr], rows: int | None
 ) -> Stmt:
-    """Redirects a block's loads and stores of its own result to its part of the whole one."""
+    """Redirects a block's loads and stores of its own result to its part of the whole one.
+
+    So a block's result needs no copy.
+    """
 
     def indices_in_whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
         inner = list(indices)

@@ -191,7 +191,10 @@ def _tiles_from(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Ex
 
 
 def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
-    """Writes the remainder of an axis by ever smaller tiles; None if there is none."""
+    """Writes the remainder of an axis by ever smaller tiles; None if there is none.
+
+    No tile may reach beyond the end of the axis.
+    """
     parts: list[Stmt | None] = []
     for size in cascade:
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)

@@ -176,7 +176,10 @@ def over_edges(
 
 
 def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
-    """Restricts a range to the terms that count for a tile."""
+    """Restricts a range to the terms that count for a tile.
+
+    The others would only add zeros of the border.
+    """
     for clip in clips:
         if part.axis.var.same_as(clip.term.var) and clip.result.var in base:
             start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
@@ -277,7 +280,10 @@ def _powers(extent: int) -> list[tuple[int, int]]:
 
 
 def _combined(accumulators: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
-    """Combines the lanes of a row's vectors by halves, then runs the body on the result."""
+    """Combines the lanes of a row's vectors by halves, then runs the body on the result.
+
+    Each step is a vector operation.
+    """
     parts: list[Stmt | None] = []
     width = accumulators.vectors * accumulators.lanes
     while width > 1:

@@ -99,7 +99,10 @@ def _written(block: Var, column: int, lanes: int, write: Write, dtype: str) -> S
 
 
 def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:
-    """Exchanges the right parts of rows with the left parts of the rows `distance` below."""
+    """Exchanges the right parts of rows with the left parts of the rows `distance` below.
+
+    Exchanges at all distances, each half of the one before, turn rows into columns.
+    """
     upper = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
     lower = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
     parts: list[Stmt] = []

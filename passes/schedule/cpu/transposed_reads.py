@@ -124,6 +124,7 @@ class _Tile:
 
 def _tile(stages: Sequence[Stage], tile: _Tile, lanes: int) -> Stmt:
     """Writes one tile: transposed operands in registers, then the stores along the results' rows."""
+    # A single row or column needs no transpose.
     if tile.height == 1 or tile.width == 1:
         return emit.nest([tile.width, tile.height], lambda at: stores_at(stages, tile.point(at[1], at[0])))
     tiles = [emit.scratch([lanes * lanes], dtype_of(load), "turned", "local") for load in tile.transposed.loads]

@@ -51,7 +51,10 @@ def _cut(stage: Stage, ends: Ends) -> Stage:
 def _ends(
     stages: Sequence[Stage], rows: Sequence[Var], last_row: int, local: Sequence[Var], added: Sequence[Var]
 ) -> Ends:
-    """Returns where axes of stages may end: reductions over zeros, and results whose readers end there."""
+    """Returns where axes of stages may end: reductions over zeros, and results whose readers end there.
+
+    The last stage comes first: readers determine how much of a result is needed.
+    """
     ends, zeros = _zeros(stages, rows, last_row)
     for stage in reversed(stages):
         for place, axis in enumerate(stage.spatial):

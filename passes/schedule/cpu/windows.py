@@ -173,7 +173,10 @@ def _has_windows(first: Stage) -> bool:
 
 
 def _with_copy(source: Stage, first: Stage) -> tuple[list[ir.Expr], Stage] | None:
-    """Returns the tests of a padded copy for each term, and the reduction reading the copy's source."""
+    """Returns the tests of a padded copy for each term, and the reduction reading the copy's source.
+
+    The windows then read the image itself, and the copy is never made.
+    """
     source_loads = access.reads_of(first, source.buffer)
     if (
         source.reduce
@@ -366,7 +369,10 @@ class _Writer:
         return emit.sequence(list(self._pieces(base, ranges)))
 
     def _pieces(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:
-        """Yields the tiles along a row: over its first edge, inside in a loop, then over its last edge."""
+        """Yields the tiles along a row: over its first edge, inside in a loop, then over its last edge.
+
+        Only tiles over an edge contain tests.
+        """
         size, height = self.last.place.size or 1, self.tile.height
         low, high = self.last.inner()
         start = min(size, -(-low // height) * height)

@@ -87,6 +87,7 @@ def as_winograd(
     """Returns a stage as Winograd's convolution, if that is faster; `source` is inlined if nothing else reads it."""
     operands = _operands(rest[0])
     shape = None if operands is None else _shape(rest[0], operands.dilation)
+    # With planes or groups, vectors of channels must not cross from one to the next.
     parts = len(rest[0].reduce) > 3 or (shape is not None and shape.groups > 1)
     if operands is None or shape is None or (parts and (rest[0].reduce[-1].size or 1) % target.lanes(4)):
         return None

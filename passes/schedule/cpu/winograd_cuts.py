@@ -101,6 +101,7 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
             cut = Cut(transforms, 1, 1, lanes * vectors)
             down, right = cut.tiles(shape.height), cut.tiles(shape.width)
             panels = cut.panels(shape)
+            # The last panel would have a vector without results.
             if (panels // shape.groups - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
                 continue
             for rows in _divisors(shape.images * down):
@@ -205,6 +206,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     if _bytes_of_task(shape, cut) > target.level2_bytes:
         fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_PER_LEVEL3_BYTE
     total = rounds * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_PER_TASK)
+    # A constant filter is transformed once, before the first call.
     if is_constant:
         return total
     squares = shape.channels * shape.results * shape.groups / lanes / target.cores

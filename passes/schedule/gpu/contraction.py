@@ -167,7 +167,10 @@ class _Tiled:
         return emit.sequence([self._fetch_side(side, thread, step, stage) for side in (self.left, self.right)])
 
     def _fetch_side(self, side: Side, thread: ir.Expr, step: ir.Expr, stage: ir.Expr) -> Stmt:
-        """Copies one operand's tile to shared memory, elements or vectors spread over the threads."""
+        """Copies one operand's tile to shared memory, elements or vectors spread over the threads.
+
+        Neighbouring threads copy neighbours in memory.
+        """
         width = side.chunk if side.moves else 1
         numbers = side.slow * side.fast // width
         rounds = -(-numbers // self.tile.threads)

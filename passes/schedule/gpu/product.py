@@ -127,6 +127,7 @@ def as_contraction(stage: Stage) -> Contraction | None:
         a for a in stage.spatial if a.size == 1 and a not in batch and a not in sides[0] and a not in sides[1]
     )
     last = _last_wide(stage.spatial)
+    # Columns are the axis along which results are contiguous, so that neighbouring threads store neighbours.
     if last in sides[0]:
         operands.reverse()
     return Contraction(stage, operands[0], operands[1], (*units, *batch))

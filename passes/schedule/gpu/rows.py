@@ -108,7 +108,10 @@ class _Row:
         return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
 
     def _each(self, stage: Stage, row: Point) -> Stmt:
-        """Returns an elementwise stage of the row; each thread takes every n-th element."""
+        """Returns an elementwise stage of the row; each thread takes every n-th element.
+
+        Neighbouring threads thus access neighbours in memory.
+        """
         axes = stage.spatial[self.depth :]
         extents = [axis.extent for axis in axes]
         total, threads = int(emit.volume(extents)), self.block.threads

@@ -101,7 +101,10 @@ class Builder:
             )
 
     def _bind(self, var: Any, value: Any) -> None:
-        """Adds a node for a call or branch; names and tuples stand for the nodes of their values."""
+        """Adds a node for a call or branch; names and tuples stand for the nodes of their values.
+
+        So a drawing shows what is computed, and not how it is named.
+        """
         if isinstance(value, relax.Call):
             self._call(var, value)
         elif isinstance(value, relax.If):

@@ -40,7 +40,10 @@ class _Layers:
         self.rows = [[i for i, r in enumerate(self.rank) if r == row] for row in range(max(self.rank, default=-1) + 1)]
 
     def _path(self, tail: int, head: int) -> list[int]:
-        """Returns the items along an edge: its boxes, and a new point in each row between."""
+        """Returns the items along an edge: its boxes, and a new point in each row between.
+
+        A line between distant rows has to pass between the boxes of the rows in the middle.
+        """
         between = []
         for row in range(self.rank[tail] + 1, self.rank[head]):
             between.append(len(self.sizes))
