@@ -48,6 +48,7 @@ def if_stmt(
     if not is_symbolic(cond):
         body() if cond else orelse()
         return
+    # Only the first `nouts` symbols are read afterwards; the others may differ between the branches.
     _Branching(get_state, set_state, symbol_names[:nouts], nouts).run(
         require_condition(cond, "if statement"), body, orelse
     )

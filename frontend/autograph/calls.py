@@ -73,6 +73,7 @@ def _overload(f: Any, scope: Any) -> Any:
     """Returns the replacement of a builtin, None if there is none."""
     if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
         return None
+    # These look at their caller's frame, which in converted code is another one.
     if f is builtins.super:
         return lambda *args: py_builtins.super_in_original_context(f, args, scope)
     if f is builtins.eval:

@@ -48,6 +48,7 @@ def attach(error: BaseException, converted: Any) -> None:
     if known is None:
         metadata = UserFrames(frames, f"{type(error).__name__}: {error}")
     else:
+        # The frames inside of it are known already.
         metadata = UserFrames((*known.frames, *frames[-1:]), known.message)
     error.ag_error_metadata = metadata  # type: ignore[attr-defined]
 

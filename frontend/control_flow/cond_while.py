@@ -534,7 +534,10 @@ def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
 
 
 def _invariants(entry: Sequence[Tensor], loop_vars: Any, declared: Any, names: Sequence[str]) -> list[Any]:
-    """Returns the declared shape invariant of each loop tensor; None where the entry shape is invariant."""
+    """Returns the declared shape invariant of each loop tensor; None where the entry shape is invariant.
+
+    A rank that changes can't be compiled, though TensorFlow allows it.
+    """
     if declared is None:
         return [None] * len(entry)
     invariants = [_shape_of(s) for leaf in _leaves_like(declared, loop_vars) for s in leaf]

@@ -159,6 +159,7 @@ class ConcreteFunction(function_types.ConcreteFunction):
         if is_mapped(tensors):
             return self.inline(tensors, variables)
         python = self.graph.root.python
+        # Such Python must not assign Variables that the program uses afterwards (`PythonCalls`).
         if python.any or (variables and python.barriers):
             with AssignmentsForbidden([*self._used_after_python, *variables]):
                 return self._call_eagerly(tensors, variables)

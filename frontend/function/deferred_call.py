@@ -197,7 +197,10 @@ class Call:
             return None
 
     def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
-        """Returns a result's type for every rank."""
+        """Returns a result's type for every rank.
+
+        Two examples of very different ranks show which sizes, and whether the result's rank, depend on the rank.
+        """
         if second is not None and _have_one_rank(first.shape, second.shape):
             dims = tuple(map(_common_dim, first.shape, second.shape))
             self._record_dims(place, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)

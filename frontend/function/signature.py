@@ -361,6 +361,7 @@ class Signature:
 
     def _of_tensor_spec(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
         """Returns the leaf of a tensor argument, with the name of its spec or of its parameter."""
+        # The constructor takes the dims' names from the shape, which has lost them.
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype, named.dim_names, named.name = (
             spec.shape,

@@ -180,6 +180,7 @@ def _causal(known: Known, scores: _Scores) -> int | None:
     mask = known.of(scores.masks[0]) if scores.masks else None
     if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
         return None
+    # A mask of bools selects between the scores and the fill value.
     triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
     is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= MASKING_VALUE
     return triangle.offset if triangle is not None and is_hiding else None

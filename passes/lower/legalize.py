@@ -214,6 +214,7 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
 def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers ``tvtf.cond(pred, *captured)`` to Relax's If with a call of a branch function on each side."""
     predicate, *captured = bound.inputs
+    # Sizes that differ between the branches become dims of the results, bound after the If.
     varies = bool(bound.attrs.get("shapes"))
     ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if varies else call.ty
     branches = [_branch(bound.attrs[name], captured, ty, call.span) for name in ("then_branch", "else_branch")]
@@ -302,6 +303,7 @@ def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
 def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """Lowers a write to a stack; it happens in place where the loop owns the stack."""
     buffer, index, _ = bound.inputs
+    # Something else still reads the buffer.
     if buffer not in legalizer.in_place.owned:
         return legalizer.kernel_call(call, bound)
     name = bound.primitive.name
@@ -320,6 +322,7 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
         ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps fails on one in a branch
         failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *printed], pending, bound.attrs))
         ok = out.emit(failed, "checked")
+    # The message needs the tensors, so that the branch above has raised.
     if printed:
         return ok
     raising = legalizer.add_impure(

@@ -175,7 +175,10 @@ def in_floats(x: Any) -> Tensor:
 
 
 def broadcast(*tensors: Tensor) -> list[Tensor]:
-    """Broadcasts tensors to their common shape."""
+    """Broadcasts tensors to their common shape.
+
+    Shapes may be known only at run time.
+    """
     if len(tensors) < 2:
         return list(tensors)
     shape = tf.shape(tensors[0])

@@ -116,6 +116,7 @@ def linspace(
         raise ValueError(f"Argument `num` (number of samples) must be a non-negative integer. Received: num={num}")
     steps = num - 1 if endpoint else num
     step = (stop - start) / steps if steps > 0 else tf.constant(np.nan)
+    # `tf.linspace` always includes its end.
     last = stop if endpoint or num < 2 else tf.cast(stop, step.dtype) - step
     samples = tf.linspace(tf.cast(start, last.dtype), last, num, axis=axis)
     samples = tf.cast(samples, dtype) if dtype else samples

@@ -78,7 +78,10 @@ def _is_scalar(entry: Any) -> bool:
 
 
 def _array_indices(entries: list[Any], rank: int) -> list[ArrayIndex]:
-    """Returns the arrays among the indices with their axes after basic indexing; after an ellipsis, axes count from the end."""
+    """Returns the arrays among the indices with their axes after basic indexing; after an ellipsis, axes count from the end.
+
+    Scalars remove their axis, so that they don't count.
+    """
     arrays = []
     for place, entry in enumerate(entries):
         if not _is_array(entry):

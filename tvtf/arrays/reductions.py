@@ -25,7 +25,10 @@ A_MATRIX = "[[1, 2], [3, 4]]"
 
 
 def _widened_integers(x: Tensor) -> Tensor:
-    """Casts bools, and integers narrower than Python's ``int`` has here, to that width."""
+    """Casts bools, and integers narrower than Python's ``int`` has here, to that width.
+
+    NumPy sums them in that width, so that results don't overflow early.
+    """
     wide = int_dtype()
     if x.dtype.is_bool:
         return tf.cast(x, wide)
@@ -103,6 +106,7 @@ def var(
     x = to_tensor(a, result_dtype(a, dtype)) if dtype else in_floats(a)
     variance = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
     if ddof:
+        # TensorFlow divides by the number of elements.
         count = tf.size(x) if axis is None else tf.reduce_prod(tf.gather(tf.shape(x), axis))
         variance = variance * tf.cast(count, variance.dtype) / tf.cast(count - ddof, variance.dtype)
     return tf.cast(variance, wanted(dtype)) if dtype else variance

@@ -251,6 +251,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
     if axis is None or a.ndim == 0:
         a, axis = ravel(a), 0
     axis = axis_of(axis, a.ndim)
+    # As in NumPy, elements beyond the condition's end don't count.
     missing = max(a.shape[axis] - condition.shape[0], 0)
     return tf.boolean_mask(a, tf.pad(condition, [[0, missing]], constant_values=False), axis)
 

@@ -148,6 +148,7 @@ def _promoting(function: Any, arity: int, is_ever_weak: bool) -> Rule:
         bound.apply_defaults()
         values = [bound.arguments[name] for name in names]
         is_plain = all(isinstance(value, Tensor) for value in values)
+        # The usual case must stay quick.
         if is_plain and all(value.dtype is values[0].dtype for value in values):
             return NotImplemented
         if arity == 1 and bound.arguments.get("dtype") is not None:

@@ -852,9 +852,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
         return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
-    tensor = EagerTensor(
-        array if shape is None else _reshaped_or_filled(array, tuple(as_shape(shape).as_list()), value)
-    )  # type: ignore[arg-type]
+    if shape is not None:
+        array = _reshaped_or_filled(array, tuple(as_shape(shape).as_list()), value)  # type: ignore[arg-type]
+    tensor = EagerTensor(array)
     return tensor if state.trace is None else state.trace.own_constant(tensor, name)
 
 

@@ -74,6 +74,7 @@ class CheckpointManager:
         now, self._latest = time.time(), recorded.model_checkpoint_path
         self._last_preserved = min(recorded.last_preserved_timestamp, now)
         paths = recorded.all_model_checkpoint_paths
+        # Files of older versions of TensorFlow have no timestamps.
         times = recorded.all_model_checkpoint_timestamps or [self._last_preserved] * len(paths)
         timed = ((path, min(timestamp, now)) for path, timestamp in zip(paths, times))
         self._active = {path: timestamp for path, timestamp in timed if timestamp > self._last_preserved}

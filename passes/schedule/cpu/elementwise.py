@@ -70,7 +70,10 @@ def _emit(
 
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
-    """Returns how many chunks to cut the innermost loop into so that every core has work."""
+    """Returns how many chunks to cut the innermost loop into so that every core has work.
+
+    Rows are tasks already where there are enough of them.
+    """
     enough_tasks = 4 * target.cores
     rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
     if rows is None or rows >= enough_tasks:

@@ -51,7 +51,10 @@ class Phases:
         return [each for pair in pairs for each in pair if each is not None]
 
     def stored(self, body: Stmt) -> Stmt:
-        """Redirects the endings' stores to the whole."""
+        """Redirects the endings' stores to the whole.
+
+        So each phase's sums are stored once, without a pass that chooses among them.
+        """
         known = {part.ending.buffer: part for part in self.parts}
 
         def store(node: BufferStore) -> BufferStore:

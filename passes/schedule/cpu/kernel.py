@@ -271,7 +271,10 @@ def _is_scalar(block: SBlock, loops: list[For]) -> bool:
 
 
 def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
-    """Returns whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers."""
+    """Returns whether a block is in a perfect serial nest, with one axis per loop and no predicate or buffers.
+
+    Anything else, such as a predicate, is a nest that rules take as it is written.
+    """
     block = realize.block
     if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
         return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
@@ -310,7 +313,10 @@ def _is_zero(value: ir.Expr) -> bool:
 
 
 def _without_blocks(node: Stmt) -> Stmt | None:
-    """Returns loops and stores only: iteration variables substituted, `init` guarded by the first reduction step."""
+    """Returns loops and stores only: iteration variables substituted, `init` guarded by the first reduction step.
+
+    Rules that aren't on stages read loops and stores only.
+    """
     if isinstance(node, For):
         body = _without_blocks(node.body)
         return (

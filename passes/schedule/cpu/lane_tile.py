@@ -33,7 +33,7 @@ from tvtf.passes.schedule.cpu.tile import (
 BYTES_AHEAD = 8192
 # Operations of an epilogue from which on it is a loop over rows; an exponential is about twenty.
 OPERATIONS_OF_COSTLY_EPILOGUE = 16
-# Arguments of llvm.prefetch: read, keep in all caches, data.
+# Arguments of llvm.prefetch: read, save in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 Span = tuple[int, int]
@@ -99,7 +99,10 @@ class ColumnTile:
         return emit.sequence([emit.allocate(self.accumulators.buffer), self._first(start), sums, self._last(finish)])
 
     def ended(self, sums: Stmt, finish: Finish) -> Stmt:
-        """Writes the epilogue on sums that a statement leaves in the accumulators."""
+        """Writes the epilogue on sums that a statement leaves in the accumulators.
+
+        A subroutine leaves them in memory, so that there are no registers to keep, and rows can be a loop.
+        """
         accumulators = self.accumulators
         last = self._each(
             lambda row, number, lane, point: finish.at(accumulators.load(row, number, lane), point),
@@ -115,7 +118,10 @@ class ColumnTile:
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
         counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
-        """Writes something for every vector, of those rows that count."""
+        """Writes something for every vector, of those rows that count.
+
+        Rows are unrolled, so that the accumulators' indices are constants and LLVM keeps them in registers.
+        """
 
         def row(offsets: list[ir.Expr]) -> Stmt:
             point, number = row_point(self.tile, self.order, offsets), row_number(self.sizes, offsets)
@@ -206,14 +212,14 @@ class ColumnTile:
             accumulators, buffer=emit.scratch(accumulators.buffer.ty.shape, finish.stage.dtype, "kept", "local")
         )
 
-        def keep(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
+        def save(row: ir.Expr, number: ir.Expr, lane: ir.Expr, _point: Point) -> Stmt:
             return saved.store(accumulators.load(row, number, lane), row, number, lane)
 
-        def end(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+        def finish_saved(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
             return finish.at(saved.load(row, number, lane), point)
 
-        ended = self._each(end, self.stored, over_rows=emit.nest)
-        return emit.sequence([emit.allocate(saved.buffer), self._each(keep, self.stored), ended])
+        ended = self._each(finish_saved, self.stored, over_rows=emit.nest)
+        return emit.sequence([emit.allocate(saved.buffer), self._each(save, self.stored), ended])
 
 
 def _spread_sum(

@@ -39,7 +39,10 @@ def _tested(value: ir.Expr) -> set[Var]:
 
 
 def emit_short(stages: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    """Writes whole vectors along the first axis, then the remainder as one vector."""
+    """Writes whole vectors along the first axis, then the remainder as one vector.
+
+    Shared work is then done once for each row, not once for each of its places.
+    """
     first = stages[0].spatial[0]
     lanes = min(target.lanes(stage.item_bytes) for stage in stages)
     whole_vectors = emit.simplified(tirx.floordiv(first.extent, index(lanes)))

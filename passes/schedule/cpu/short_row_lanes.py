@@ -98,7 +98,10 @@ def emit_stacked(
 
 
 def _height(rows: int | None, lanes: int) -> int:
-    """Returns the rows of a block: many, but so that few rows remain."""
+    """Returns the rows of a block: many, but so that few rows remain.
+
+    A block's stages have a fixed cost; rows that don't fill one run one by one, which takes longer.
+    """
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
 
     def cost(height: int) -> int:

@@ -140,7 +140,10 @@ def _block_steps(work: Work) -> int:
 
 
 def _fill(partials: Stage, number: ir.Expr) -> Stmt:
-    """Sets the partial results of one slice to the initial value."""
+    """Sets the partial results of one slice to the initial value.
+
+    Slices are summed by steps, each of which continues from the sums so far.
+    """
     extents = [axis.extent for axis in partials.spatial[1:]]
 
     def row(places: list[ir.Expr]) -> Stmt:

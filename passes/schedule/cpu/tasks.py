@@ -89,7 +89,10 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
 
 
 def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
-    """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks."""
+    """Splits free axes into those for parallel tasks, and those to loop over in a task once there are enough tasks.
+
+    Loops inside a task cost less than tasks do.
+    """
     tasks = 1
     for position, axis in enumerate(free):
         if tasks >= 4 * TASKS_PER_CORE * target.cores:
@@ -167,7 +170,10 @@ def _cascade(work: Work, axis: Axis) -> list[int]:
 def along_axis(
     axis: Axis, cascade: list[int], blocks: int, number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
 ) -> Stmt:
-    """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder."""
+    """Writes the whole tiles of one block, then (in the last block) smaller tiles for the remainder.
+
+    Blocks of equal numbers of tiles keep cores equally busy; the remainder is less than a tile.
+    """
     size = cascade[0]
     tile_count = emit.simplified(tirx.floordiv(axis.extent, index(size)))
     first, count = emit.share(tile_count, number, blocks)

@@ -123,7 +123,10 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
-    """Writes loops over parts of reduction axes."""
+    """Writes loops over parts of reduction axes.
+
+    An unrolled axis makes tests of its places constants.
+    """
     if not ranges:
         return body({})
     part, *rest = ranges
@@ -232,7 +235,10 @@ LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
 
 
 def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
-    """Writes groups of `vectors` vectors, then single vectors, then the remainder."""
+    """Writes groups of `vectors` vectors, then single vectors, then the remainder.
+
+    Several vectors at once hide the latency of an addition, which the next one to the same sum waits for.
+    """
     group = lanes * vectors
     extent = emit.as_expr(part.extent)
     groups = emit.simplified(tirx.floordiv(extent, index(group)))

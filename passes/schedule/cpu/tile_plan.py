@@ -290,7 +290,10 @@ def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) 
 
 
 def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget) -> int:
-    """Returns the most vectors of a tile: few if rows end in a narrow vector that isn't padded."""
+    """Returns the most vectors of a tile: few if rows end in a narrow vector that isn't padded.
+
+    A wide tile would mix whole vectors with narrow ones, which slows it down.
+    """
     lanes, size = target.lanes(stage.item_bytes), column.size or 0
     if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not far:
         return MAX_VECTORS
@@ -408,7 +411,10 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
 
 
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:
-    """Plans vectors along a reduction axis."""
+    """Plans vectors along a reduction axis.
+
+    Several vectors of terms, or several results, hide the latency of an addition.
+    """
     lanes = lanes or target.lanes(stage.item_bytes)
     short = row.size is not None and row.size < ROW_VECTORS * lanes
     axes = _reused_axes(stage, terms) if len(terms) == 2 else []
@@ -432,7 +438,10 @@ def _power_of_two(limit: int) -> int:
 
 
 def _reused_axes(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
-    """Returns the axes of a tile of dot products: for each operand, an axis along which only the other is reused."""
+    """Returns the axes of a tile of dot products: for each operand, an axis along which only the other is reused.
+
+    Along such an axis, the vector that was loaded of the one is used for several items of the other.
+    """
     axes = [axis for axis in stage.spatial if axis.size != 1]
     alone = [
         [axis for axis in axes if access.load_stride(term, axis.var) != 0 and access.load_stride(other, axis.var) == 0]

@@ -77,7 +77,10 @@ def _needed(stage: Stage, place: int, stages: Sequence[Stage], ends: Ends) -> in
 
 
 def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple[Ends, dict[tuple[Var, int], int]]:
-    """Returns the ends of reduction axes, and where results are zero from some place on along a dim."""
+    """Returns the ends of reduction axes, and where results are zero from some place on along a dim.
+
+    A row of a masked matrix ends where the mask of the last row does.
+    """
     ends: Ends = {}
     zeros: dict[tuple[Var, int], int] = {}
     for stage, row in zip(stages, rows, strict=True):
@@ -98,7 +101,10 @@ def _zeros(stages: Sequence[Stage], rows: Sequence[Var], last_row: int) -> tuple
 
 
 def _term_and_neutral(stage: Stage) -> tuple[ir.Expr | None, ir.Expr]:
-    """Returns what a stage adds (or takes the maximum of), and the neutral value of that."""
+    """Returns what a stage adds (or takes the maximum of), and the neutral value of that.
+
+    Terms that are neutral can be left out.
+    """
     if not stage.reduce:
         return stage.value, tirx.const(0, stage.dtype)
     value = stage.value

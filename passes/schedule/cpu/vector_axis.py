@@ -43,6 +43,7 @@ def default_direction(
     lanes = target.lanes(stage.item_bytes)
     if row is not None and column is not None and _is_narrow(stage, row, column, terms, target):
         return "turned terms"
+    # Vectors along results need no sum over lanes at the end.
     if column is not None and runs_along(terms, column, lanes // 2):
         return "results"
     is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
@@ -62,7 +63,10 @@ def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) ->
 
 
 def directions(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
-    """Yields all ways in which vectors can run."""
+    """Yields all ways in which vectors can run.
+
+    Tuning may choose any of them.
+    """
     if column is not None:
         yield "results"
     if row is not None and runs_along(terms, row, 1):

@@ -239,7 +239,10 @@ class _Writer:
         )
 
     def write(self, parallel: bool) -> Stmt:
-        """Writes everything: by panels of all tiles if the cut has blocks, else by rows of tiles."""
+        """Writes everything: by panels of all tiles if the cut has blocks, else by rows of tiles.
+
+        With blocks, every task reads the inputs of all tiles, which are therefore transformed first.
+        """
         blocks = self.shape.images * self.down // self.cut.rows
         load, transposed = self._transposed_filter(parallel)
         if self.cut.block:
@@ -258,7 +261,10 @@ class _Writer:
         ])  # fmt: skip
 
     def _transposed_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
-        """Returns the filter with results along vectors, and the statements that transpose it, if needed."""
+        """Returns the filter with results along vectors, and the statements that transpose it, if needed.
+
+        Transforms run along vectors of results.
+        """
         stage, filter_load = self.group.first, self.group.operands.filter
         if access.load_stride(filter_load, stage.spatial[-1].var) == 1:
             return filter_load, []

@@ -182,7 +182,10 @@ def split_of(stage: Stage, combine: Combine | None, threads: int, results: int |
 
 
 def runs_along_terms(stage: Stage) -> bool:
-    """Returns whether neighbouring terms, rather than neighbouring results, are contiguous in memory."""
+    """Returns whether neighbouring terms, rather than neighbouring results, are contiguous in memory.
+
+    Neighbouring threads should read neighbours, whichever these are.
+    """
     row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
     if row is None:
         return False

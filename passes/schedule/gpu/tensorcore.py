@@ -183,7 +183,10 @@ def wait(target: GpuTarget, left: int) -> Stmt | None:
 
 
 def instruction_for(product: Contraction, target: GpuTarget) -> Instruction | None:
-    """Returns the instruction that multiplies a product's operands, or None."""
+    """Returns the instruction that multiplies a product's operands, or None.
+
+    Halves are multiplied exactly, while tf32 rounds float32 operands, which the user has to allow.
+    """
     if not target.has_tensor_cores or product.stage.dtype != "float32":
         return None
     values = [product.left.value, product.right.value]
